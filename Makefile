@@ -1,0 +1,50 @@
+# wrapper_ir: `make` lists the targets. Everything runs from .venv, which `make setup` makes once.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.wrapper-ir-installed
+# The first interpreter that runs and is new enough; a version manager's shim may exist and not run.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+
+# How many tests run at once; most of them wait for a compiler.
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv and install the project with its tools, once
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none was found" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup ## compile, train and run a small transformer; leaves program.wir and wrapper.py
+	$(BIN)/wrapper-ir demo
+
+test: check ## everything `check` does, then the tests
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+check: setup ## ruff, black, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/black --check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## every benchmark, each bound beside what was found (about half an hour)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/binding.py
+	$(BIN)/python benchmarks/compile_time.py
+	$(BIN)/python benchmarks/scale.py
+
+format: setup ## let ruff and black rewrite what they can
+	$(BIN)/ruff check --fix --quiet .
+	$(BIN)/black --quiet .
+
+clean: ## remove .venv and every tool's cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,181 @@
+"""What the benchmarks share: compiled graphs taken out of Inductor, fair timing, a table.
+
+Convention: both sides are timed in one process and one run, in short batches that alternate
+(A B, B A, A B, ...), and what is reported is the median of the ratios *within* a round. A machine
+that slows down for a while slows both halves of a round, so the ratio hardly moves. The clock is
+the processor time of the calling thread: nothing here waits or has helpers, and what other
+processes take is not ours to measure.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from tests.models.watch import watch_inductor
+
+__all__ = [
+    "OURS",
+    "STOCK",
+    "CompiledCall",
+    "Paired",
+    "compile_graph",
+    "machine",
+    "measure_pair",
+    "show",
+    "verdict",
+]
+
+STOCK = "inductor"
+OURS = "wrapper_ir"
+
+
+@dataclass
+class CompiledCall:
+    """One compiled graph as torch calls it.
+
+    Attributes:
+        function: ``CompiledFxGraph.current_callable``: takes a list, which it may clear.
+        inputs: What torch passed in: weights and arguments, flat.
+        source: The text of the module that ``function`` is in.
+    """
+
+    function: Callable[[list[Any]], Any]
+    inputs: list[Any]
+    source: str
+
+
+def compile_graph(
+    model: Callable[..., Any],
+    args: Sequence[Any],
+    backend: str,
+    options: Mapping[str, Any] | None = None,
+) -> CompiledCall:
+    """Compile a model that makes a single graph, and take the graph's function and inputs.
+
+    Raises:
+        RuntimeError: The model made no graph or several.
+    """
+    torch._dynamo.reset()
+    given = None if options is None else dict(options)
+    with watch_inductor() as seen:
+        compiled = torch.compile(model, backend=backend, options=given, fullgraph=True)
+        compiled(*args)
+    if len(seen.graphs) != 1:
+        raise RuntimeError(f"{backend} made {len(seen.graphs)} graphs of the model, not one")
+    (graph,) = seen.graphs
+    function = graph.current_callable
+    passed: list[list[Any]] = []
+
+    def noting(inputs: list[Any]) -> object:
+        passed.append(list(inputs))
+        return function(inputs)
+
+    graph.current_callable = noting
+    try:
+        compiled(*args)
+    finally:
+        graph.current_callable = function
+    return CompiledCall(function, passed[0], graph.source_code)
+
+
+@dataclass
+class Paired:
+    """Times of two sides, in seconds a call.
+
+    Attributes:
+        first: Median of the first side.
+        second: Median of the second side.
+        ratio: Median of second over first, round by round.
+        quartiles: Of the same ratios.
+    """
+
+    first: float
+    second: float
+    ratio: float
+    quartiles: tuple[float, float]
+
+
+def measure_pair(
+    first: CompiledCall, second: CompiledCall, *, rounds: int, batch_seconds: float
+) -> Paired:
+    """Time two compiled calls against each other in ``rounds`` alternating batches."""
+    sides = (first, second)
+    for side in sides:
+        _time_batch(side, 20)
+    count = max(1, int(batch_seconds / _time_batch(first, 50)))
+    times: tuple[list[float], list[float]] = ([], [])
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(rounds):
+            for side in (0, 1) if number % 2 == 0 else (1, 0):
+                times[side].append(_time_batch(sides[side], count))
+    finally:
+        gc.enable()
+    ratios = [b / a for a, b in zip(*times, strict=True)]
+    low, _, high = statistics.quantiles(ratios, n=4)
+    medians = [statistics.median(values) for values in times]
+    return Paired(medians[0], medians[1], statistics.median(ratios), (low, high))
+
+
+def _time_batch(call: CompiledCall, count: int) -> float:
+    """Return seconds a call; each call gets a fresh list, as torch gives it one."""
+    function, inputs = call.function, call.inputs
+    start = time.thread_time()
+    for _ in range(count):
+        function(inputs.copy())
+    return (time.thread_time() - start) / count
+
+
+def verdict(value: float, bound: float | None) -> str:
+    """Say whether a value keeps its bound."""
+    if bound is None:
+        return "-"
+    return "[green]yes[/]" if value <= bound else "[red]NO[/]"
+
+
+def machine() -> dict[str, Any]:
+    """Describe the machine, for the record."""
+    return {
+        "cpu": _cpu_name(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def show(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], record: object, as_json: bool
+) -> None:
+    """Print a table, or with ``as_json`` the record instead."""
+    if as_json:
+        print(json.dumps(record, indent=2))
+        return
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

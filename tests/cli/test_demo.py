@@ -1,0 +1,109 @@
+"""The demo, small, in a process of its own: what it says, and the files that it leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import wrapper_ir as wir
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAIN = "from wrapper_ir.cli import main; main()"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
+    """The directory, the report and the progress of one run of the demo."""
+    out = tmp_path_factory.mktemp("demo")
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "demo", "--layers", "1", "--quick", "--json", "--out", out],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return out, json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.slow
+def test_demo_agrees_with_eager_and_with_stock(
+    demo: tuple[Path, dict[str, Any], str],
+) -> None:
+    _, report, _ = demo
+    differences = report["differences"]
+    for part in ("output", "loss", "gradients", "parameters after the step"):
+        row = differences[f"training: {part}"]
+        assert row["wrapper_ir - eager"] < 1e-4
+        assert row["wrapper_ir - inductor"] == 0.0
+    for part in ("inference: output", "exported: output"):
+        assert differences[part]["wrapper_ir - eager"] < 1e-4
+        assert differences[part]["wrapper_ir - inductor"] == 0.0
+
+
+@pytest.mark.slow
+def test_demo_counts_and_times(demo: tuple[Path, dict[str, Any], str]) -> None:
+    _, report, progress = demo
+    assert set(report["programs"]) == {"forward", "backward", "exported"}
+    for facts in report["programs"].values():
+        assert facts["lines"]["KernelCall"] > 0
+        assert 0 < facts["peak_bytes"] <= facts["total_bytes"]
+    for row in report["times"].values():
+        assert set(row) == {"eager", "inductor", "wrapper_ir"}
+    assert "training: compiling through wrapper_ir" in progress
+
+
+@pytest.mark.slow
+def test_demo_leaves_a_program_and_a_module_to_go_on_with(
+    demo: tuple[Path, dict[str, Any], str], tmp_path: Path
+) -> None:
+    out, report, _ = demo
+    assert sorted(path.name for path in out.iterdir()) == [
+        "program.safetensors",
+        "program.wir",
+        "wrapper.py",
+        "wrapper.safetensors",
+    ]
+    assert report["files"] == [str(out / "program.wir"), str(out / "wrapper.py")]
+    program = wir.load(out / "program.wir")
+    assert program.stage is wir.Stage.PLANNED
+    assert wir.emit(program, "python").source == (out / "wrapper.py").read_text(encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, out / "wrapper.py", "--calls", "2", "--batches", "1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "result 0: float32[2, 64, 2048]" in done.stdout
+    assert "constants are random" not in done.stderr
+
+
+def test_timing_takes_turns_and_stops_in_time() -> None:
+    from wrapper_ir.cli.demo.timing import interleaved_medians
+
+    calls: list[str] = []
+    functions = {name: lambda name=name: calls.append(name) for name in "abc"}
+    found = interleaved_medians(functions, rounds=4, warmup=1)
+    assert "".join(calls) == "abc" + "abc" + "bca" + "cab" + "abc"
+    assert {time.calls for time in found.values()} == {4}
+    assert all(time.median > 0 <= time.spread for time in found.values())
+    assert interleaved_medians(functions, rounds=50, seconds=0)["a"].calls == 3
+
+
+def test_a_difference_that_is_not_a_number_is_seen() -> None:
+    import torch
+
+    from wrapper_ir.cli.demo.training import max_difference
+
+    nan = torch.tensor([0.0, float("nan")])
+    assert max_difference(nan, torch.zeros(2)) != 0.0
+    assert max_difference(torch.ones(2), torch.zeros(2)) == 1.0
+    with pytest.raises(ValueError, match="differ"):
+        max_difference(torch.ones(2), torch.ones(3))

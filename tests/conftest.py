@@ -1,0 +1,48 @@
+"""What every test can rely on: caches of its own, and GPU tests only where there is a GPU."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+
+import pytest
+from hypothesis import settings
+
+#: Where compiled code is kept. A run must never find what another run or the user's own programs
+#: left there, or it would test yesterday's code; set the variable to keep a directory all the same.
+_CACHE_VARIABLES = ("TORCHINDUCTOR_CACHE_DIR", "WRAPPER_IR_CACHE_DIR")
+
+
+def _use_own_caches() -> None:
+    """Point the caches into a directory that goes when the run ends.
+
+    At import, not in a fixture: Inductor decides for good when a test module first imports it.
+    """
+    missing = [name for name in _CACHE_VARIABLES if name not in os.environ]
+    if missing:
+        root = tempfile.mkdtemp(prefix="wrapper_ir-tests-")
+        atexit.register(shutil.rmtree, root, ignore_errors=True)
+        for name in missing:
+            os.environ[name] = os.path.join(root, name.lower())
+
+
+_use_own_caches()
+
+# Continuous integration tries the same examples each time; new ones are for whoever works here.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked ``gpu`` where there is none; torch is imported only to answer that."""
+    gpu_items = [item for item in items if item.get_closest_marker("gpu")]
+    if not gpu_items:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in gpu_items:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))

@@ -1,0 +1,91 @@
+"""Wrapper program pools, inference.
+
+Written by wrapper_ir, to be read and edited.
+
+Inputs:
+    x  float32[16]
+
+Results:
+    sum  float32[4, 4]
+"""
+
+import torch
+
+from wrapper_ir.runtime import (
+    CppKernels,
+    InputChecks,
+    TensorSpec,
+    empty_strided_cpu,
+    random_tensor,
+    reinterpret_as,
+    reinterpret_tensor,
+    run_main,
+)
+
+# Compiled kernels.
+kernels = CppKernels()
+kernels.add(
+    "relu",
+    ("const float*", "float*", "int64_t"),
+    r"""#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out_ptr0[i] = in_ptr0[i] > 0 ? in_ptr0[i] : 0;
+}
+""",
+)
+kernels.add(
+    "double_it",
+    ("const float*", "float*", "int64_t"),
+    r"""#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out_ptr0[i] = 2 * in_ptr0[i];
+}
+""",
+)
+kernels.add(
+    "add",
+    ("const float*", "const float*", "float*", "int64_t"),
+    r"""#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C" void kernel(const float* in_ptr0, const float* in_ptr1, float* out_ptr0, const int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out_ptr0[i] = in_ptr0[i] + in_ptr1[i];
+}
+""",
+)
+relu, double_it, add = kernels.load()
+
+# What inputs and results must be.
+check_inputs = InputChecks(TensorSpec("x", torch.float32, (16,), (1,)))
+
+
+def call(args):
+    """Run the program on a list of inputs, which is emptied."""
+    check_inputs(*args)
+    (x,) = args
+    args.clear()
+    pool = empty_strided_cpu((128,), (1,), torch.uint8)
+    pool_float32 = reinterpret_as(pool, torch.float32, (0,), (1,), 0)
+    a = reinterpret_tensor(pool_float32, (16,), (1,), 0)
+    relu(x, a, 16)
+    b = reinterpret_tensor(pool_float32, (16,), (1,), 16)
+    double_it(a, b, 16)
+    del a
+    c = reinterpret_tensor(pool_float32, (4, 4), (4, 1), 0)
+    double_it(b, c, 16)
+    sum = empty_strided_cpu((4, 4), (4, 1), torch.float32)
+    add(b, c, sum, 16)
+    del b
+    del c
+    del pool, pool_float32
+    return (sum,)
+
+
+def make_inputs():
+    """Make inputs with random contents."""
+    return [random_tensor(torch.float32, (16,), (1,))]
+
+
+if __name__ == "__main__":
+    run_main(call, make_inputs)

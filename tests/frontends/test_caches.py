@@ -1,0 +1,216 @@
+"""Torch's caches: they serve ours to us, stock's to stock, and never the one for the other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+from torch._inductor.utils import fresh_cache
+
+import wrapper_ir as wir
+from tests.models.watch import watch_inductor
+from wrapper_ir.frontends.inductor import install, statistics
+
+pytestmark = [
+    # Stock Inductor forks compile workers from a process that has threads.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+Compile = Callable[[nn.Module], Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one compilation of a forward and a backward did.
+
+    Attributes:
+        programs: Programs that we made.
+        ours: Graphs whose text is ours, from a cache or not.
+        graphs: Graphs that came out.
+        lowered: Graphs that Inductor lowered.
+        paired: Hits of AOTAutogradCache.
+        single: Hits of FxGraphCache.
+    """
+
+    programs: int
+    ours: int
+    graphs: int
+    lowered: int
+    paired: int
+    single: int
+
+
+MADE_BY_US = Outcome(programs=2, ours=2, graphs=2, lowered=2, paired=0, single=0)
+OURS_FROM_CACHE = Outcome(programs=0, ours=2, graphs=2, lowered=0, paired=1, single=2)
+MADE_BY_STOCK = Outcome(programs=0, ours=0, graphs=2, lowered=2, paired=0, single=0)
+STOCK_FROM_CACHE = Outcome(programs=0, ours=0, graphs=2, lowered=0, paired=1, single=2)
+
+
+@pytest.fixture(autouse=True)
+def _empty_caches() -> Iterator[None]:
+    with fresh_cache():
+        yield
+
+
+def outcome(compile_: Compile) -> Outcome:
+    """Compile and train one step from nothing but what is on disk."""
+    torch._dynamo.reset()
+    counters.clear()
+    statistics.reset()
+    model, x = _model()
+    with watch_inductor() as seen:
+        compile_(model)(x).sum().backward()
+    ours = sum("wrapper_ir.runtime" in source for source in seen.sources)
+    return Outcome(
+        statistics.programs,
+        ours,
+        len(seen.graphs),
+        seen.lowered,
+        counters["aot_autograd"]["autograd_cache_hit"],
+        counters["inductor"]["fxgraph_cache_hit"],
+    )
+
+
+def _model() -> tuple[nn.Module, torch.Tensor]:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(7, 5), nn.Tanh()), torch.ones(2, 7)
+
+
+def stock(model: nn.Module) -> Any:
+    return torch.compile(model)
+
+
+def ours(**options: Any) -> Compile:
+    return lambda model: torch.compile(model, backend="wrapper_ir", options=options)
+
+
+def test_stock_first() -> None:
+    assert outcome(stock) == MADE_BY_STOCK
+    assert outcome(ours()) == MADE_BY_US
+    assert outcome(stock) == STOCK_FROM_CACHE
+    assert outcome(ours()) == OURS_FROM_CACHE
+
+
+def test_ours_first() -> None:
+    assert outcome(ours()) == MADE_BY_US
+    assert outcome(stock) == MADE_BY_STOCK
+    assert outcome(ours()) == OURS_FROM_CACHE
+    assert outcome(stock) == STOCK_FROM_CACHE
+
+
+@pytest.mark.parametrize("other", [{"memory": "none"}, {"origins": True}], ids=str)
+def test_other_options_are_other_entries(other: dict[str, Any]) -> None:
+    assert outcome(ours()) == MADE_BY_US
+    assert outcome(ours(**other)) == MADE_BY_US
+    assert outcome(ours()) == OURS_FROM_CACHE
+    assert outcome(ours(**other)) == OURS_FROM_CACHE
+
+
+def test_recording_makes_programs_whatever_is_cached() -> None:
+    assert outcome(ours()) == MADE_BY_US
+    with wir.record() as programs:
+        assert outcome(ours()) == MADE_BY_US
+    assert [p.role.value for p in programs] == ["forward", "backward"]
+    assert outcome(ours()) == OURS_FROM_CACHE
+
+
+def test_what_is_recorded_is_not_cached() -> None:
+    with wir.record():
+        outcome(ours())
+    assert outcome(ours()) == MADE_BY_US
+    assert outcome(stock) == MADE_BY_STOCK
+
+
+def test_recording_a_backward_alone() -> None:
+    model, x = _model()
+    torch._dynamo.reset()
+    loss = ours()(model)(x).sum()
+    with wir.record() as programs:
+        loss.backward()
+    assert [p.role.value for p in programs] == ["backward"]
+    assert outcome(stock) == MADE_BY_STOCK
+
+
+def test_an_installation_keeps_to_itself() -> None:
+    def installed(model: nn.Module) -> Any:
+        return torch.compile(model)
+
+    outcome(stock)
+    with install():
+        assert outcome(installed) == MADE_BY_US
+        again = outcome(installed)
+        assert (again.programs, again.ours, again.lowered) == (0, 2, 0)
+    assert outcome(stock) == STOCK_FROM_CACHE
+    with install(memory="none"):
+        assert outcome(installed) == MADE_BY_US
+
+
+def test_a_backward_of_stock_run_inside_an_installation() -> None:
+    torch._dynamo.reset()
+    model, x = _model()
+    loss = torch.compile(model)(x).sum()
+    with install():
+        loss.backward()
+    assert outcome(stock).ours == 0
+    with install():
+        assert outcome(stock).ours == 2
+
+
+def test_a_backward_of_ours_run_after_the_installation() -> None:
+    torch._dynamo.reset()
+    model, x = _model()
+    with install():
+        loss = torch.compile(model)(x).sum()
+    loss.backward()
+    assert outcome(stock).ours == 0
+    assert outcome(ours()).ours == 2
+    with install():
+        assert outcome(stock).ours == 2
+
+
+_SECOND = textwrap.dedent("""
+    import json, sys
+    sys.path.insert(0, sys.argv[1])
+    from dataclasses import asdict
+    from tests.frontends.test_caches import outcome, ours, stock
+    print(json.dumps([asdict(outcome(ours())), asdict(outcome(stock))]))
+    """)
+
+
+@pytest.mark.slow
+def test_a_second_process_starts_warm(tmp_path: Path) -> None:
+    """Entries are found by another process, with another hash seed and working directory."""
+    root = Path(__file__).parents[2]
+
+    def process(seed: str, where: Path) -> Any:
+        import json
+
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
+        }
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _SECOND, str(root)],
+            cwd=where,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return [Outcome(**each) for each in json.loads(done.stdout.splitlines()[-1])]
+
+    (tmp_path / "elsewhere").mkdir()
+    assert process("1", root) == [MADE_BY_US, MADE_BY_STOCK]
+    assert process("2", tmp_path / "elsewhere") == [OURS_FROM_CACHE, STOCK_FROM_CACHE]

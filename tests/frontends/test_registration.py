@@ -1,0 +1,187 @@
+"""Inductor's tables: taken over for the length of a block, given back as they were."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import wrapper_ir as wir
+from tests.frontends.support import same_objects, snapshot
+from wrapper_ir.frontends.inductor import InstallOrderError, install, uninstall
+from wrapper_ir.frontends.inductor.compat import codegen_common
+from wrapper_ir.frontends.inductor.session import current_session
+
+pytestmark = [
+    # Stock Inductor forks compile workers from a process that has threads.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+
+
+def programs_of(function: Any, *args: Any, backend: str = "inductor") -> int:
+    """Compile, run, and count the programs that were made."""
+    with wir.record() as programs:
+        torch.compile(function, backend=backend)(*args)
+    return len(programs)
+
+
+def test_a_block_sends_compilations_through_us_and_gives_back_what_it_found() -> None:
+    before = snapshot()
+    with install():
+        assert not same_objects(before, snapshot())
+        assert programs_of(lambda x: x.sin() + 1, torch.ones(4)) == 1
+    assert same_objects(before, snapshot())
+    torch._dynamo.reset()
+    assert programs_of(lambda x: x.sin() + 1, torch.ones(4)) == 0
+
+
+def test_calls_without_a_block() -> None:
+    before = snapshot()
+    install(memory="none")
+    try:
+        session = current_session()
+        assert session is not None
+        assert session.settings.memory == "none"
+    finally:
+        uninstall()
+    assert same_objects(before, snapshot())
+    with pytest.raises(InstallOrderError, match="WIR3006"):
+        uninstall()
+
+
+def test_blocks_nest_and_the_innermost_counts() -> None:
+    before = snapshot()
+    with install(memory="reuse") as outer:
+        with install(memory="none") as inner:
+            assert current_session() is inner.session
+        assert current_session() is outer.session
+        assert programs_of(lambda x: x.cos() + 1, torch.ones(4)) == 1
+    assert current_session() is None
+    assert same_objects(before, snapshot())
+
+
+def test_ending_an_outer_installation_ends_the_inner_ones() -> None:
+    before = snapshot()
+    outer = install()
+    install(memory="none")
+    outer.uninstall()
+    assert current_session() is None
+    assert same_objects(before, snapshot())
+    outer.uninstall()  # a second time changes nothing
+    assert same_objects(before, snapshot())
+
+
+def test_tables_are_given_back_after_an_exception() -> None:
+    before = snapshot()
+    with pytest.raises(ZeroDivisionError), install(), install(memory="none"):
+        raise ZeroDivisionError
+    assert same_objects(before, snapshot())
+    assert current_session() is None
+
+
+def test_tables_are_given_back_after_a_failed_compilation() -> None:
+    before = snapshot()
+
+    def function(x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda v: v.sin(), lambda v: v.cos(), (x,))
+
+    with pytest.raises(Exception, match="WIR3001"):
+        torch.compile(function, backend="wrapper_ir", fullgraph=True)(torch.ones(4))
+    assert same_objects(before, snapshot())
+    assert current_session() is None
+
+
+def test_the_backend_gives_back_the_tables_too() -> None:
+    before = snapshot()
+    assert programs_of(lambda x: x.tan() * 3, torch.ones(4), backend="wrapper_ir") == 1
+    assert same_objects(before, snapshot())
+
+
+def test_another_thread_stays_with_inductor() -> None:
+    seen: list[Any] = []
+
+    def other() -> None:
+        assert current_session() is None
+        seen.append(programs_of(lambda x: x.exp() - 1, torch.ones(5)))
+
+    with install():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        torch._dynamo.reset()
+        assert programs_of(lambda x: x.exp() - 1, torch.ones(5)) == 1
+    assert seen == [0]
+
+
+def test_two_threads_at_once() -> None:
+    """One compiles through us while the other does not, each several graphs, started together."""
+    barrier = threading.Barrier(2)
+    counts: dict[str, list[int]] = {"wrapper_ir": [], "inductor": []}
+    failures: list[BaseException] = []
+    before = snapshot()
+
+    def work(backend: str) -> None:
+        try:
+            barrier.wait()
+            for number in range(3):
+                function = _shifted(number)
+                counts[backend].append(programs_of(function, torch.ones(6), backend=backend))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(backend,)) for backend in counts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert counts == {"wrapper_ir": [1, 1, 1], "inductor": [0, 0, 0]}
+    assert same_objects(before, snapshot())
+
+
+def _shifted(number: int) -> Any:
+    """Return a function of its own, which Dynamo has not seen, for each call."""
+    namespace: dict[str, Any] = {}
+    exec(f"def function(x):\n    return (x + {number}).sin() * 2", namespace)
+    return namespace["function"]
+
+
+def test_a_registration_by_others_inside_a_block_is_left_alone() -> None:
+    before = snapshot()
+    stock = before[0]["cpu"]
+    try:
+        with install():
+            codegen_common.register_backend_for_device(
+                "cpu", stock.scheduling, stock.wrapper_codegen, stock.cpp_wrapper_codegen
+            )
+            theirs = codegen_common.device_codegens["cpu"]
+        assert codegen_common.device_codegens["cpu"] is theirs
+    finally:
+        for table, found in zip(_tables(), before, strict=True):
+            table["cpu"] = found["cpu"]
+    assert same_objects(before, snapshot())
+
+
+def _tables() -> tuple[dict[str, Any], ...]:
+    return (
+        codegen_common.device_codegens,
+        codegen_common.custom_backend_passes,
+        codegen_common.custom_backend_codegen_configs,
+    )
+
+
+def test_another_kind_of_wrapper_is_refused_by_name() -> None:
+    function = torch.compile(lambda x: x.sin() + 5, backend="wrapper_ir")
+    with (
+        torch._inductor.config.patch(cpp_wrapper=True),
+        pytest.raises(Exception, match=r"WIR3003.*cpp_wrapper"),
+    ):
+        function(torch.ones(4))

@@ -1,0 +1,99 @@
+"""What has no typed form raises one error that names it, or goes to Inductor and says so."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import wrapper_ir as wir
+from wrapper_ir.frontends.inductor import (
+    StockFallbackWarning,
+    UnsupportedLineError,
+    install,
+    statistics,
+)
+
+pytestmark = [
+    # Stock Inductor forks compile workers from a process that has threads.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    statistics.reset()
+
+
+def branching(x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, lambda v: v.sin(), lambda v: v.cos(), (x,))
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    return torch.compile(function, backend="wrapper_ir", fullgraph=True, options=options)
+
+
+def test_the_error_names_the_line_and_its_writer() -> None:
+    with pytest.raises(Exception, match="raw string") as caught:
+        compiled(branching)(torch.ones(4))
+    text = str(caught.value)
+    assert "WIR3001" in text
+    assert "Conditional" in text
+    assert "on_unsupported='stock'" in text
+    assert statistics.fallbacks == 0
+
+
+def test_capture_raises_the_error_itself() -> None:
+    with pytest.raises(UnsupportedLineError) as caught:
+        wir.capture(branching, (torch.ones(4),))
+    assert caught.value.fields["kind"] == "raw string"
+
+
+def test_stock_stands_in_counted_and_announced() -> None:
+    x = torch.linspace(-1, 2, 8)
+    with pytest.warns(StockFallbackWarning, match="WIR3001"):
+        result = compiled(branching, on_unsupported="stock")(x)
+    assert torch.equal(result, torch.compile(branching)(x))
+    assert statistics.fallbacks == 1
+    assert statistics.programs == 0
+
+
+def test_stock_stands_in_under_an_installation() -> None:
+    x = torch.linspace(-1, 2, 8)
+    with install(on_unsupported="stock"), pytest.warns(StockFallbackWarning):
+        result = torch.compile(branching)(x)
+    assert torch.equal(result, branching(x))
+    assert statistics.fallbacks == 1
+
+
+def test_a_fallback_from_the_cache_is_announced_as_well() -> None:
+    x = torch.linspace(-1, 2, 9)
+    for number in (1, 2):
+        torch._dynamo.reset()
+        with pytest.warns(StockFallbackWarning):
+            compiled(branching, on_unsupported="stock")(x)
+        assert statistics.fallbacks == number
+
+
+def test_only_the_graph_that_needs_it_goes_to_stock() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = branching(x)
+        torch._dynamo.graph_break()
+        return y * 2 + 1
+
+    with pytest.warns(StockFallbackWarning):
+        torch.compile(function, backend="wrapper_ir", options={"on_unsupported": "stock"})(
+            torch.ones(4)
+        )
+    assert (statistics.fallbacks, statistics.programs) == (1, 1)
+
+
+def test_what_is_supported_never_falls_back() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StockFallbackWarning)
+        compiled(lambda x: x.sin() * 3, on_unsupported="stock")(torch.ones(4))
+    assert (statistics.fallbacks, statistics.programs) == (0, 1)

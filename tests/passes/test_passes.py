@@ -1,0 +1,131 @@
+"""Passes by object, by name and as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import pytest
+
+import wrapper_ir as wir
+from wrapper_ir.errors import OptionError, OptionValueError
+from wrapper_ir.lines import Comment, Cond, Program, Region, ScalarArg, Stage
+from wrapper_ir.passes import (
+    PASSES,
+    InsertFrees,
+    Pass,
+    PassSpellingError,
+    PlanMemory,
+    StripComments,
+    parse_pass,
+    parse_pipeline,
+    run_passes,
+)
+from wrapper_ir.verify import VerificationError
+
+TEXT = """\
+wir 1
+program @p inference logical
+
+input %x : f32[8] @cpu
+
+extern test::fill(Tensor(a!) self) -> ()
+
+  // the first
+  %a = allocate : f32[8] @cpu
+  test::fill(out %a)
+  // the second
+  %b = allocate : f32[8] @cpu
+  test::fill(out %b)
+return
+"""
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_every_pass_is_a_frozen_value_with_a_name(name: str) -> None:
+    one = PASSES[name]()
+    assert isinstance(one, Pass)
+    assert one.name == name
+    assert one == parse_pass(name) == pickle.loads(pickle.dumps(one))
+    assert hash(one) == hash(PASSES[name]())
+    assert dataclasses.fields(one) is not None
+    with pytest.raises((dataclasses.FrozenInstanceError, AttributeError, TypeError)):
+        one.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_second_run_changes_nothing(name: str) -> None:
+    once = run_passes(wir.parse(TEXT), [name])
+    assert run_passes(once, [name]) == once
+
+
+def test_passes_run_in_order_and_leave_their_input_alone() -> None:
+    source = wir.parse(TEXT)
+    kept = str(source)
+    result = run_passes(source, [StripComments(), "plan-memory"], verify_each=True)
+    assert str(source) == kept
+    assert result.stage is Stage.PLANNED
+    assert not any(isinstance(line, Comment) for line in result.body)
+    assert run_passes(source, []) is source
+
+
+def test_comments_go_in_regions_too_and_nothing_else_does() -> None:
+    inner = Region((), (Comment("inner"),), ())
+    program = Program(body=(Comment("outer"), Cond((), ScalarArg(True), (), inner, inner)))
+    empty = Region((), (), ())
+    assert StripComments()(program).body == (Cond((), ScalarArg(True), (), empty, empty),)
+    assert StripComments()(StripComments()(program)) == StripComments()(program)
+    clean = Program()
+    assert StripComments()(clean) is clean
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("", ()),
+        ("plan-memory", (PlanMemory(),)),
+        ("plan-memory{strategy=none}", (PlanMemory("none"),)),
+        ("insert-frees{free_inputs=true}", (InsertFrees(free_inputs=True),)),
+        (
+            " strip-comments , insert-frees{ free_inputs = false } ,plan-memory{} ",
+            (StripComments(), InsertFrees(free_inputs=False), PlanMemory()),
+        ),
+    ],
+)
+def test_passes_as_text(text: str, passes: tuple[Pass, ...]) -> None:
+    assert parse_pipeline(text) == passes
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("plan-memori", OptionError, "plan-memory"),
+        ("plan-memory{strateg=none}", OptionError, "strategy"),
+        ("plan-memory{strategy}", PassSpellingError, "plan-memory"),
+        ("plan-memory{strategy=none", PassSpellingError, "does not spell"),
+        ("plan memory", PassSpellingError, "does not spell"),
+        ("insert-frees{free_inputs=yes}", OptionValueError, "true or false"),
+    ],
+)
+def test_what_does_not_spell_a_pass_is_refused(
+    text: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error) as caught:
+        parse_pipeline(text)
+    assert words in str(caught.value)
+
+
+class Broken:
+    name = "broken"
+
+    def __call__(self, program: Program) -> Program:
+        return program.replace(body=program.body[1:-1] * 2)
+
+
+def test_each_pass_is_verified_when_asked() -> None:
+    source = wir.parse(TEXT)
+    run_passes(source, [Broken()])
+    with pytest.raises(VerificationError):
+        run_passes(source, [Broken()], verify_each=True)
+    with pytest.raises(VerificationError):
+        run_passes(Broken()(source), [], verify_each=True)

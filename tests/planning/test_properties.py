@@ -1,0 +1,101 @@
+"""What holds for every plan, on made-up programs."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+
+from tests.planning.machine import Machine
+from tests.planning.made_up import programs
+from wrapper_ir.lines import Allocate, Comment, Free, Program, Reuse, Stage, walk
+from wrapper_ir.planning import insert_frees, plan, plan_memory, reuse_storage
+from wrapper_ir.text import parse, print_program
+from wrapper_ir.verify import diagnose
+
+many = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@many
+@given(programs())
+def test_made_up_programs_break_no_rule(program: Program) -> None:
+    assert [str(d) for d in diagnose(program)] == []
+
+
+@many
+@given(programs())
+def test_planned_programs_verify_run_alike_and_hold_no_more(program: Program) -> None:
+    truth = Machine(program).run()
+    freed = Machine(plan_memory(program, "none"))
+    assert freed.run() == truth
+    result = plan(program)
+    assert [str(d) for d in diagnose(result.program)] == []
+    assert result.program.stage is Stage.PLANNED
+    planned = Machine(result.program)
+    assert planned.run() == truth
+    assert planned.peak <= freed.peak
+
+
+@many
+@given(programs())
+def test_the_report_agrees_with_what_the_machine_sees(program: Program) -> None:
+    result = plan(program)
+    numbers, machine = result.report, Machine(result.program)
+    machine.run()
+    assert numbers.peak_bytes == machine.peak
+    assert numbers.lower_bound_bytes <= numbers.peak_bytes <= numbers.unplanned_peak_bytes
+    assert numbers.unplanned_peak_bytes <= numbers.total_bytes
+    assert numbers.is_exact
+    lines = [line for _, line in walk(result.program)]
+    assert numbers.allocations == sum(isinstance(line, Allocate) for line in lines)
+    assert numbers.reuses == sum(isinstance(line, Reuse) for line in lines)
+
+
+@many
+@given(programs())
+def test_planning_twice_changes_nothing(program: Program) -> None:
+    planned = plan_memory(program)
+    assert plan_memory(planned) is planned
+    freed = insert_frees(program)
+    assert insert_frees(freed) == freed
+    reused = reuse_storage(freed)
+    assert reuse_storage(reused) == reused
+    assert planned.body == reused.body
+
+
+@many
+@given(programs())
+def test_other_lines_stay_as_they_are_and_in_order(program: Program) -> None:
+    planned = plan_memory(program)
+
+    def others(body: tuple[object, ...]) -> list[object]:
+        return [line for line in body if not isinstance(line, (Allocate, Free, Reuse))]
+
+    if not any(len(path) > 1 for path, _ in walk(program)):
+        assert others(planned.body) == others(program.body)
+    made = [line.out for line in planned.body if isinstance(line, (Allocate, Reuse))]
+    assert made == [line.out for line in program.body if isinstance(line, (Allocate, Reuse))]
+    given_frees = [line for line in program.body if isinstance(line, Reuse)]
+    assert set(given_frees) <= set(planned.body)
+
+
+@many
+@given(programs())
+def test_planning_is_the_same_each_time_and_survives_the_text_form(program: Program) -> None:
+    planned = plan_memory(program)
+    assert plan_memory(program) == planned
+    assert parse(print_program(planned)) == planned
+    assert plan_memory(parse(print_program(program))) == planned
+
+
+@many
+@given(programs())
+def test_comments_do_not_change_the_plan(program: Program) -> None:
+    commented = program.replace(
+        body=tuple(new for line in program.body for new in (Comment("remark"), line))
+    )
+    planned = plan_memory(commented)
+    without = tuple(line for line in planned.body if not isinstance(line, Comment))
+    assert without == plan_memory(program).body

@@ -1,0 +1,377 @@
+"""Exact-size reuse: what takes over what, and what must not."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from wrapper_ir.lines import Allocate, DType, Free, Program, Reuse
+from wrapper_ir.planning import insert_frees, plan, plan_memory, reuse_storage
+from wrapper_ir.text import parse, print_program
+from wrapper_ir.verify import verify
+
+HEAD = """\
+wir 1
+program @p inference logical
+
+symbol s0 : int [1, inf] hint 8
+symbol s1 : int [1, inf] hint 8
+symbol u0 : int [0, inf] unbacked
+input s0
+input s1
+input %x : f32[8] @cpu
+input %given : f32[8] @cpu donated
+constant %w : f32[8] @cpu = parameter "w"
+
+kernel @copy(src: in f32, dst: out f32) cpp
+  | // made up
+
+extern test::op(Tensor self) -> Tensor
+extern test::fill(Tensor(a!) self) -> ()
+extern test::maybe(Tensor(a) self) -> Tensor(a)
+
+"""
+
+
+def program(body: str, results: str = "") -> Program:
+    body = textwrap.indent(textwrap.dedent(body).strip("\n"), "  ")
+    return parse(f"{HEAD}{body}\nreturn {results}\n".replace("return \n", "return\n"))
+
+
+def body_of(planned: Program) -> str:
+    """The lines of a program, from behind its declarations."""
+    text = print_program(planned).rpartition("-> Tensor(a)\n")[2]
+    return textwrap.dedent("\n".join(text.strip("\n").split("\n")[:-1])).strip("\n")
+
+
+def reuses(planned: Program) -> dict[str, str]:
+    return {line.out: line.donor for line in planned.body if isinstance(line, Reuse)}
+
+
+def test_a_chain_needs_two_buffers() -> None:
+    planned = plan_memory(
+        program(
+            """
+            %a = allocate : f32[8] @cpu
+            call @copy(%x, out %a)
+            %b = allocate : f32[8] @cpu
+            call @copy(%a, out %b)
+            %c = allocate : f32[2, 4] @cpu
+            call @copy(%b, out %c)
+            %d = allocate : f32[8] @cpu
+            call @copy(%c, out %d)
+            """,
+            "%d",
+        )
+    )
+    assert body_of(planned) == textwrap.dedent("""\
+        %a = allocate : f32[8] @cpu
+        call @copy(%x, out %a)
+        %b = allocate : f32[8] @cpu
+        call @copy(%a, out %b)
+        %c = reuse %a : f32[2, 4] @cpu
+        call @copy(%b, out %c)
+        %d = reuse %b : f32[8] @cpu
+        call @copy(%c, out %d)
+        free %c""")
+
+
+def two(first: str, second: str, between: str = "") -> Program:
+    """A buffer that dies, then an allocation; a large one first, so that the peak is no reason."""
+    return program(
+        f"""
+        %big = allocate : f32[999999] @cpu
+        free %big
+        %a = allocate{first}
+        test::fill(out %a)
+        free %a
+        {between or "//"}
+        %b = allocate{second}
+        test::fill(out %b)
+        """,
+        "%b",
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (" : f32[8] @cpu", " : f32[8] @cpu"),
+        (" : f32[8] @cpu", " : f32[2, 4]{1, 2} @cpu"),
+        (" : f32[8] @cpu", " : i32[8] @cpu"),
+        (" : f32[s0, s1 + 1] @cpu", " : f32[s0*s1 + s0] @cpu"),
+        (" pinned : f32[8] @cpu", " pinned : f32[8] @cpu"),
+        (" zeroed : f32[8] @cpu", " : f32[8] @cpu"),
+    ],
+)
+def test_same_bytes_are_reused(first: str, second: str) -> None:
+    planned = plan_memory(two(first, second))
+    assert reuses(planned) == {"b": "a"}
+    verify(planned)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        (" : f32[16] @cpu", " : f32[8] @cpu", "larger"),
+        (" : f32[4] @cpu", " : f32[8] @cpu", "smaller"),
+        (" : f32[8] @cpu", " : f64[4] @cpu", "elements of another size may be aligned otherwise"),
+        (" : f32[8] @cpu", " : f32[8] @cuda", "another device"),
+        (" : f32[8] @cpu", " pinned : f32[8] @cpu", "another memory"),
+        (" pinned : f32[8] @cpu", " : f32[8] @cpu", "another memory"),
+        (" : f32[8] @cpu", " zeroed : f32[8] @cpu", "contents would be kept"),
+        (" : f32[s0] @cpu", " : f32[s1] @cpu", "equal at the hints only"),
+        (" : f32[s0] @cpu", " : f32[8] @cpu", "equal at the hint only"),
+        (" : f32[0] @cpu", " : f32[0] @cpu", "nothing to reuse"),
+    ],
+)
+def test_what_differs_is_not_reused(first: str, second: str, why: str) -> None:
+    assert reuses(plan_memory(two(first, second))) == {}, why
+
+
+def test_unbacked_sizes_are_reused_only_for_the_same_symbol() -> None:
+    planned = plan_memory(
+        program(
+            """
+            %n = test::op(%x) : i64[u0] @cpu
+            u0 = size %n, 0
+            %a = allocate : f32[u0] @cpu
+            test::fill(out %a)
+            %b = allocate : f32[s0] @cpu
+            test::fill(out %b)
+            free %a
+            %c = allocate : f32[u0] @cpu
+            test::fill(out %c)
+            """,
+            "%c",
+        )
+    )
+    assert reuses(planned) == {"c": "a"}
+
+
+def test_reuse_that_would_raise_the_peak_is_left() -> None:
+    source = program(
+        """
+        %a = allocate : f32[1000] @cpu
+        test::fill(out %a)
+        free %a
+        %peak = allocate : f32[5000] @cpu
+        test::fill(out %peak)
+        free %peak
+        %b = allocate : f32[1000] @cpu
+        test::fill(out %b)
+        """,
+        "%b",
+    )
+    result = plan(source)
+    assert reuses(result.program) == {}
+    assert result.report.peak_bytes == 20000
+    # Where the peak is elsewhere there is room to keep it.
+    wide = type(source.buffers["a"]).contiguous(DType.FLOAT32, (9000,))
+    roomy = source.replace(
+        body=(*source.body[:-2], Allocate("wide"), *source.body[-2:], Free("wide")),
+        buffers=source.buffers.set(wide=wide),
+    )
+    result = plan(roomy)
+    assert reuses(result.program) == {"b": "a"}
+    assert result.report.peak_bytes == result.report.unplanned_peak_bytes == 40000
+
+
+def test_of_several_donors_the_one_freed_last_is_taken() -> None:
+    planned = plan_memory(
+        program(
+            """
+            %big = allocate : f32[999] @cpu
+            free %big
+            %a = allocate : f32[8] @cpu
+            test::fill(out %a)
+            %b = allocate : f32[8] @cpu
+            test::fill(out %b)
+            free %b
+            free %a
+            %c = allocate : f32[8] @cpu
+            test::fill(out %c)
+            %d = allocate : f32[8] @cpu
+            test::fill(out %d)
+            """,
+            "%c, %d",
+        )
+    )
+    assert reuses(planned) == {"c": "a", "d": "b"}
+
+
+def test_results_that_are_views_keep_their_storage() -> None:
+    planned = plan_memory(
+        program(
+            """
+            %a = allocate : f32[8] @cpu
+            call @copy(%x, out %a)
+            %view = reinterpret %a : f32[4]+4 @cpu
+            %maybe = test::maybe(%view) : f32[4] @cpu may_alias(%view)
+            %b = allocate : f32[8] @cpu
+            call @copy(%x, out %b)
+            """,
+            "%maybe",
+        )
+    )
+    assert reuses(planned) == {}
+    assert [line.buffer for line in planned.body if isinstance(line, Free)] == ["b"]
+
+
+def test_a_view_that_may_be_one_keeps_storage_from_being_taken_too_early() -> None:
+    planned = plan_memory(
+        program(
+            """
+            %a = allocate : f32[8] @cpu
+            call @copy(%x, out %a)
+            %maybe = test::maybe(%a) : f32[8] @cpu may_alias(%a)
+            %b = allocate : f32[8] @cpu
+            call @copy(%maybe, out %b)
+            %c = allocate : f32[8] @cpu
+            call @copy(%b, out %c)
+            """,
+            "%c",
+        )
+    )
+    assert reuses(planned) == {"c": "a"}
+
+
+def test_results_of_library_ops_are_donors_only_where_their_alignment_is_checked() -> None:
+    text = """
+        %a = test::op(%x) : f32[8] @cpu
+        {check}
+        free %a
+        %b = allocate : f32[8] @cpu
+        test::fill(out %b)
+        """
+    unchecked, weak, strong = (
+        plan_memory(program(text.format(check=check), "%b"))
+        for check in ("//", 'assert_layout %a, "op" align 8', 'assert_layout %a, "op" align 16')
+    )
+    assert reuses(unchecked) == reuses(weak) == {}
+    assert reuses(strong) == {"b": "a"}
+
+
+@pytest.mark.parametrize("buffer", ["x", "given"])
+def test_inputs_are_nobodys_donors(buffer: str) -> None:
+    planned = plan_memory(
+        program(
+            f"""
+            %big = allocate : f32[999] @cpu
+            free %big
+            free %{buffer}
+            %b = allocate : f32[8] @cpu
+            test::fill(out %b)
+            """,
+            "%b",
+        )
+    )
+    assert reuses(planned) == {}
+
+
+def test_slices_and_pools_are_left_alone() -> None:
+    planned = plan_memory(
+        program(
+            """
+            %pool = allocate_pool : u8[64] @cpu
+            %a = allocate_from_pool %pool[0] : f32[8] @cpu
+            test::fill(out %a)
+            %b = allocate_from_pool %pool[32] : f32[8] @cpu
+            call @copy(%a, out %b)
+            %c = allocate : f32[8] @cpu
+            call @copy(%b, out %c)
+            %d = allocate : u8[64] @cpu
+            test::fill(out %d)
+            """,
+            "%c, %d",
+        )
+    )
+    assert reuses(planned) == {}
+    assert body_of(planned).count("free") == 3
+    verify(planned)
+
+
+def test_what_several_streams_touch_is_left_alone() -> None:
+    text = """
+        %big = allocate : f32[999] @cuda
+        free %big
+        %a = allocate : f32[8] @cuda
+        test::fill(out %a) @cuda stream {one}
+        test::fill(out %a) @cuda stream {two}
+        free %a
+        %b = allocate : f32[8] @cuda
+        test::fill(out %b) @cuda stream {three}
+        """
+
+    def planned(one: int, two: int, three: int) -> dict[str, str]:
+        return reuses(plan_memory(program(text.format(one=one, two=two, three=three), "%b")))
+
+    assert planned(1, 1, 1) == {"b": "a"}
+    assert planned(1, 2, 1) == {}
+    assert planned(1, 1, 2) == {}
+    assert planned(1, 2, 2) == {}
+
+
+def test_regions_are_planned_by_themselves() -> None:
+    planned = plan_memory(
+        program(
+            """
+            %big = allocate : f32[999] @cpu
+            free %big
+            %a = allocate : f32[8] @cpu
+            call @copy(%x, out %a)
+            %y = cond s0 > 2 with (%a) : f32[8] @cpu
+              then (%p : f32[8] @cpu) {
+                %t0 = allocate : f32[8] @cpu
+                call @copy(%p, out %t0)
+                %t1 = allocate : f32[8] @cpu
+                call @copy(%t0, out %t1)
+                %t2 = allocate : f32[8] @cpu
+                call @copy(%t1, out %t2)
+                yield %t2
+              }
+              else (%q : f32[8] @cpu) {
+                %e0 = allocate : f32[8] @cpu
+                call @copy(%q, out %e0)
+                yield %e0
+              }
+            %z = allocate : f32[8] @cpu
+            call @copy(%y, out %z)
+            """,
+            "%z",
+        )
+    )
+    verify(planned)
+    text = body_of(planned)
+    assert "%t2 = reuse %t0" in text
+    assert "free %t1" in text
+    assert "free %p" not in text
+    # The storage of %a ended before %z was allocated; inside the regions it is not to be had.
+    assert "%e0 = allocate" in text
+
+
+def test_reuses_that_the_front_end_gave_stay_and_pass_storage_on() -> None:
+    planned = plan_memory(
+        program(
+            """
+            %big = allocate : f32[999] @cpu
+            free %big
+            %a = allocate : f32[8] @cpu
+            call @copy(%x, out %a)
+            %b = reuse %a : f32[8] @cpu
+            call @copy(%b, out %b)
+            free %b
+            %c = allocate : f32[8] @cpu
+            call @copy(%x, out %c)
+            """,
+            "%c",
+        )
+    )
+    assert reuses(planned) == {"b": "a", "c": "b"}
+
+
+def test_reuse_alone_needs_frees() -> None:
+    source = program("%a = allocate : f32[8] @cpu\n%b = allocate : f32[8] @cpu")
+    assert reuse_storage(source) == source
+    assert reuses(reuse_storage(insert_frees(source))) == {"b": "a"}

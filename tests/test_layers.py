@@ -1,0 +1,112 @@
+"""What the import contracts of pyproject.toml cannot express, checked on the source itself."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import wrapper_ir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(wrapper_ir.__file__).parent
+
+#: May not import torch, not even inside a function or for type checkers only.
+TORCH_FREE = (
+    "__init__",
+    "build",
+    "debug_printer",
+    "diff",
+    "errors",
+    "lines",
+    "passes",
+    "planning",
+    "text",
+    "verify",
+)
+
+#: May import torch inside functions, which run only when there is a tensor.
+ON_TENSORS_ONLY = ("text/constants",)
+
+#: Private parts of torch with one importer, ``frontends/inductor``.
+PRIVATE_TORCH = ("torch._inductor", "torch._dynamo", "torch._functorch", "torch.utils._sympy")
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for file in sorted(ROOT.rglob("*.py")):
+        yield file.relative_to(ROOT).with_suffix("").as_posix(), file
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Yield every imported module's name; ``from a import b`` yields both ``a`` and ``a.b``."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are absolute here"
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def within(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def test_the_walk_sees_nested_and_from_imports(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("def f():\n    from torch import _dynamo\n    import torch.utils._sympy.x\n")
+    assert sum(within(name, PRIVATE_TORCH) for name in imports(file)) == 2
+
+
+@pytest.mark.parametrize("package", TORCH_FREE)
+def test_core_never_names_torch(package: str) -> None:
+    offenders = [
+        (name, imported)
+        for name, file in modules()
+        if name == package or name.startswith(package + "/")
+        if name not in ON_TENSORS_ONLY
+        for imported in imports(file)
+        if within(imported, ("torch",))
+    ]
+    assert offenders == []
+
+
+@pytest.mark.parametrize("name", ON_TENSORS_ONLY)
+def test_tensor_modules_import_torch_in_functions_only(name: str) -> None:
+    tree = ast.parse((ROOT / f"{name}.py").read_text(encoding="utf-8"))
+    nested = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(a.name == "torch" for a in node.names):
+            assert id(node) in nested
+
+
+def test_private_torch_has_one_importer() -> None:
+    offenders = [
+        (name, imported)
+        for name, file in modules()
+        if not name.startswith("frontends/inductor/")
+        for imported in imports(file)
+        if within(imported, PRIVATE_TORCH)
+    ]
+    assert offenders == []
+
+
+def test_runtime_imports_the_toolchain_and_nothing_else_of_ours() -> None:
+    allowed = ("wrapper_ir.runtime", "wrapper_ir.toolchain", "wrapper_ir.errors")
+    offenders = [
+        (name, imported)
+        for name, file in modules()
+        if name.startswith("runtime/")
+        for imported in imports(file)
+        if within(imported, ("wrapper_ir",)) and not within(imported, allowed)
+    ]
+    assert [pair for pair in offenders if pair[1] != "wrapper_ir"] == []
+
+
+def test_every_module_is_in_a_package() -> None:
+    assert [name for name, file in modules() if not file.with_name("__init__.py").is_file()] == []

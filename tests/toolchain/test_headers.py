@@ -1,0 +1,136 @@
+"""Precompiled headers: when they are begun, used, and given up. A small one stands for the big."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from tests.toolchain.conftest import SCALE, SCALE_TYPES
+from wrapper_ir.toolchain import CppSource, DiskCache, build_kernels, headers, units
+from wrapper_ir.toolchain.compiler import compile_flags, find_compiler
+from wrapper_ir.toolchain.headers import HeaderStore
+from wrapper_ir.toolchain.isa import resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def small_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``cmath`` be the header that is precompiled; the real one takes six seconds."""
+    monkeypatch.setattr(headers, "PREFIX", "cmath")
+    monkeypatch.setattr(units, "PREFIX", "cmath")
+    monkeypatch.setattr(headers, "_watched", tuple)
+    monkeypatch.delenv("WRAPPER_IR_HEADER_DIR", raising=False)
+    monkeypatch.delenv("WRAPPER_IR_PRECOMPILE_HEADERS", raising=False)
+
+
+def kernel(factor: int) -> CppSource:
+    code = SCALE.replace("FACTOR", f"std::fabs({factor}.0f)")
+    return CppSource("k", f"#include <cmath>\n{code}", SCALE_TYPES)
+
+
+def check(cache: DiskCache, factor: int) -> None:
+    (function,) = build_kernels([kernel(factor)], cache=cache)
+    out = torch.empty(1)
+    function(torch.ones(1), out, 1)
+    assert out.item() == factor
+
+
+def wait_for_header(cache: DiskCache) -> Path:
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline:
+        found = list(cache.directory.glob("headers/*/prefix.h.gch"))
+        if found:
+            return found[0]
+        time.sleep(0.02)
+    raise AssertionError("no precompiled header appeared")
+
+
+def test_the_second_build_begins_and_later_ones_use_it(
+    cache: DiskCache, counting_compiler: Path
+) -> None:
+    check(cache, 2)
+    assert "c++-header" not in counting_compiler.read_text()
+    check(cache, 3)
+    wait_for_header(cache)
+    assert "-include" not in counting_compiler.read_text()
+    check(cache, 4)
+    calls = counting_compiler.read_text()
+    assert calls.count("c++-header") == 1
+    assert calls.count("-include") == 1
+    assert cache.stats().total_bytes > 500_000  # the header counts
+
+
+def test_a_damaged_header_is_noticed(cache: DiskCache, counting_compiler: Path) -> None:
+    check(cache, 2)
+    check(cache, 3)
+    file = wait_for_header(cache)
+    content = file.read_bytes()
+    half = len(content) // 2
+    file.write_bytes(content[:half] + b"\xff" * (len(content) - half))
+    check(cache, 5)
+    assert "-include" not in counting_compiler.read_text()
+    assert not file.exists()
+
+
+def test_a_header_that_the_compiler_refuses_is_given_up(
+    cache: DiskCache, counting_compiler: Path
+) -> None:
+    check(cache, 2)
+    check(cache, 3)
+    file = wait_for_header(cache)
+    file.write_bytes(b"not a precompiled header")  # which g++ passes over, reading the text
+    file.with_name("prefix.h").write_text("#error damaged\n")
+    file.with_name("prefix.h.gch.crc").write_text(headers._checksum(file))
+    check(cache, 5)
+    calls = counting_compiler.read_text()
+    assert calls.count("-include") == 1
+    assert calls.count(" -c ") == 4  # the third build tried with it, then without
+    assert not file.exists()
+
+
+def test_a_small_cache_makes_none(tmp_path: Path, counting_compiler: Path) -> None:
+    cache = DiskCache(tmp_path, max_bytes=1 << 20)
+    check(cache, 2)
+    check(cache, 3)
+    assert not (tmp_path / "headers").exists()
+
+
+def test_they_can_be_turned_off(
+    cache: DiskCache, monkeypatch: pytest.MonkeyPatch, counting_compiler: Path
+) -> None:
+    monkeypatch.setenv("WRAPPER_IR_PRECOMPILE_HEADERS", "0")
+    check(cache, 2)
+    check(cache, 3)
+    assert not (cache.directory / "headers").exists()
+
+
+def test_caches_may_share_headers(
+    tmp_path: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch, counting_compiler: Path
+) -> None:
+    monkeypatch.setenv("WRAPPER_IR_HEADER_DIR", str(tmp_path / "shared"))
+    compiler = find_compiler(cache)
+    flags = compile_flags(compiler, resolve())
+    store = HeaderStore(cache, "test")
+    store.make(compiler, flags, wait=True)
+    header = store.find(compiler, flags)
+    assert header is not None
+    assert header.is_relative_to(tmp_path / "shared")
+    other = HeaderStore(DiskCache(tmp_path / "other"), "test")
+    assert other.find(compiler, flags) == header
+    assert other.find(compiler, (*flags, "-DX")) is None
+    store.discard(compiler, flags)
+    assert other.find(compiler, flags) is None
+
+
+def test_kernels_without_the_big_header_want_none(
+    cache: DiskCache, counting_compiler: Path
+) -> None:
+    for factor in ("2.0f", "3.0f"):
+        source = CppSource("k", SCALE.replace("FACTOR", factor), SCALE_TYPES)
+        build_kernels([source], cache=cache)
+    assert not (cache.directory / "headers").exists()

@@ -1,0 +1,68 @@
+"""One cache, several processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHILD = """
+import sys, torch
+from tests.toolchain.conftest import scale
+from wrapper_ir.toolchain import build_kernels
+factors = ("2.0f", "3.0f", "4.0f")
+functions = build_kernels([scale("k" + f[0], f) for f in factors])
+x, out = torch.ones(4), torch.empty(4)
+for function in functions:
+    function(x, out, 4)
+    print(out[0].item())
+"""
+RESULT = "2.0\n3.0\n4.0\n"
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(tmp_path / "shared-cache"))
+    return tmp_path / "shared-cache"
+
+
+def start() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert out == RESULT
+
+
+def test_two_processes_build_once_and_a_third_starts_no_compiler(
+    directory: Path, counting_compiler: Path
+) -> None:
+    racing = [start(), start()]
+    for process in racing:
+        finish(process)
+    calls = counting_compiler.read_text()
+    assert calls.count(" -c ") == 1
+    assert calls.count("-shared") == 1
+    finish(start())
+    assert counting_compiler.read_text() == calls
+    assert len(list(directory.glob("objects/*/*.so"))) == 1
+
+
+def test_damaged_entries_are_built_again(directory: Path, counting_compiler: Path) -> None:
+    finish(start())
+    for times, kind in ((2, "so"), (3, "json")):
+        for file in directory.glob(f"objects/*/*.{kind}"):
+            content = file.read_bytes()
+            file.write_bytes(content[: len(content) // 2] + b"\0" * (len(content) // 2))
+        finish(start())
+        assert counting_compiler.read_text().count(" -c ") == times

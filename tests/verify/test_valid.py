@@ -1,0 +1,150 @@
+"""No false alarms: good programs, and those that come near the edge of a rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wrapper_ir.text import parse
+from wrapper_ir.verify import diagnose
+
+PROGRAMS = sorted((Path(__file__).parents[1] / "programs").rglob("*.wir"))
+
+HEAD = """\
+wir 1
+program @good inference planned
+
+symbol s0 : int [0, inf] hint 8
+symbol s1 : int [1, inf] hint 8
+symbol s2 : int [0, inf] hint 8
+symbol u0 : int [0, inf] unbacked
+input %x : f32[s0, 4] @cpu
+input %y : f32[s1] @cpu
+input %z : f32[s2] @cpu
+
+extern aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)
+extern aten::relu(Tensor self) -> Tensor
+extern aten::nonzero(Tensor self) -> Tensor
+
+  s0 = size %x, 0
+  s1 = size %y, 0
+"""
+
+GOOD = {
+    "reuse of an equal size, written another way": """
+  %a = allocate : f32[s0, s1 + 1] @cpu
+  %b = reuse %a : f32[s0*s1 + s0] @cpu
+  free %b
+""",
+    "reuse of more than enough, known from ranges": """
+  %a = allocate : f32[s1, s1] @cpu
+  %b = reuse %a : f32[s1] @cpu
+  %c = reuse %b : i32[s1 // 2] @cpu
+  free %c
+""",
+    "reuse by a smaller buffer, then a larger one that fits the storage": """
+  %a = allocate : f32[8] @cpu
+  %b = reuse %a : f32[2] @cpu
+  %c = reuse %b : f64[4] @cpu
+  free %c
+""",
+    "strides that count an empty dimension as one": """
+  %a = allocate : f32[s1, s0]{Max(1, s0), 1} @cpu
+  %b = reuse %a : f32[s1, s0] @cpu
+  %c = reuse %b : f32[s1, s0]{Max(1, s0), 1} @cpu
+  free %c
+""",
+    "a view that is out of bounds only if it is empty": """
+  %a = reinterpret %y : f32[0]+99 @cpu
+  %b = reinterpret %x : f32[s0, 4]{4, 1} @cpu
+  %c = reinterpret %x : f32[4, s0]{1, 4} @cpu
+  %d = reinterpret %y : f32[s1 - 1]+1 @cpu
+""",
+    "an input whose size is never bound is dropped and returned": """
+  free %z
+""",
+    "the size of an op's result is bound from the result": """
+  %n = aten::nonzero(%x) : i64[u0, 2] @cpu
+  u0 = size %n, 0
+  %a = allocate : f32[u0] @cpu
+  free %n
+  free %a
+""",
+    "storage that leaves through a view of a view": """
+  %a = allocate : f32[s1] @cpu
+  %b = aten::view(%a, [s1]) : f32[s1] @cpu alias(%a)
+  %c = reinterpret %b : i32[s1] @cpu
+""",
+    "a slice that leaves takes its pool with it": """
+  %p = allocate_pool : u8[4*s1] @cpu
+  %c = allocate_from_pool %p[0] : f32[s1] @cpu
+""",
+    "a pool's bytes again, after the end of the slice that had them": """
+  %p = allocate_pool : u8[8*s1] @cpu
+  %a = allocate_from_pool %p[0] : f32[s1] @cpu
+  %b = allocate_from_pool %p[4*s1] : f32[s1] @cpu
+  %a2 = reuse %a : i32[s1] @cpu
+  free %b
+  %c0 = allocate_from_pool %p[4*s1] : f32[s1] @cpu
+  free %a2
+  free %c0
+  free %p
+""",
+    "regions compare layouts with the operands in place of their parameters": """
+  %a = cond s0 > 2 with (%y, s1) : f32[s1] @cpu
+    then (%t : f32[s2] @cpu, s2) {
+      %t1 = aten::relu(%t) : f32[s2] @cpu
+      yield %t1
+    }
+    else (%e : f32[s1] @cpu, u0) {
+      %e1 = aten::relu(%e) : f32[s1] @cpu
+      yield %e1
+    }
+  free %a
+""",
+    "a result of a size that only a region knows": """
+  %a = cond s0 > 2 with (%x) : i64[u0, 2] @cpu
+    then (%t : f32[s0, 4] @cpu) {
+      %t1 = aten::nonzero(%t) : i64[s2, 2] @cpu
+      s2 = size %t1, 0
+      yield %t1
+    }
+    else (%e : f32[s0, 4] @cpu) {
+      %e1 = aten::relu(%e) : i64[s0, 2] @cpu
+      yield %e1
+    }
+  u0 = size %a, 0
+  free %a
+""",
+    "a donated parameter may be taken by its region": """
+  cond s0 > 2 with (inout %y)
+    then (%t : f32[s1] @cpu donated) {
+      %t1 = reuse %t : f32[s1] @cpu
+      free %t1
+      yield
+    }
+    else (%e : f32[s1] @cpu) {
+      yield
+    }
+""",
+}
+
+
+@pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: file.stem)
+def test_the_corpus_breaks_no_rule(file: Path) -> None:
+    assert diagnose(parse(file.read_text(encoding="utf-8"))) == ()
+
+
+@pytest.mark.parametrize("what", GOOD)
+def test_no_false_alarm_about(what: str) -> None:
+    body = GOOD[what]
+    result = "return %c" if "leave" in what else "return"
+    found = diagnose(parse(f"{HEAD}{body.strip(chr(10))}\n{result}\n"))
+    assert [str(d) for d in found] == []
+
+
+def test_logical_programs_need_no_ends() -> None:
+    text = HEAD.replace("planned", "logical") + "  %a = allocate : f32[s1] @cpu\nreturn\n"
+    assert diagnose(parse(text)) == ()
+    assert [d.code for d in diagnose(parse(text.replace("logical", "planned")))] == ["WIR1028"]

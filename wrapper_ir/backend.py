@@ -1,0 +1,50 @@
+"""The backend of torch.compile: ``torch.compile(model, backend="wrapper_ir")``.
+
+Torch finds the function by the entry point ``torch_dynamo_backends``. It is thin on purpose: what
+it needs is imported when something is compiled, so that listing backends costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.errors import OptionValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import torch
+
+__all__ = ["wrapper_ir"]
+
+
+def wrapper_ir(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+    **_: object,
+) -> Callable[..., Any]:
+    """Compile a graph with Inductor's kernels and our wrapper.
+
+    Args:
+        gm: The graph.
+        example_inputs: Its inputs, or fakes of them.
+        options: ``emitter``, ``memory``, ``on_unsupported`` (see
+            ``wrapper_ir.frontends.inductor.Settings``) and the options of the emitter.
+        mode: Nothing but ``default``: other modes are sets of Inductor's options.
+        **_: Whatever else ``torch.compile`` passes on to backends.
+
+    Raises:
+        OptionError: There is no option of that name.
+        OptionValueError: There is, but not with that value.
+        UnknownEmitterError: No such emitter is installed.
+        UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
+    """
+    from wrapper_ir.frontends.inductor.compiler import compile_graph  # noqa: PLC0415
+    from wrapper_ir.frontends.inductor.settings import Settings  # noqa: PLC0415
+
+    if mode not in (None, "default"):
+        raise OptionValueError(option="mode", value=mode, expected="'default', or no mode")
+    return compile_graph(gm, example_inputs, Settings.from_options(options))

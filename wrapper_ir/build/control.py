@@ -1,0 +1,230 @@
+"""Calls that work on symbols, check, choose, loop, and show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from wrapper_ir.build.base import Part, located
+from wrapper_ir.build.errors import ArgumentError, ResultError
+from wrapper_ir.build.regions import (
+    Handle,
+    Operand,
+    build_region,
+    define_results,
+    kind_of,
+    operand_of,
+    operands_of,
+)
+from wrapper_ir.build.values import Buffer, Number
+from wrapper_ir.lines import (
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    Comment,
+    ComputeSymbol,
+    Cond,
+    ItemOf,
+    Probe,
+    ProbeLevel,
+    ResultBuffer,
+    ResultSymbol,
+    SizeOf,
+    StorageOffsetOf,
+    StrideOf,
+    SymbolInfo,
+    SymbolKind,
+    SymbolSource,
+    When,
+    While,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import sympy
+
+
+class Control(Part):
+    """Symbols, checks, regions, remarks."""
+
+    # Symbols.
+
+    @located
+    def size(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
+        """A symbol bound to a size."""
+        return self._bind(name, SizeOf(self._draft.own(buffer).name, dimension))
+
+    @located
+    def stride(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
+        """A symbol bound to a stride, in elements."""
+        return self._bind(name, StrideOf(self._draft.own(buffer).name, dimension))
+
+    @located
+    def storage_offset(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
+        """A symbol bound to a storage offset, in elements."""
+        return self._bind(name, StorageOffsetOf(self._draft.own(buffer).name))
+
+    @located
+    def item(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
+        """A symbol bound to the only element of a buffer; waits for the device."""
+        dtype = self._draft.own(buffer).dtype
+        kind = SymbolKind.INT if dtype.is_integral else SymbolKind.FLOAT
+        kind = SymbolKind.BOOL if dtype.short == "bool" else kind
+        return self._bind(name, ItemOf(buffer.name), SymbolInfo(kind, unbacked=True))
+
+    def _bind(
+        self, name: str | None, source: SymbolSource, info: SymbolInfo | None = None
+    ) -> sympy.Symbol:
+        found = self._binding(name, info or SymbolInfo(unbacked=True))
+        self._draft.add(BindSymbol(found.name, source, origin=self._draft.here()))
+        return found
+
+    def _binding(self, name: str | None, info: SymbolInfo) -> sympy.Symbol:
+        """The symbol that a line binds: one that is declared and not bound, or a new one."""
+        draft = self._draft
+        if name is not None and name in draft.symbols and name not in draft.bound:
+            found = draft.symbol(name)
+        else:
+            found = draft.declare(name, info)
+        draft.bound.add(found.name)
+        return found
+
+    @located
+    def compute(self, value: Number, *, name: str | None = None) -> sympy.Symbol:
+        """A symbol bound to the value of an expression."""
+        found = self._binding(name, SymbolInfo(kind_of(value)))
+        self._draft.add(ComputeSymbol(found.name, value, origin=self._draft.here()))
+        return found
+
+    # Checks and remarks.
+
+    @located
+    def check(self, condition: Number, message: str = "") -> None:
+        """Checks a relation among symbols when the program runs."""
+        self._draft.add(AssertSymbol(condition, message, origin=self._draft.here()))
+
+    @located
+    def check_layout(self, buffer: Buffer, subject: str = "input", *, alignment: int = 0) -> None:
+        """Checks when the program runs that a buffer is as its layout says."""
+        name = self._draft.own(buffer).name
+        self._draft.add(AssertLayout(name, subject, alignment, origin=self._draft.here()))
+
+    @located
+    def comment(self, text: str) -> None:
+        """A remark for the reader, kept in every target."""
+        self._draft.add(Comment(text, origin=self._draft.here()))
+
+    @located
+    def probe(
+        self,
+        label: str,
+        *shown: Buffer | Number,
+        when: When | Literal["before", "after"] = When.AFTER,
+        level: ProbeLevel | str = ProbeLevel.PRINT,
+    ) -> None:
+        """Shows buffers and numbers when the program runs."""
+        buffers = tuple(self._draft.own(v).name for v in shown if isinstance(v, Buffer))
+        numbers = tuple(v for v in shown if not isinstance(v, Buffer))
+        try:
+            found = ProbeLevel(level)
+        except ValueError:
+            names = ", ".join(known.value for known in ProbeLevel)
+            reason = f"there is no level {level!r}, but {names}"
+            raise ArgumentError(callee="probe", reason=reason) from None
+        line = Probe(label, When(when), found, buffers, numbers, origin=self._draft.here())
+        self._draft.add(line)
+
+    # Regions.
+
+    @located
+    def cond(
+        self,
+        predicate: Buffer | Number,
+        operands: Sequence[Operand],
+        then: Callable[..., Any],
+        orelse: Callable[..., Any],
+    ) -> Any:  # noqa: ANN401 - what comes back depends on what the regions give
+        """Runs one of two regions on the operands.
+
+        Args:
+            predicate: A condition on symbols, or a buffer of one bool.
+            operands: What the regions work on; they see no other buffers.
+            then: Builds the region for true: called with handles of the operands inside the region,
+                it makes lines and returns the region's results, one or a tuple.
+            orelse: Builds the region for false; its results are like those of ``then``.
+
+        Returns:
+            The handle of the result, a list of them if the regions give a tuple, or ``None``.
+        """
+        draft = self._draft
+        origin = draft.here()
+        chosen_by = operand_of(draft, predicate)
+        given = operands_of(draft, operands)
+        first, is_many = build_region(draft, operands, then)
+        second, _ = build_region(draft, operands, orelse)
+        if len(first.results) != len(second.results):
+            counts = f"{len(first.results)} results and {len(second.results)}"
+            raise ResultError(callee="cond", reason=f"the regions give {counts}")
+        results, handles = define_results(draft, "cond", first.results)
+        draft.add(Cond(results, chosen_by, given, first, second, origin=origin))
+        return _handed(handles, is_many=is_many)
+
+    @located
+    def while_loop(
+        self,
+        carried: Sequence[Operand],
+        captured: Sequence[Operand],
+        condition: Callable[..., Any],
+        body: Callable[..., Any],
+        *,
+        stacked: bool = False,
+    ) -> list[Handle]:
+        """Runs ``body`` as long as ``condition`` gives true.
+
+        Args:
+            carried: The first values of what goes round.
+            captured: What both regions see besides.
+            condition: Builds the region that decides; called with handles of the carried and then
+                the captured values, it returns a condition or a buffer of one bool.
+            body: Builds the region of one round; returns the next carried values.
+            stacked: Whether the results are the carried values of all rounds.
+
+        Returns:
+            Handles of the last carried values, or of all.
+        """
+        draft = self._draft
+        origin = draft.here()
+        operands = [*carried, *captured]
+        args = operands_of(draft, operands)
+        test, _ = build_region(draft, operands, condition)
+        round_, _ = build_region(draft, operands, body)
+        if len(round_.results) != len(carried):
+            counts = f"{len(round_.results)} values for {len(carried)} carried"
+            raise ResultError(callee="while_loop", reason=f"the body gives {counts}")
+        rounds = draft.declare(None, SymbolInfo(lower=0, unbacked=True)) if stacked else None
+        lead = () if rounds is None else (rounds,)
+        results, handles = define_results(draft, "while_loop", carried, lead)
+        count = len(carried)
+        line = While(results, args[:count], args[count:], test, round_, stacked, origin=origin)
+        draft.add(line)
+        if rounds is not None:
+            self._bind_rounds(rounds, results)
+        return handles
+
+    def _bind_rounds(
+        self, rounds: sympy.Symbol, results: Sequence[ResultBuffer | ResultSymbol]
+    ) -> None:
+        """Binds the number of rounds to the first size of a stacked result."""
+        for result in results:
+            if isinstance(result, ResultBuffer):
+                self._draft.bound.add(rounds.name)
+                line = BindSymbol(rounds.name, SizeOf(result.out, 0), origin=self._draft.here())
+                self._draft.add(line)
+                return
+        raise ResultError(callee="while_loop", reason="numbers cannot be stacked")
+
+
+def _handed(handles: list[Handle], *, is_many: bool) -> Handle | list[Handle] | None:
+    if is_many:
+        return handles
+    return handles[0] if handles else None

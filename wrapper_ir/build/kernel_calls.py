@@ -1,0 +1,173 @@
+"""Calls that define kernels, and those that call kernels and library ops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.build.base import Part, located
+from wrapper_ir.build.calls import Given, kernel_args, op_args, op_results
+from wrapper_ir.build.errors import ArgumentError, ResultError
+from wrapper_ir.build.kernels import BufferParams, ScalarParams, params_of, triton_signature
+from wrapper_ir.build.values import Kernel, LayoutLike, Result, Size, device_of, size_of
+from wrapper_ir.lines import (
+    BufferArg,
+    CppKernel,
+    Device,
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+    Param,
+    TorchOp,
+    TritonKernel,
+    parse_schema,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import sympy
+
+
+class KernelCalls(Part):
+    """Kernels and ops."""
+
+    @located
+    def cpp_kernel(  # noqa: PLR0913 - each says one thing of the kernel
+        self,
+        name: str,
+        code: str,
+        *,
+        updates: BufferParams = (),
+        reads: BufferParams = (),
+        writes: BufferParams = (),
+        scalars: ScalarParams = (),
+        params: Sequence[Param] | None = None,
+        entry: str = "kernel",
+        isa: str = "",
+        flags: Sequence[str] = (),
+    ) -> Kernel:
+        """Defines a kernel by the source of an ``extern "C" void`` function called ``entry``.
+
+        Its parameters are, in this order, the buffers that it updates, reads and writes, and
+        numbers; ``params`` says them in any other order.
+        """
+        if params is None:
+            params = params_of(updates, reads, writes, scalars)
+        source = CppKernel(code, entry, isa, tuple(flags))
+        return self._kernel(name, tuple(params), source)
+
+    @located
+    def triton_kernel(  # noqa: PLR0913 - each says one thing of the kernel
+        self,
+        name: str,
+        code: str,
+        *,
+        entry: str | None = None,
+        updates: BufferParams = (),
+        reads: BufferParams = (),
+        writes: BufferParams = (),
+        scalars: ScalarParams = (),
+        params: Sequence[Param] | None = None,
+        signature: Mapping[str, str] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        num_warps: int = 4,
+        num_stages: int = 1,
+        options: Mapping[str, Any] | None = None,
+    ) -> Kernel:
+        """Defines a Triton kernel; ``constants`` are the values of its ``tl.constexpr`` parameters.
+
+        The signature is made from the parameters unless it is given.
+        """
+        found = params_of(updates, reads, writes, scalars) if params is None else tuple(params)
+        types = triton_signature(found) if signature is None else tuple(signature.items())
+        source = TritonKernel(
+            code,
+            entry or name,
+            types,
+            tuple((constants or {}).items()),
+            num_warps,
+            num_stages,
+            tuple((options or {}).items()),
+        )
+        return self._kernel(name, found, source)
+
+    def _kernel(
+        self, name: str, params: tuple[Param, ...], source: CppKernel | TritonKernel
+    ) -> Kernel:
+        definition = KernelDefinition(name, params, source, origin=self._draft.here())
+        return self._draft.define_kernel(definition)
+
+    @located
+    def call(
+        self,
+        kernel: Kernel,
+        *args: Given,
+        device: Device | str | None = None,
+        stream: int = 0,
+        grid: Size = (),
+    ) -> None:
+        """Calls a kernel; by default on the device of its first buffer."""
+        draft = self._draft
+        definition = draft.own_kernel(kernel)
+        found = kernel_args(draft, definition.name, definition.params, args)
+        buffers = [arg.buffer for arg in found if isinstance(arg, BufferArg)]
+        where = draft.layouts[buffers[0]].device if buffers else self.device
+        where = where if device is None else device_of(device)
+        origin = draft.here()
+        draft.add(KernelCall(definition.name, found, where, stream, size_of(grid), origin=origin))
+
+    @located
+    def extern(
+        self,
+        schema: str,
+        /,
+        *args: Given,
+        result: LayoutLike | Result | sympy.Symbol | None = None,
+        results: Sequence[LayoutLike | Result | sympy.Symbol | None] | None = None,
+        may_alias: bool = False,
+        on: tuple[Device | str, int] | None = None,
+        **kwargs: Given,
+    ) -> Any:  # noqa: ANN401 - what comes back depends on what is asked for
+        """Calls a library op, declared by its schema (its name is enough from the second call on).
+
+        Args:
+            schema: Such as ``aten::relu(Tensor self) -> Tensor``.
+            *args: Arguments by position, of the kinds that the schema says.
+            result: The layout of the one result, or the symbol that it is bound to.
+            results: Those of several results; ``None`` skips one.
+            may_alias: Whether results are perhaps views of the arguments, known only at run time.
+            on: Device and stream; by default those of the first buffer, and 0.
+            **kwargs: Arguments by name.
+
+        Returns:
+            The handle of ``result``, or a list of those of ``results``, or ``None``.
+        """
+        draft = self._draft
+        name = schema.strip()
+        if name not in draft.definitions:
+            name = parse_schema(name).name
+        if name not in draft.definitions:
+            source = TorchOp(schema.strip())
+            draft.define_op(KernelDefinition(name, (), source, origin=draft.here()))
+        source_of = draft.definitions[name].source
+        if not isinstance(source_of, TorchOp):
+            raise ArgumentError(callee=name, reason="it is a kernel; use call()")
+        declared = parse_schema(source_of.schema)
+        found_args, found_kwargs = op_args(draft, declared, args, kwargs)
+        wanted = list(results or ()) if result is None else [result]
+        if result is not None and results is not None:
+            raise ResultError(callee=name, reason="give 'result' or 'results', not both")
+        found, handles = op_results(
+            draft, declared, wanted, found_args, found_kwargs, may_alias=may_alias
+        )
+        where, stream = on or draft.place(
+            [*found_args, *(arg for _, arg in found_kwargs)], self.device
+        )
+        draft.add(
+            ExternKernel(
+                name, found_args, found_kwargs, found, device_of(where), stream, origin=draft.here()
+            )
+        )
+        if result is not None:
+            return handles[0]
+        return handles if results is not None else None

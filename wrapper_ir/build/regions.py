@@ -1,0 +1,151 @@
+"""Regions: the bodies of choices and loops, built by calling the user's functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import sympy
+
+from wrapper_ir.build.errors import ArgumentError, ResultError
+from wrapper_ir.build.values import Buffer, Number
+from wrapper_ir.lines import (
+    Access,
+    BufferArg,
+    BufferInput,
+    BufferValue,
+    CallResult,
+    Input,
+    Layout,
+    NoneValue,
+    Region,
+    ResultBuffer,
+    ResultSymbol,
+    ScalarArg,
+    ScalarInput,
+    ScalarValue,
+    SymbolInfo,
+    SymbolKind,
+    Value,
+)
+from wrapper_ir.lines.expr import is_relation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wrapper_ir.build.draft import Draft
+
+Operand: TypeAlias = Buffer | Number
+"""What a region is given."""
+
+Handle: TypeAlias = Buffer | sympy.Symbol
+"""What a region's parameter or a line's result is known by."""
+
+
+def operands_of(draft: Draft, operands: Sequence[Operand]) -> tuple[BufferArg | ScalarArg, ...]:
+    """Operands as lines say them: regions read them."""
+    return tuple(operand_of(draft, operand) for operand in operands)
+
+
+def operand_of(draft: Draft, operand: Operand) -> BufferArg | ScalarArg:
+    """One operand."""
+    if isinstance(operand, Buffer):
+        return BufferArg(draft.own(operand).name, Access.READ)
+    return ScalarArg(operand)
+
+
+def build_region(
+    draft: Draft, operands: Sequence[Operand], body: Callable[..., Any]
+) -> tuple[Region, bool]:
+    """The region that ``body`` makes when it is called with handles of the region's parameters.
+
+    What it returns, one value or a tuple of them, are the region's results; also gives whether it
+    was a tuple.
+    """
+    params: list[Input] = []
+    handles: list[Handle] = []
+    for operand in operands:
+        if isinstance(operand, Buffer):
+            buffer = draft.define(None, at_start(operand.layout), "p")
+            params.append(BufferInput(buffer.name))
+            handles.append(buffer)
+        else:
+            found = draft.declare(None, SymbolInfo(kind_of(operand)))
+            draft.bound.add(found.name)
+            params.append(ScalarInput(found.name))
+            handles.append(found)
+    draft.bodies.append([])
+    try:
+        given = body(*handles)
+    finally:
+        lines = draft.bodies.pop()
+    is_many = isinstance(given, (tuple, list))
+    results = tuple(value_of(draft, value) for value in (given if is_many else (given,)))
+    return Region(tuple(params), tuple(lines), results), is_many
+
+
+def value_of(draft: Draft, given: object) -> Value:
+    """One result.
+
+    Raises:
+        ArgumentError: it is neither a buffer nor a number nor ``None``.
+    """
+    if given is None:
+        return NoneValue()
+    if isinstance(given, Buffer):
+        return BufferValue(draft.own(given).name)
+    if isinstance(given, (bool, int, float, complex, sympy.Basic)):
+        return ScalarValue(given)
+    raise ArgumentError(callee="results", reason=f"{given!r} cannot be one")
+
+
+def define_results(
+    draft: Draft, callee: str, values: Sequence[Value | Operand], lead: tuple[Any, ...] = ()
+) -> tuple[tuple[CallResult, ...], list[Handle]]:
+    """Results like ``values``, in buffers and symbols of their own.
+
+    Args:
+        draft: The program.
+        callee: What gives them, for errors.
+        values: What they are like: results of a region, or what a loop carries.
+        lead: Sizes before each one's own.
+
+    Raises:
+        ResultError: one is ``None``, which no name can be given to.
+    """
+    found: list[CallResult] = []
+    handles: list[Handle] = []
+    paths = [()] if len(values) == 1 else [(index,) for index in range(len(values))]
+    for path, value in zip(paths, values, strict=True):
+        if isinstance(value, (BufferValue, Buffer)):
+            name = value.buffer if isinstance(value, BufferValue) else value.name
+            like = draft.layouts[name]
+            layout = at_start(like)
+            if lead:
+                layout = Layout.contiguous(like.dtype, (*lead, *like.size), like.device)
+            buffer = draft.define(None, layout)
+            found.append(ResultBuffer(buffer.name, path))
+            handles.append(buffer)
+        elif isinstance(value, NoneValue):
+            raise ResultError(callee=callee, reason="a region gives none, which is no value")
+        else:
+            number = value.value if isinstance(value, ScalarValue) else value
+            known = draft.declare(None, SymbolInfo(kind_of(number), unbacked=True))
+            draft.bound.add(known.name)
+            found.append(ResultSymbol(known.name, path))
+            handles.append(known)
+    return tuple(found), handles
+
+
+def at_start(layout: Layout) -> Layout:
+    """The layout at the start of a storage of its own."""
+    return Layout(layout.dtype, layout.device, layout.size, layout.stride)
+
+
+def kind_of(value: object) -> SymbolKind:
+    """What a symbol must be to hold a number."""
+    if is_relation(value) and not isinstance(value, sympy.Symbol):
+        return SymbolKind.BOOL
+    if isinstance(value, (float, complex)):
+        return SymbolKind.FLOAT
+    is_real = isinstance(value, sympy.Expr) and value.is_integer is not True
+    return SymbolKind.FLOAT if is_real else SymbolKind.INT

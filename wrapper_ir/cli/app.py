@@ -1,0 +1,110 @@
+"""The ``wrapper-ir`` group: its commands, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import sys
+import traceback
+from typing import NoReturn
+
+import click
+
+from wrapper_ir import __version__
+from wrapper_ir.cli.command import TRACEBACK, examples, traceback_option
+from wrapper_ir.errors import WrapperIRError
+
+#: Command -> where it is defined, in the order in which help lists them.
+COMMANDS = {
+    "demo": "wrapper_ir.cli.commands.demo:demo",
+    "capture": "wrapper_ir.cli.commands.capture:capture",
+    "print": "wrapper_ir.cli.commands.show:show",
+    "verify": "wrapper_ir.cli.commands.verify:verify",
+    "plan": "wrapper_ir.cli.commands.plan:plan",
+    "emit": "wrapper_ir.cli.commands.emit:emit",
+    "run": "wrapper_ir.cli.commands.run:run",
+    "emitters": "wrapper_ir.cli.commands.emitters:emitters",
+    "cache": "wrapper_ir.cli.commands.cache:cache",
+}
+
+_DIFFERENCE, _BAD_INPUT, _OUR_FAULT = 1, 2, 3
+
+#: What an output that can hold no more says.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class App(click.Group):
+    """A group that loads its commands by name and turns exceptions into messages and codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List all commands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command, or return None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that was asked for; end the process where it fails."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # the reader of a pipe has had enough; click ends quietly
+            if TRACEBACK in ctx.meta:
+                traceback.print_exception(error)
+            _fail(error)
+
+
+def _fail(error: Exception) -> NoReturn:
+    """Say what went wrong on standard error and end the process."""
+    if _is_verification(error):
+        # Its text is the whole program, each fault under its line: a prefix would be in the way.
+        click.echo(str(error), err=True)
+        sys.exit(_DIFFERENCE)
+    if isinstance(error, WrapperIRError):
+        click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+        click.echo(str(error), err=True)
+        sys.exit(_BAD_INPUT)
+    if isinstance(error, OSError) and error.errno in _FULL:
+        click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+        click.echo(f"cannot write: {error}", err=True)
+        sys.exit(_BAD_INPUT)
+    click.secho("internal error: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(f"{type(error).__name__}: {error}", err=True)
+    click.echo("  hint: this is a fault of wrapper-ir; --traceback shows where", err=True)
+    sys.exit(_OUR_FAULT)
+
+
+def _is_verification(error: Exception) -> bool:
+    # Asked by name: importing the verifier (and sympy with it) only to find out would be a waste.
+    module = sys.modules.get("wrapper_ir.verify")
+    return module is not None and isinstance(error, module.VerificationError)
+
+
+@click.group(
+    cls=App,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=examples("""
+wrapper-ir demo                             # compile, train and run a small transformer
+wrapper-ir capture model.py:make -o m.wir   # a model of yours, as a wrapper program
+wrapper-ir verify m.wir && wrapper-ir emit m.wir --target python -o wrapper.py
+""")
+    + """
+
+\b
+Exit codes: 0 done, 1 rules broken or differences found, 2 wrong usage or bad input,
+3 a fault of wrapper-ir itself.
+`wrapper-ir COMMAND --help` shows examples of each command.""",
+)
+@click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
+@traceback_option
+def main() -> None:
+    """Look at, check and render wrapper programs: the host code around compiled kernels."""

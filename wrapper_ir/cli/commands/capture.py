@@ -1,0 +1,77 @@
+"""``wrapper-ir capture``: from a model to a wrapper program."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import click
+
+from wrapper_ir.cli.command import TRACEBACK, examples, target_options, traceback_option
+
+if TYPE_CHECKING:
+    from wrapper_ir.cli.reference import Capturable
+    from wrapper_ir.lines import Program
+
+
+@click.command(epilog=examples("""
+wrapper-ir capture examples/decoder.py:make -o decoder.wir
+wrapper-ir capture mypackage.model:net --args mypackage.model:example_inputs -o net.wir
+wrapper-ir capture model.py:make --emit wrapper.py        # straight to Python
+wrapper-ir capture model.py:make | wrapper-ir plan -      # through a pipe
+"""))
+@click.argument("reference", metavar="MODULE:CALLABLE")
+@click.option("--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of the model.")
+@click.option("-o", "--output", metavar="PATH", help="Where the program goes (.wir).")
+@click.option("--emit", "emit_to", metavar="PATH", help="Also render it, into this file.")
+@target_options("--target")
+@traceback_option
+def capture(
+    reference: str,
+    args_reference: str | None,
+    output: str | None,
+    emit_to: str | None,
+    target: str,
+    options: tuple[str, ...],
+) -> None:
+    """Export a model, let Inductor schedule it, and keep the wrapper as a program.
+
+    MODULE:CALLABLE names an nn.Module, or a function that takes nothing and returns (module, args),
+    optionally followed by kwargs and dynamic_shapes. MODULE is imported as Python would import it
+    in the current directory, or is the path of a .py file. --args names a tuple of arguments or a
+    function that returns it. Constants go to a .safetensors file beside the program (-o) and the
+    module (--emit); without -o and --emit the program is printed.
+    """
+    from wrapper_ir.cli.emitting import check_target, render, write_module
+    from wrapper_ir.cli.files import save_program
+    from wrapper_ir.cli.reference import find_model
+    from wrapper_ir.cli.terminal import step
+
+    if options and emit_to is None:
+        raise click.UsageError("-O needs --emit PATH")
+    chosen = check_target(target, options) if emit_to is not None else {}
+    with step("importing the model"):
+        model = find_model(reference, args_reference)
+    with step("capturing"):
+        program = _capture(model)
+    if emit_to is not None:
+        with step(f"emitting {target}"):
+            artifact = render(program, target, chosen)
+        write_module(artifact, program, emit_to, constants=emit_to != "-")
+    if output is not None or emit_to is None:
+        save_program(program, output or "-")
+
+
+def _capture(model: Capturable) -> Program:
+    from wrapper_ir.frontends.inductor import capture as capture_model
+
+    # When the model fails, torch logs its own traceback besides raising what we show.
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled = logger.disabled
+    logger.disabled = TRACEBACK not in click.get_current_context().meta
+    try:
+        return capture_model(
+            model.model, model.args, model.kwargs, dynamic_shapes=model.dynamic_shapes
+        )
+    finally:
+        logger.disabled = was_disabled

@@ -1,0 +1,79 @@
+"""``wrapper-ir emitters``: which targets there are, and their options."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import click
+
+from wrapper_ir.cli.command import examples, json_option, traceback_option
+
+
+@click.command(epilog=examples("""
+wrapper-ir emitters
+wrapper-ir emitters --json | jq -r '.[].name'
+"""))
+@json_option
+@traceback_option
+def emitters(as_json: bool) -> None:
+    """List the installed emitters with their options (-O key=value).
+
+    Emitters are entry points of the group wrapper_ir.emitters; any package may bring one. One that
+    cannot be loaded is listed with the reason.
+    """
+    from wrapper_ir.emitters import emitter_names
+
+    found = [_describe(name) for name in emitter_names()]
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for about in found:
+        click.secho(about["name"], bold=True, nl=False)
+        click.echo(f"  {about.get('error') or about['about']}")
+        for option in about["options"]:
+            default = f" (default: {option['default']})"
+            click.echo(f"  -O {option['name']}={option['values']}{default}")
+            if option["help"]:
+                click.echo(f"       {option['help']}")
+
+
+def _describe(name: str) -> dict[str, Any]:
+    from wrapper_ir.emitters import emitter_class
+    from wrapper_ir.errors import WrapperIRError
+
+    try:
+        emitter = emitter_class(name)
+    except WrapperIRError as error:
+        return {"name": name, "about": "", "error": error.message, "options": []}
+    about = (emitter.__doc__ or "").strip().partition("\n")[0]
+    return {"name": name, "about": about, "options": _options(emitter)}
+
+
+def _options(emitter: type) -> list[dict[str, Any]]:
+    from wrapper_ir.cli.options import option_types, type_name
+
+    kinds = option_types(emitter)
+    assert dataclasses.is_dataclass(emitter)
+    return [
+        {
+            "name": field.name,
+            "values": " | ".join(map(str, field.metadata.get("choices", ())))
+            or type_name(kinds[field.name]),
+            "default": _default(field),
+            "help": field.metadata.get("help", ""),
+        }
+        for field in dataclasses.fields(emitter)
+        if field.init
+    ]
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    default: Any = field.default
+    if default is dataclasses.MISSING:
+        make: Any = field.default_factory
+        if make is dataclasses.MISSING:
+            return "none, it must be given"
+        default = make()
+    return str(default).lower() if isinstance(default, bool) else str(default)

@@ -1,0 +1,94 @@
+"""``wrapper-ir run``: call a program."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wrapper_ir.cli.command import examples, json_option, program_argument, traceback_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+@click.command(epilog=examples("""
+wrapper-ir run program.wir --random 0
+wrapper-ir run program.wir --inputs inputs.safetensors -o results.safetensors
+wrapper-ir run program.wir --inputs inputs.pt --json
+"""))
+@program_argument
+@click.option("--inputs", metavar="PATH", help="A .safetensors file, or a .pt file of plain data.")
+@click.option("--random", "seed", type=int, metavar="SEED", help="Make inputs up instead.")
+@click.option("--target", default="python", show_default=True, metavar="NAME", help="The emitter.")
+@click.option("-o", "--output", metavar="PATH", help="Write the results (.safetensors).")
+@json_option
+@traceback_option
+def run(
+    file: str,
+    inputs: str | None,
+    seed: int | None,
+    target: str,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Plan, emit and load a program, call it once, and show its results.
+
+    Inputs in a file go by the names that the program gives them, or in order. --random makes them
+    up: normal numbers, integers that are 0 or 1, symbolic sizes at their typical values.
+    """
+    if (inputs is None) == (seed is None):
+        raise click.UsageError("give either --inputs PATH or --random SEED")
+    from wrapper_ir.api import compile as compile_program
+    from wrapper_ir.cli.files import read_program, replacing
+    from wrapper_ir.cli.tensors import made_up_inputs, read_inputs, summary, write_results
+    from wrapper_ir.cli.terminal import step
+
+    program = read_program(file, data=True)
+    if inputs is not None:
+        arguments = read_inputs(program, inputs)
+    else:
+        arguments = made_up_inputs(program, seed or 0)
+    with step("compiling"):
+        function = compile_program(program, target=target)
+    results = _call(function, arguments)
+    if output is not None:
+        with replacing(output) as temporary:
+            write_results(temporary, results)
+    _show([summary(value) for value in results], as_json)
+
+
+def _call(function: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> Sequence[Any]:
+    from wrapper_ir.cli.errors import InputsError
+    from wrapper_ir.cli.reference import describe
+    from wrapper_ir.errors import WrapperIRError
+
+    try:
+        return function(*arguments)
+    except WrapperIRError:
+        raise
+    except (AssertionError, RuntimeError, TypeError, ValueError, IndexError) as error:
+        # What the emitted module's own checks of its inputs raise.
+        raise InputsError(reason=describe(error)) from error
+
+
+def _show(summaries: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(summaries, indent=2))
+        return
+    from rich.table import Table
+
+    from wrapper_ir.cli.terminal import out
+
+    table = Table("", "type", "shape", "min", "mean", "max")
+    for number, about in enumerate(summaries):
+        if "shape" in about:
+            shape = "x".join(map(str, about["shape"])) or "scalar"
+            numbers = [
+                f"{about[key]:.5g}" if key in about else "" for key in ("min", "mean", "max")
+            ]
+        else:
+            shape, numbers = str(about["value"]), ["", "", ""]
+        table.add_row(f"{number}", about["type"], shape, *numbers)
+    out().print(table)

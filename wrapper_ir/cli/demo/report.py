@@ -1,0 +1,162 @@
+"""What the demonstration found, as data, as JSON and as tables."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.cli.demo.timing import Time
+from wrapper_ir.cli.sizes import duration, human
+from wrapper_ir.lines import KernelDefinition, Program, TorchOp, walk
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from wrapper_ir.planning import PlanReport
+
+#: The order of the columns: who is compared.
+EAGER, STOCK, OURS = "eager", "inductor", "wrapper_ir"
+
+#: Which differences are shown.
+PAIRED = ((OURS, EAGER), (STOCK, EAGER), (OURS, STOCK))
+
+
+@dataclass(frozen=True)
+class ProgramFacts:
+    """What there is to count in one planned program."""
+
+    lines: dict[str, int]
+    kernels: int
+    ops: int
+    buffers: int
+    total_bytes: int
+    peak_bytes: int
+
+
+@dataclass
+class Report:
+    """Everything that the demonstration found."""
+
+    model: str
+    programs: dict[str, ProgramFacts] = field(default_factory=dict)
+    #: Part -> pair of those compared -> largest absolute difference.
+    differences: dict[str, dict[str, float]] = field(default_factory=dict)
+    #: What is timed -> who -> seconds.
+    times: dict[str, dict[str, Time]] = field(default_factory=dict)
+    threads: int = 0
+    files: list[str] = field(default_factory=list)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return dataclasses.asdict(self)
+
+
+def count(program: Program, plan: PlanReport) -> ProgramFacts:
+    """Count a planned program's lines by kind, regions included, its kernels and buffers."""
+    lines = collections.Counter(type(line).__name__ for _, line in walk(program))
+    definitions = [line for line in program.body if isinstance(line, KernelDefinition)]
+    ops = sum(isinstance(line.source, TorchOp) for line in definitions)
+    return ProgramFacts(
+        lines=dict(lines.most_common()),
+        kernels=len(definitions) - ops,
+        ops=ops,
+        buffers=len(program.buffers),
+        total_bytes=plan.total_bytes,
+        peak_bytes=plan.peak_bytes,
+    )
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the tables."""
+    for table in (_programs(report), _differences(report), _times(report)):
+        # The title as a line of its own: rich would wrap it to the width of the table.
+        title, table.title = table.title, None
+        console.print(f"\n{title}", style="bold", soft_wrap=True)
+        console.print(table)
+
+
+def _programs(report: Report) -> Table:
+    table = _table(f"Wrapper programs of a {report.model}", "", *report.programs)
+    facts = list(report.programs.values())
+    kinds = collections.Counter[str]()
+    for each in facts:
+        kinds.update(each.lines)
+    table.add_row("lines", *(f"{sum(each.lines.values()):,}" for each in facts), style="bold")
+    for kind, _ in kinds.most_common():
+        table.add_row(f"  {kind}", *(f"{each.lines.get(kind, 0):,}" for each in facts))
+    table.add_section()
+    table.add_row("kernels, distinct", *(f"{each.kernels:,}" for each in facts))
+    table.add_row("library ops, distinct", *(f"{each.ops:,}" for each in facts))
+    table.add_row("buffers", *(f"{each.buffers:,}" for each in facts))
+    table.add_row("bytes of all buffers", *(human(each.total_bytes) for each in facts))
+    table.add_row("bytes planned (peak)", *(human(each.peak_bytes) for each in facts))
+    return table
+
+
+def _differences(report: Report) -> Table:
+    pairs = list(dict.fromkeys(pair for row in report.differences.values() for pair in row))
+    table = _table("Largest absolute difference, float32", "", *pairs)
+    for part, row in report.differences.items():
+        table.add_row(part, *(_difference(row.get(pair)) for pair in pairs))
+    return table
+
+
+def _times(report: Report) -> Table:
+    who = list(dict.fromkeys(name for row in report.times.values() for name in row))
+    title = (
+        "Median time of calls taken in turns, +- half the distance of the quartiles; threads:"
+        f" {report.threads}"
+    )
+    table = _table(title, "", "calls", *who)
+    for what, row in report.times.items():
+        calls = str(max(time.calls for time in row.values()))
+        table.add_row(what, calls, *(_time(row.get(name)) for name in who))
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title=title)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
+    return table
+
+
+def _time(time: Time | None) -> str:
+    return "—" if time is None else f"{duration(time.median)} +- {duration(time.spread)}"
+
+
+def _difference(value: float | None) -> str:
+    if value is None:
+        return "—"
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def farewell(report: Report, console: Console) -> None:
+    """Say what the numbers are and what to do with the files."""
+    program, module = report.files
+    console.print(
+        "Times are whole calls as a user makes them, Dynamo's guards included; wrapper_ir and"
+        " stock Inductor run the same kernels. The training step is forward, loss and backward.\n"
+        "Bytes planned are those of the program's own buffers: weights, inputs and what library"
+        " ops use inside themselves are not in them.",
+        style="dim",
+    )
+    console.print(
+        f"\nWritten: {program} and {module}, each with its constants beside it. Go on with",
+        markup=False,
+        soft_wrap=True,
+    )
+    for command in (
+        f"wrapper-ir print {program} --brief",
+        f"wrapper-ir plan {program}",
+        f"wrapper-ir emit {program} --target python",
+        f"wrapper-ir run {program} --random 0",
+        f"python {module}",
+    ):
+        console.print(f"  {command}", markup=False, style="bold", soft_wrap=True)

@@ -1,0 +1,65 @@
+"""Rendering a program for the commands that do: the emitter, its options, its text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.cli.errors import NoTextError
+from wrapper_ir.cli.files import STREAM, write_text
+from wrapper_ir.cli.options import read_options
+from wrapper_ir.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wrapper_ir.emitters import Artifact
+    from wrapper_ir.lines import Program
+
+
+def check_target(target: str, words: Iterable[str]) -> dict[str, Any]:
+    """Return the options for a target; done first, so that a typing error costs no waiting.
+
+    Raises:
+        WrapperIRError: There is no such emitter, or not with these options.
+    """
+    from wrapper_ir.emitters import emitter_class, make_emitter
+
+    options = read_options(emitter_class(target), words)
+    make_emitter(target, options)  # checks what the types of its fields cannot say
+    return options
+
+
+def render(program: Program, target: str, options: dict[str, Any]) -> Artifact:
+    """Return what a target's emitter makes of a program, planning its memory where needed.
+
+    Raises:
+        NoTextError: It is not text.
+        WrapperIRError: The program is faulty, or cannot be rendered.
+    """
+    from wrapper_ir.api import emit
+
+    artifact = emit(program, target, **options)
+    if not artifact.source:
+        raise NoTextError(target=target)
+    return artifact
+
+
+def write_module(artifact: Artifact, program: Program, file: str, *, constants: bool) -> None:
+    """Write what was emitted; with ``constants``, first the values of constants beside it.
+
+    ``wrapper.py`` has them in ``wrapper.safetensors``, where it looks for them when it is run.
+
+    Raises:
+        UnsupportedError: The target's modules do not take constants from a file.
+        WrapperIRError: A file cannot be written, or values are missing.
+    """
+    if constants and file != STREAM:
+        variables = getattr(artifact, "constants", None)
+        if variables is None:
+            raise UnsupportedError(what="a file of constants", where="this target")
+        from wrapper_ir.runtime import save_constants
+
+        values = {variable: program.data[name] for variable, name in variables.items()}
+        save_constants(Path(file).with_suffix(".safetensors"), values)
+    write_text(file, artifact.source)

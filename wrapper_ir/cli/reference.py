@@ -1,0 +1,158 @@
+"""``module:attribute`` references: from words on the command line to a model and its arguments."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from wrapper_ir.cli.errors import (
+    BadReferenceError,
+    FileError,
+    MissingAttributeError,
+    ModuleImportError,
+    NotAModelError,
+    UserCodeError,
+)
+from wrapper_ir.errors import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+
+@dataclass(frozen=True)
+class Capturable:
+    """What ``wir.capture`` takes."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] | None = None
+    dynamic_shapes: Any = None
+
+
+def find_model(reference: str, args_reference: str | None) -> Capturable:
+    """Return the model that ``reference`` names, with the arguments to capture it with.
+
+    Raises:
+        BadReferenceError: A reference is malformed.
+        ModuleImportError: Its module cannot be imported.
+        MissingAttributeError: The module has no such attribute.
+        UserCodeError: The factory raised.
+        NotAModelError: What was found cannot be captured.
+    """
+    found = look_up(reference)
+    if not isinstance(found, nn.Module) and callable(found):
+        found = call_user_code(f"calling {reference!r}", found)
+    if isinstance(found, nn.Module):
+        if args_reference is None:
+            raise NotAModelError(reference=reference, what="a module without its arguments")
+        return Capturable(found, _arguments(args_reference))
+    return _with_arguments(reference, found, args_reference)
+
+
+def look_up(reference: str) -> object:
+    """Return the object that ``package.module:attribute`` or ``file.py:attribute`` names."""
+    module_name, colon, attribute = reference.rpartition(":")
+    if not colon or not module_name or not attribute:
+        raise BadReferenceError(text=reference)
+    found: object = _import(module_name)
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            close = nearest(part, [n for n in dir(found) if not n.startswith("_")])
+            hint = None if close is None else f"did you mean {close!r}?"
+            raise MissingAttributeError(
+                module=module_name, attribute=attribute, hint=hint
+            ) from error
+    return found
+
+
+def call_user_code(what: str, function: Callable[[], object]) -> object:
+    """Call code that is not ours, so that its failure is told apart from ours.
+
+    Raises:
+        UserCodeError: It raised an exception.
+    """
+    try:
+        return function()
+    except Exception as error:
+        raise UserCodeError(what=what, reason=describe(error)) from error
+
+
+def describe(error: BaseException) -> str:
+    """Return an exception as one line: its class and its message's first line."""
+    first = next((line for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        if name.endswith(".py"):
+            return import_file(Path(name))
+        directory = os.getcwd()
+        if directory not in sys.path:
+            sys.path.insert(0, directory)
+        return importlib.import_module(name)
+    except FileError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ModuleImportError(module=name, reason=describe(error)) from error
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a file as a module of its own, its directory searched for what it imports.
+
+    Raises:
+        FileError: There is no such file.
+    """
+    if not path.is_file():
+        raise FileError(verb="read", file=repr(str(path)), reason="No such file")
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    # Registered first: dataclasses, pickling and torch look up a class's module by its name.
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _with_arguments(reference: str, found: object, args_reference: str | None) -> Capturable:
+    if not isinstance(found, tuple) or not found or not isinstance(found[0], nn.Module):
+        raise NotAModelError(reference=reference, what=_kind(found))
+    model, *rest = found
+    if args_reference is not None:
+        rest[:1] = [_arguments(args_reference)]
+    if not 1 <= len(rest) <= 3:
+        raise NotAModelError(reference=reference, what=f"a tuple of {len(found)}")
+    if not isinstance(rest[0], (tuple, list)):
+        raise NotAModelError(
+            reference=reference,
+            what=f"arguments of type {type(rest[0]).__name__}",
+            hint="the arguments are a tuple, (x,) for a single one",
+        )
+    return Capturable(model, tuple(rest[0]), *rest[1:])
+
+
+def _arguments(reference: str) -> tuple[Any, ...]:
+    found = look_up(reference)
+    if callable(found):
+        found = call_user_code(f"calling {reference!r}", found)
+    if isinstance(found, (tuple, list)):
+        return tuple(found)
+    return (found,)
+
+
+def _kind(found: object) -> str:
+    if isinstance(found, tuple):
+        return "a tuple that does not start with an nn.Module"
+    return f"a value of type {type(found).__name__}"

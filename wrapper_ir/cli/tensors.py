@@ -1,0 +1,168 @@
+"""Inputs for a program: read from a file, or made up from its layouts; and its results, shown."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from wrapper_ir.cli.errors import FileError, InputsError
+from wrapper_ir.lines import BufferInput, Layout, Program, ScalarInput, SymbolKind
+from wrapper_ir.lines.expr import substitute
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+
+def names_of_inputs(program: Program) -> tuple[str, ...]:
+    """Return the names of a program's inputs, in order."""
+    return tuple(
+        each.name if isinstance(each, BufferInput) else each.symbol for each in program.inputs
+    )
+
+
+def read_inputs(program: Program, file: str) -> tuple[Any, ...]:
+    """Return a program's inputs from a ``.safetensors`` or a ``.pt`` file.
+
+    A mapping gives them by name, a sequence in order. A ``.pt`` file may hold plain data only.
+
+    Raises:
+        FileError: The file cannot be read.
+        InputsError: It does not hold what the program takes.
+    """
+    names = names_of_inputs(program)
+    found = _read(file)
+    if isinstance(found, dict):
+        missing = [name for name in names if name not in found]
+        extra = [str(name) for name in found if name not in names]
+        if missing or extra:
+            raise InputsError(
+                reason=f"missing: {_listed(missing)}; unknown: {_listed(extra)}",
+                hint=f"the program takes {', '.join(names) or 'nothing'}",
+            )
+        found = [found[name] for name in names]
+    if len(found) != len(names):
+        raise InputsError(reason=f"{len(found)} given, the program takes {len(names)}")
+    return tuple(map(_input, program.inputs, found))
+
+
+def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
+    """Return inputs of a program's layouts: normal numbers, integers and truth values of 0 and 1.
+
+    Symbolic sizes are taken at their hints.
+
+    Raises:
+        InputsError: A symbol has no hint.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    hints = _hints(program)
+    return tuple(
+        (
+            _made_up(program.layout(each.name), hints, generator)
+            if isinstance(each, BufferInput)
+            else hints[each.symbol]
+        )
+        for each in program.inputs
+    )
+
+
+def write_results(path: Path, results: Sequence[Any]) -> None:
+    """Write the tensors among results to a safetensors file, as ``result0``, ``result1``, ..."""
+    from safetensors.torch import save_file
+
+    tensors = {
+        f"result{number}": value.detach().clone(memory_format=torch.contiguous_format)
+        for number, value in enumerate(results)
+        if isinstance(value, torch.Tensor)
+    }
+    save_file(tensors, path)
+
+
+def summary(value: object) -> dict[str, Any]:
+    """Return what there is to say about one result, as data."""
+    if not isinstance(value, torch.Tensor):
+        return {"type": type(value).__name__, "value": value}
+    about: dict[str, Any] = {
+        "type": f"{value.dtype}".removeprefix("torch."),
+        "shape": list(value.shape),
+    }
+    if value.numel() and not value.is_complex():
+        numbers = value.detach().double()
+        about |= {
+            "min": float(numbers.min()),
+            "max": float(numbers.max()),
+            "mean": float(numbers.mean()),
+        }
+    return about
+
+
+def _read(file: str) -> dict[str, Any] | Sequence[Any]:
+    path = Path(file)
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        # weights_only: an unpickled file could otherwise run any code.
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError(verb="read", file=repr(file), reason=reason) from error
+    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FileError(verb="read", file=repr(file), reason=reason) from error
+    except Exception as error:
+        if type(error).__module__.startswith("safetensors"):
+            raise FileError(verb="read", file=repr(file), reason=str(error)) from error
+        raise
+    return found if isinstance(found, (dict, list, tuple)) else [found]
+
+
+def _input(declared: BufferInput | ScalarInput, value: object) -> Tensor | float:
+    if isinstance(declared, BufferInput):
+        if not isinstance(value, torch.Tensor):
+            reason = f"{declared.name} is a tensor, {type(value).__name__} is given"
+            raise InputsError(reason=reason)
+        return value
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        return value.item()
+    if not isinstance(value, (bool, int, float)):
+        reason = f"{declared.symbol} is a number, {type(value).__name__} is given"
+        raise InputsError(reason=reason)
+    return value
+
+
+def _hints(program: Program) -> dict[str, int]:
+    wanted = {each.symbol for each in program.inputs if isinstance(each, ScalarInput)}
+    for each in program.inputs:
+        if isinstance(each, BufferInput):
+            wanted |= program.layout(each.name).symbols
+    hints = {}
+    for name in sorted(wanted):
+        info = program.symbols.get(name)
+        if info is None or info.hint is None or info.kind is not SymbolKind.INT:
+            raise InputsError(
+                reason=f"there is no typical value for {name}", hint="give inputs with --inputs"
+            )
+        hints[name] = info.hint
+    return hints
+
+
+def _made_up(layout: Layout, hints: dict[str, int], generator: torch.Generator) -> Tensor:
+    size = [int(substitute(extent, hints)) for extent in layout.size]
+    stride = [int(substitute(step, hints)) for step in layout.stride]
+    dtype = getattr(torch, layout.dtype.torch_name)
+    tensor = torch.empty_strided(size, stride, dtype=dtype, device=str(layout.device))
+    if layout.dtype.is_floating or layout.dtype.is_complex:
+        values = torch.randn(size, generator=generator)
+    else:
+        values = torch.randint(0, 2, size, generator=generator)
+    return tensor.copy_(values)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,55 @@
+"""What the user sees: consoles, and the progress of long steps on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+
+def out(*, color: bool = False) -> Console:
+    """Return a console on standard output, as it is now (tests replace the stream).
+
+    ``color`` asks for colours also where the output is no terminal.
+    """
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False, force_terminal=True if color else None)
+
+
+def err() -> Console:
+    """Return a console on standard error."""
+    from rich.console import Console
+
+    return Console(file=sys.stderr, highlight=False)
+
+
+@contextlib.contextmanager
+def step(what: str, *, animate: bool = True) -> Iterator[None]:
+    """Show that ``what`` is being done, then that it is done and how long it took.
+
+    On a terminal a spinner turns; elsewhere one line is written, its end when the step ends.
+    ``animate=False`` keeps the spinner's thread away from what is being measured.
+    """
+    from rich.markup import escape
+
+    what = escape(what)
+    console = err()
+    start = time.perf_counter()
+    spinner = console.status(f"{what} …") if animate and console.is_terminal else None
+    if spinner is None:
+        console.print(f"  {what} … ", end="", soft_wrap=True)
+    try:
+        with spinner or contextlib.nullcontext():
+            yield
+    except BaseException:
+        console.print(f"[red]✗[/] {what}" if spinner else "failed")
+        raise
+    seconds = f"{time.perf_counter() - start:.1f} s"
+    console.print(f"[green]✓[/] {what}  [dim]{seconds}[/]" if spinner else seconds)

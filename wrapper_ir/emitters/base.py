@@ -1,0 +1,180 @@
+"""What every emitter is: a frozen configuration that turns a planned program into an artifact.
+
+Convention: *emitting is pure*. An emitter holds its options and nothing else; all that changes
+while it works lives in an object made for that one run. So the same program and options give the
+same bytes in any process, and one emitter may serve several threads.
+
+An emitter does not stop at the first line that it cannot render. It notes the line and goes on, and
+:meth:`Emitter.emit` raises once, with every such line.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final, runtime_checkable
+
+from typing_extensions import override
+
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.lines.program import AnyLine, Program, Stage
+from wrapper_ir.lines.walk import Path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wrapper_ir.lines.origin import Origin
+
+__all__ = ["Artifact", "EmitError", "Emitter", "LogicalProgramError", "Problems", "Unsupported"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A line that an emitter cannot render, where it stands and why."""
+
+    line: AnyLine
+    path: Path
+    reason: str
+
+
+class EmitError(WrapperIRError):
+    """An emitter cannot render some lines of a program; the error holds all of them.
+
+    Args:
+        emitter: Name of the emitter.
+        problems: Every line that it cannot render.
+        origin: Where in the model the first of them comes from.
+    """
+
+    code = "WIR2001"
+    template = "emitter '{emitter}' cannot render {count} of the program's lines:\n{listing}"
+
+    def __init__(
+        self,
+        *,
+        emitter: str,
+        problems: Sequence[Unsupported],
+        path: object | None = None,
+        origin: object | None = None,
+        hint: str | None = None,
+    ) -> None:
+        listing = "\n".join(f"  {p.path}: '{p.line.mnemonic}': {p.reason}" for p in problems)
+        super().__init__(
+            emitter=emitter,
+            problems=tuple(problems),
+            count=len(problems),
+            listing=listing,
+            path=path if path is not None else problems[0].path,
+            origin=origin,
+            hint=hint,
+        )
+        #: Every line that the emitter cannot render, in program order.
+        self.problems: tuple[Unsupported, ...] = tuple(problems)
+
+    @override
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., WrapperIRError], tuple[type[WrapperIRError], dict[str, object]]]:
+        """Pickle without the fields that the constructor makes itself."""
+        rebuild, (cls, keywords) = super().__reduce__()
+        made = ("count", "listing")
+        return rebuild, (cls, {k: v for k, v in keywords.items() if k not in made})
+
+
+class LogicalProgramError(WrapperIRError):
+    """An emitter was given a program whose memory is not planned."""
+
+    code = "WIR2002"
+    template = "emitter '{emitter}' takes planned programs; memory of '{program}' is not planned"
+    default_hint = "use wir.emit, which plans first, or wir.plan_memory(program)"
+
+
+class Problems:
+    """The lines that could not be rendered in one run."""
+
+    def __init__(self) -> None:
+        self._found: list[Unsupported] = []
+
+    def add(self, line: AnyLine, path: Path, reason: str) -> None:
+        """Notes a line; at most one reason is kept for each."""
+        if not self._found or self._found[-1].path != path:
+            self._found.append(Unsupported(line, path, reason))
+
+    @property
+    def found(self) -> tuple[Unsupported, ...]:
+        """All noted lines in the order they were met."""
+        return tuple(self._found)
+
+
+@runtime_checkable
+class Artifact(Protocol):
+    """What an emitter makes of a program."""
+
+    @property
+    def source(self) -> str:
+        """The text in the target's language; empty where the target has none."""
+
+    def load(self) -> Callable[..., tuple[Any, ...]]:
+        """Something that runs: ``callable(*inputs) -> tuple of results``. Checks its inputs.
+
+        Raises:
+            MissingConstantError: The program has constants whose values are not there.
+        """
+
+    def load_boxed(self) -> Callable[[list[Any]], tuple[Any, ...]]:
+        """Like :meth:`load`, called with one list, which it empties.
+
+        So what the caller no longer holds dies on time.
+        """
+
+
+class Emitter(ABC):
+    """Base of all emitters. A subclass is a frozen dataclass; its fields are its options.
+
+    Options appear under their names in ``wir.emit(program, target, **options)`` and on the command
+    line. A field's metadata may hold ``help``, one line of text, and ``choices``.
+    """
+
+    name: ClassVar[str]
+    """The target's name, as registered."""
+
+    @final
+    def emit(self, program: Program) -> Artifact:
+        """Renders a planned program.
+
+        Raises:
+            VerificationError: The program breaks a rule of the IR.
+            LogicalProgramError: Its memory is not planned.
+            EmitError: The target cannot express some of its lines; holds all of them.
+        """
+        # The verifier is a big module; asking for an emitter's options should not load it.
+        from wrapper_ir.verify import verify  # noqa: PLC0415
+
+        if program.stage is not Stage.PLANNED:
+            raise LogicalProgramError(emitter=self.name, program=program.name)
+        verify(program)
+        problems = Problems()
+        artifact = self.render(program, problems)
+        if problems.found:
+            first = problems.found[0]
+            raise EmitError(
+                emitter=self.name, problems=problems.found, origin=_where(program, first.line)
+            )
+        return artifact
+
+    @abstractmethod
+    def render(self, program: Program, problems: Problems) -> Artifact:
+        """Renders a planned and verified program; notes in ``problems`` what it cannot render.
+
+        The artifact is thrown away when there are problems.
+        """
+
+
+def _where(program: Program, line: AnyLine) -> str | None:
+    """The model's source line that a line comes from, in words."""
+    if line.origin is None or not 0 <= line.origin < len(program.origins):
+        return None
+    origin: Origin = program.origins[line.origin]
+    if origin.frames:
+        return f"{origin.frames[-1].file}:{origin.frames[-1].line}"
+    return origin.module or None

@@ -1,0 +1,67 @@
+"""One injective plan from the names of a program to identifiers of a target.
+
+The IR's names are ASCII identifiers without a keyword list, in separate spaces (a buffer and a
+kernel may share one), and ops have qualified names that no target could use. A target gives what it
+wants each thing to be called and the words that it cannot use; a name that clashes with nothing
+stays itself, and which names have to change depends on nothing but the program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Hashable, Iterable
+from typing import Generic, TypeVar
+
+__all__ = ["NamePlan", "as_identifier"]
+
+K = TypeVar("K", bound=Hashable)
+
+_OTHER = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
+
+
+def as_identifier(text: str) -> str:
+    """A readable identifier made from any text: ``aten::addmm.out`` gives ``aten_addmm_out``."""
+    name = _OTHER.sub("_", text)
+    return name if name and not name[0].isdigit() else f"_{name}"
+
+
+class NamePlan(Generic[K]):
+    """Identifiers for everything a program names: no two share one, none is reserved.
+
+    Args:
+        wanted: Each thing with the identifier that it would like, the most important first: of two
+            that want the same, the earlier one gets it.
+        reserved: What nothing may be called.
+    """
+
+    def __init__(self, wanted: Iterable[tuple[K, str]], reserved: Collection[str]) -> None:
+        self._taken = set(reserved)
+        self._names: dict[K, str] = {}
+        late: list[tuple[K, str]] = []
+        for key, name in wanted:
+            if key in self._names:
+                continue
+            if name in self._taken:
+                late.append((key, name))
+            else:
+                self._names[key] = name
+                self._taken.add(name)
+        # Only now, when every name that can stay has stayed, are the others given new ones.
+        for key, name in late:
+            if key not in self._names:
+                self._names[key] = self.fresh(name)
+
+    def __getitem__(self, key: K) -> str:
+        return self._names[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names
+
+    def fresh(self, name: str) -> str:
+        """An identifier like ``name`` that nothing has; it is taken from now on."""
+        candidate, number = name, 0
+        while candidate in self._taken:
+            number += 1
+            candidate = f"{name}_{number}"
+        self._taken.add(candidate)
+        return candidate

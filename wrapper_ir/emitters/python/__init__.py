@@ -1,0 +1,8 @@
+"""The Python emitter: a module that a person can read and edit, and that costs little to call."""
+
+from __future__ import annotations
+
+from wrapper_ir.emitters.python.artifact import MissingConstantError, PythonArtifact
+from wrapper_ir.emitters.python.emitter import PythonEmitter
+
+__all__ = ["MissingConstantError", "PythonArtifact", "PythonEmitter"]

@@ -1,0 +1,98 @@
+"""What the Python emitter makes: the text of a module, and ways to load it."""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.emitters.writer import SourceMap
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.lines.program import Program
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+__all__ = ["MissingConstantError", "PythonArtifact"]
+
+BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
+
+
+class MissingConstantError(WrapperIRError):
+    """A program that is to be loaded has constants without values.
+
+    Fields: ``program``, and ``names`` of the constants.
+    """
+
+    code = "WIR2006"
+    template = "program '{program}' has no values for its constants {names}"
+    default_hint = "give them in Program.data, or load the program with the file that holds them"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PythonArtifact:
+    """An emitted module.
+
+    Attributes:
+        source: Its text.
+        source_map: Which line of the text came from which line of the program.
+        program: What it was made from.
+        constants: The program's constants, by the variable of the module that holds each. A module
+            may be loaded by other means than :meth:`load`; these variables have to be set then.
+    """
+
+    source: str
+    source_map: SourceMap
+    program: Program
+    constants: Mapping[str, str]
+
+    def load_module(self) -> types.ModuleType:
+        """A new module, its constants set.
+
+        Raises:
+            MissingConstantError: The program has constants whose values are not there.
+        """
+        data = self.program.data
+        missing = [name for name in self.constants.values() if name not in data]
+        if missing:
+            names = ", ".join(f"'{name}'" for name in missing)
+            raise MissingConstantError(program=self.program.name, names=names)
+        digest = hashlib.sha256(self.source.encode()).hexdigest()[:12]
+        filename = f"<wrapper_ir {digest}>"
+        # Tracebacks and debuggers show the text of the module, though there is no such file.
+        lines = self.source.splitlines(keepends=True)
+        linecache.cache[filename] = (len(self.source), None, lines, filename)
+        module = types.ModuleType(f"wrapper_ir_emitted_{digest}")
+        module.__file__ = filename
+        exec(compile(self.source, filename, "exec"), module.__dict__)
+        for variable, name in self.constants.items():
+            setattr(module, variable, data[name])
+        _check_constants(module)
+        return module
+
+    def load_boxed(self) -> BoxedCall:
+        """The module's ``call``: takes a list, which it empties, and gives a tuple."""
+        call: BoxedCall = self.load_module().call
+        return call
+
+    def load(self) -> Callable[..., tuple[Any, ...]]:
+        """``callable(*inputs) -> tuple of results``; runs without autograd and without autocast."""
+        # Loading needs torch; emitting does not.
+        from wrapper_ir.emitters.python.loaded import as_function  # noqa: PLC0415
+
+        return as_function(self.load_module(), self.program, self.source_map)
+
+
+def _check_constants(module: types.ModuleType) -> None:
+    specs = getattr(module, "CONSTANTS", ())
+    if not specs:
+        return
+    from wrapper_ir.runtime import check_layout  # noqa: PLC0415 - as above
+
+    for spec in specs:
+        tensor: Tensor = getattr(module, spec.name)
+        check_layout(tensor, spec.name, spec.dtype, spec.device, spec.size, spec.stride)

@@ -1,0 +1,167 @@
+"""Rendering kernels, library ops and their arguments."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.ops import default_is
+from wrapper_ir.emitters.python.region import RegionBase
+from wrapper_ir.emitters.python.statements import (
+    Node,
+    assignment,
+    call,
+    keyword,
+    list_of,
+    statement,
+    tuple_of,
+)
+from wrapper_ir.lines.args import (
+    Arg,
+    BufferArg,
+    CallResult,
+    DeviceArg,
+    DTypeArg,
+    EnumArg,
+    ListArg,
+    NoneArg,
+    ResultBuffer,
+    ScalarArg,
+    StringArg,
+)
+from wrapper_ir.lines.kernels import (
+    CppKernel,
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+    TorchOp,
+    TritonKernel,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wrapper_ir.lines.program import AnyLine
+
+
+__all__ = ["CallLines"]
+
+
+_TORCH_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+
+
+class CallLines(RegionBase):
+    """Renders definitions and calls."""
+
+    @override
+    def visit_kernel_definition(self, line: KernelDefinition) -> None:
+        if self._definitions is None:
+            self.unsupported(line, "a kernel is defined inside a region")
+            return
+        kernels, ops = self._definitions
+        match line.source:
+            case CppKernel():
+                with self.context.section("kernels").at(self.path):
+                    problem = kernels.add(line, line.source)
+                if problem:
+                    self.unsupported(line, problem)
+            case TritonKernel():
+                self.unsupported(line, "Triton kernels are not supported in Python yet")
+            case TorchOp():
+                with self.context.section("ops").at(self.path):
+                    ops.add(line)
+
+    @override
+    def visit_kernel_call(self, line: KernelCall) -> None:
+        if line.stream:
+            self.unsupported(line, "streams are not supported in Python yet")
+        kernel = self.context.kernel(line.kernel)
+        args = [self.arg(line, arg) for arg in line.args]
+        self.put(statement(call(kernel, *args), self.writer.width))
+
+    @override
+    def visit_extern_kernel(self, line: ExternKernel) -> None:
+        if line.stream:
+            self.unsupported(line, "streams are not supported in Python yet")
+        schema = self.context.schema(line.op)
+        args = list(line.args)
+        while args and default_is(schema.positional[len(args) - 1], args[-1]):
+            args.pop()
+        nodes = [self.arg(line, arg) for arg in args]
+        for name, arg in line.kwargs:
+            param = schema.arg(name)
+            if param is None or not default_is(param, arg):
+                nodes.append(keyword(name, self.arg(line, arg)))
+        value = call(self.context.names["op", line.op], *nodes)
+        count = len(schema.returns) if schema.returns_tuple else 0
+        self.results(line, line.results, value, count)
+
+    def results(
+        self, line: AnyLine, results: Sequence[CallResult], value: Node, count: int
+    ) -> None:
+        """Writes a call and binds what it returns, a tuple of ``count`` or, for 0, one value."""
+        targets = [self._target(result) for result in results]
+        paths = [result.path for result in results]
+        if count == 1 and paths == [()]:
+            paths = [(0,)]  # the only result of a region, which returns a tuple all the same
+        width = self.writer.width
+        if not results:
+            self.put(statement(value, width))
+        elif paths == [()]:
+            self.put(statement(value, width, head=f"{targets[0]} = "))
+        elif paths == [(n,) for n in range(count)]:
+            self.put(assignment(targets, value, width, unpack=True))
+        else:
+            whole = self.context.names.fresh("result")
+            self.put(statement(value, width, head=f"{whole} = "))
+            for target, path in zip(targets, paths, strict=True):
+                step = self._steps(line, path)
+                self.writer.line(f"{target} = {whole}{step}")
+            self.writer.line(f"del {whole}")
+        for result in results:
+            if isinstance(result, ResultBuffer):
+                self.bindings.define(result.out, result.of)
+
+    def _target(self, result: CallResult) -> str:
+        if isinstance(result, ResultBuffer):
+            return self.context.buffer(result.out)
+        return self.context.symbol(result.symbol)
+
+    def _steps(self, line: AnyLine, path: tuple[int | str, ...]) -> str:
+        text = ""
+        for step in path:
+            if isinstance(step, int):
+                text += f"[{step}]"
+            elif step.isidentifier() and step.isascii() and not step.startswith("_"):
+                text += f".{step}"
+            else:
+                self.unsupported(line, f"'{step}' names no part of a result")
+        return text
+
+    def arg(self, line: AnyLine, arg: Arg) -> Node:
+        """One argument of a call."""
+        match arg:
+            case BufferArg():
+                return self.context.buffer(arg.buffer)
+            case ScalarArg():
+                return self.context.expr(arg.value)
+            case NoneArg():
+                return "None"
+            case StringArg():
+                return literals.string(arg.value)
+            case DTypeArg():
+                return literals.dtype(arg.dtype)
+            case DeviceArg():
+                return self.context.device(arg.device)
+            case EnumArg():
+                if not _TORCH_NAME.fullmatch(arg.name):
+                    self.unsupported(line, f"torch has no constant '{arg.name}'")
+                return f"torch.{arg.name}"
+            case ListArg():
+                items = [self.arg(line, item) for item in arg.items]
+                # A tuple of numbers is made once, when the file is compiled; a list in each call.
+                numbers = all(isinstance(item, ScalarArg) for item in arg.items)
+                return tuple_of(items) if numbers and items else list_of(items)

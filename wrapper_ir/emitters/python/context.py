@@ -1,0 +1,162 @@
+"""What all parts of one run share: the program, its names and expressions, what the file needs."""
+
+from __future__ import annotations
+
+import keyword
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.names import NamePlan, as_identifier
+from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
+from wrapper_ir.emitters.python.statements import Group, Node, call, tuple_of
+from wrapper_ir.emitters.python.statements import keyword as named
+from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
+from wrapper_ir.lines.layout import CPU, Device, Layout
+from wrapper_ir.lines.schema import OpSchema, parse_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.python.facts import Facts
+    from wrapper_ir.lines.expr import Dim, Scalar
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["HELPERS", "Context", "Key"]
+
+Key = tuple[str, str]
+"""What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
+
+HELPERS: Final = frozenset("""
+    CppKernels InputChecks KeptViews Scratch TensorSpec check_layout check_number check_result
+    check_symbol check_that empty_strided_cpu make_constants once past_autograd random_tensor
+    refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main run_while
+    run_while_stacked
+    """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
+"""Everything that emitted files may import from the runtime package."""
+
+#: What the file calls things of its own, and the keywords of ``check_that``.
+_FILE_NAMES: Final = frozenset("""
+    CONSTANTS args call check_inputs cpu holds kept_views kernels make_inputs relation scratch
+    spare torch
+    """.split())  # noqa: SIM905 - one name a line would take the page
+
+_BUILTINS: Final = frozenset(
+    ("abs", "bool", "complex", "float", "globals", "int", "max", "min", "round", "type")
+)
+
+_RESERVED: Final = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | HELPERS | _FILE_NAMES
+
+_DUNDERS: Final = frozenset("""
+    __annotations__ __builtins__ __cached__ __debug__ __dict__ __doc__ __file__ __loader__ __main__
+    __name__ __package__ __path__ __spec__
+    """.split())  # noqa: SIM905 - one name a line would take the page
+
+
+class Context:
+    """One run of the emitter.
+
+    Attributes:
+        sections: The parts of the file by name, spliced together at the end.
+    """
+
+    def __init__(self, program: Program, facts: Facts, problems: Problems, checks: str) -> None:
+        self.program = program
+        self.facts = facts
+        self.problems = problems
+        self.checks = checks
+        self.names: NamePlan[Key] = NamePlan(_wanted(program), _RESERVED | _BUILTINS | _DUNDERS)
+        self.exprs = PythonExprs(lambda name: self.names["symbol", name])
+        self.used: set[str] = set()
+        self.sections: dict[str, CodeWriter] = {}
+        #: Functions that check results, by what they check.
+        self.shared_checks: dict[str, str] = {}
+        self._devices: dict[Device, str] = {}
+
+    def section(self, name: str) -> CodeWriter:
+        """The writer of a part of the file, made when it is first asked for."""
+        return self.sections.setdefault(name, CodeWriter())
+
+    def helper(self, name: str) -> str:
+        """The name of a function of the runtime package, which the file will import."""
+        assert name in HELPERS, name
+        self.used.add(name)
+        return name
+
+    def buffer(self, name: str) -> str:
+        """The identifier of a buffer, constant or input."""
+        return self.names["buffer", name]
+
+    def symbol(self, name: str) -> str:
+        """The identifier of a symbol."""
+        return self.names["symbol", name]
+
+    def kernel(self, name: str) -> str:
+        """The identifier of a compiled kernel."""
+        return self.names["kernel", name]
+
+    def expr(self, value: Scalar) -> str:
+        """A number or expression."""
+        return self.exprs.print(value)
+
+    def dims(self, values: Iterable[Dim]) -> Group:
+        """A tuple of sizes or strides."""
+        return tuple_of([self.expr(value) for value in values])
+
+    def device(self, device: Device) -> str:
+        """The identifier of a device object; made once in the file."""
+        if device not in self._devices:
+            name = "cpu" if device == CPU else self.names.fresh(as_identifier(str(device)))
+            self._devices[device] = name
+            self.section("devices").line(f"{name} = torch.device({literals.string(str(device))})")
+        return self._devices[device]
+
+    def layout_args(self, layout: Layout) -> list[Node]:
+        """dtype, size, stride and, where it is not the CPU, device: as most helpers take them."""
+        args: list[Node] = [
+            literals.dtype(layout.dtype),
+            self.dims(layout.size),
+            self.dims(layout.stride),
+        ]
+        if layout.device != CPU:
+            args.append(named("device", self.device(layout.device)))
+        return args
+
+    def spec(self, name: str, layout: Layout, known: frozenset[str] = frozenset()) -> Group:
+        """A ``TensorSpec``; what mentions symbols that are not ``known`` becomes ``None``."""
+
+        def number(value: Dim) -> str:
+            return str(value) if isinstance(value, int) else "None"
+
+        args: list[Node] = [
+            literals.string(name),
+            literals.dtype(layout.dtype),
+            tuple_of([number(value) for value in layout.size]),
+            tuple_of([number(value) for value in layout.stride]),
+        ]
+        if layout.device != CPU:
+            args.append(named("device", self.device(layout.device)))
+        return call(self.helper("TensorSpec"), *args)
+
+    def schema(self, op: str) -> OpSchema:
+        """The schema that an op is declared with."""
+        definition: KernelDefinition = self.program.kernels[op]
+        assert isinstance(definition.source, TorchOp)
+        return parse_schema(definition.source.schema)
+
+
+def _wanted(program: Program) -> list[tuple[Key, str]]:
+    """Everything with a name, and what it would like to be called.
+
+    Constants come first: others set them by name.
+    """
+    wanted: list[tuple[Key, str]] = [(("buffer", name), name) for name in program.constants]
+    wanted += [(("buffer", name), name) for name in program.buffers]
+    wanted += [(("symbol", name), name) for name in program.symbols]
+    for definition in program.kernels.values():
+        if isinstance(definition.source, TorchOp):
+            wanted.append((("op", definition.name), as_identifier(definition.name)))
+        else:
+            wanted.append((("kernel", definition.name), definition.name))
+    return wanted

@@ -1,0 +1,78 @@
+"""The Python emitter's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from typing_extensions import override
+
+from wrapper_ir.emitters.base import Emitter, Problems
+from wrapper_ir.emitters.python.artifact import PythonArtifact
+from wrapper_ir.emitters.python.context import Context
+from wrapper_ir.emitters.python.facts import gather
+from wrapper_ir.emitters.python.module import render_module
+from wrapper_ir.errors import OptionValueError
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["CHECKS", "PythonEmitter"]
+
+CHECKS: Final = ("always", "first_call", "never")
+
+_KEEP: Final = 64 * 1024
+
+
+@dataclass(frozen=True)
+class PythonEmitter(Emitter):
+    """Emits a module of Python that calls the program's kernels and library ops.
+
+    Attributes:
+        origins: Whether comments tell where in the model the code comes from.
+        checks: When the metadata of inputs and of what ops return is compared with what the
+            program was made for. ``first_call`` is for callers that have guards of their own. It
+            leaves out what costs least to leave out: sizes that depend on symbols, and assertions
+            of the program itself, are checked in every call.
+        keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
+            one, for inference programs whose inputs are checked in every call; 0 for none.
+    """
+
+    name: ClassVar[str] = "python"
+
+    origins: bool = field(
+        default=False, metadata={"help": "say where in the model code comes from"}
+    )
+    checks: str = field(
+        default="always",
+        metadata={"help": "when to check inputs and results of ops", "choices": CHECKS},
+    )
+    keep_buffers: int = field(
+        default=_KEEP, metadata={"help": "bytes of scratch memory kept between calls"}
+    )
+
+    def __post_init__(self) -> None:
+        """Check the options' values.
+
+        Raises:
+            OptionValueError: One of them is not legal.
+        """
+        if not isinstance(self.origins, bool):
+            raise OptionValueError(option="origins", value=self.origins, expected="True or False")
+        if self.checks not in CHECKS:
+            expected = "one of " + ", ".join(map(repr, CHECKS))
+            raise OptionValueError(option="checks", value=self.checks, expected=expected)
+        if isinstance(self.keep_buffers, bool) or not isinstance(self.keep_buffers, int):
+            raise OptionValueError(
+                option="keep_buffers", value=self.keep_buffers, expected="a number of bytes"
+            )
+
+    @override
+    def render(self, program: Program, problems: Problems) -> PythonArtifact:
+        """Renders a planned and verified program."""
+        # A wrong input that is not noticed would have an op resize a kept buffer for good.
+        keep = self.keep_buffers if self.checks == "always" else 0
+        context = Context(program, gather(program, keep), problems, self.checks)
+        writer = render_module(context, origins=self.origins)
+        constants = {context.buffer(name): name for name in program.constants}
+        return PythonArtifact(writer.text(), writer.source_map(), program, constants)

@@ -1,0 +1,240 @@
+"""How ``call`` begins and ends: taking the inputs, checking them, and what is kept between calls.
+
+Inputs are checked all at once, before the program does anything. What a check costs decides its
+form. Whatever is known when the file is written (type, device, fixed sizes and strides, of all
+inputs) is compared by one call into torch. A size that only binds a symbol needs no check. What is
+left, sizes that depend on symbols, is compared once the symbols are bound.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.region import params_of
+from wrapper_ir.emitters.python.statements import (
+    Node,
+    assignment,
+    call,
+    statement,
+    tuple_of,
+)
+from wrapper_ir.lines.control import BufferInput, ScalarInput
+from wrapper_ir.lines.expr import Dim, free_symbols
+from wrapper_ir.lines.kernels import KernelDefinition
+from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.program import AnyLine, SymbolKind
+from wrapper_ir.lines.symbols import (
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    ComputeSymbol,
+    ItemOf,
+    SizeOf,
+    StrideOf,
+)
+from wrapper_ir.lines.trace import Comment
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.python.context import Context
+    from wrapper_ir.emitters.python.lines import RegionRenderer
+
+__all__ = ["Entry"]
+
+_KINDS = {SymbolKind.INT: "int", SymbolKind.FLOAT: "float", SymbolKind.BOOL: "bool"}
+
+
+class Entry:
+    """The beginning of ``call``.
+
+    Attributes:
+        end: Index of the first line that is not part of the beginning: those before it declare,
+            remark, and bind symbols to what the inputs' metadata says.
+    """
+
+    def __init__(self, context: Context, renderer: RegionRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+        self._put = renderer.put
+        self._writer = renderer.writer
+        program = context.program
+        self._inputs = {i.name for i in program.inputs if isinstance(i, BufferInput)}
+        self._symbols = {i.symbol for i in program.inputs if isinstance(i, ScalarInput)}
+        self._binds: dict[tuple[str, str, int], str] = {}
+        self.end = self._find_end()
+        self._checked = [n for n in context.facts.touched_inputs if context.checks != "never"]
+        renderer.checked = frozenset(n for n in self._checked if self._is_checkable(n))
+        self._give()
+
+    def _find_end(self) -> int:
+        """The length of the beginning; also learns which symbols it binds."""
+        for index, line in enumerate(self._context.program.body):
+            if not self._is_beginning(line):
+                return index
+            if isinstance(line, BindSymbol):
+                self._symbols.add(line.symbol)
+                if isinstance(line.source, (SizeOf, StrideOf)):
+                    kind = type(line.source).__name__
+                    self._binds[line.source.buffer, kind, line.source.dim] = line.symbol
+            elif isinstance(line, ComputeSymbol):
+                self._symbols.add(line.symbol)
+        return len(self._context.program.body)
+
+    def _is_beginning(self, line: AnyLine) -> bool:
+        if isinstance(line, BindSymbol):
+            return not isinstance(line.source, ItemOf) and line.source.buffer in self._inputs
+        if isinstance(line, AssertLayout):
+            return line.buffer in self._inputs
+        return isinstance(line, (KernelDefinition, Comment, ComputeSymbol, AssertSymbol))
+
+    def _is_checkable(self, name: str) -> bool:
+        """Whether all that the layout of an input mentions is bound by the end of the beginning."""
+        return self._context.program.layout(name).symbols <= self._symbols
+
+    def _give(self) -> None:
+        """Tells the renderer what will be there before the lines that define it."""
+        for position, name in enumerate(self._context.facts.kept_buffers):
+            self._renderer.given[name] = f"spare[{position}]"
+        for name in self._context.facts.kept_views:
+            self._renderer.given[name] = None
+
+    # The beginning.
+
+    def unpack(self) -> None:
+        """Writes the first lines: check, unpack, empty the list."""
+        params = [params_of(self._context, p) for p in self._context.program.inputs]
+        all_are_checked = [self._context.buffer(n) for n in self._checked] == params
+        if self._checked:
+            self._define_check()
+        if self._checked and all_are_checked:
+            self._writer.line("check_inputs(*args)")
+        if params:
+            self._put(assignment(params, "args", self._writer.width, unpack=True))
+        self._writer.line("args.clear()")
+        if self._checked and not all_are_checked:
+            names = [self._context.buffer(n) for n in self._checked]
+            self._put(statement(call("check_inputs", *names), self._writer.width))
+        for param in self._context.program.inputs:
+            if isinstance(param, ScalarInput) and self._context.checks != "never":
+                self._check_number(param.symbol)
+
+    def _define_check(self) -> None:
+        specs: list[Node] = [
+            self._context.spec(name, self._context.program.layout(name)) for name in self._checked
+        ]
+        made = call(self._context.helper("InputChecks"), *specs)
+        if self._context.checks == "first_call":
+            made = call(self._context.helper("once"), made)
+        checks = self._context.section("checks")
+        checks.lines(*statement(made, 0, head="check_inputs = "))
+
+    def _check_number(self, symbol: str) -> None:
+        info = self._context.program.symbols[symbol]
+        name = self._context.symbol(symbol)
+        args = [literals.string(symbol), name, _KINDS[info.kind], str(info.lower), str(info.upper)]
+        while args[-1] == "None":
+            args.pop()
+        self._put(statement(call(self._context.helper("check_number"), *args), self._writer.width))
+
+    def finish(self) -> None:
+        """Writes what comes when all symbols of inputs are bound: more checks, what is kept."""
+        if self._context.checks != "never":
+            for symbol in sorted({*self._binds.values()}):
+                self._check_range(symbol)
+            for name in self._checked:
+                if name in self._renderer.checked and self._is_left(name):
+                    self._check_rest(name)
+        self._take_views()
+        self._take_spare()
+
+    def _check_range(self, symbol: str) -> None:
+        """A symbol's range; sizes are not negative, so a lower bound of 0 says nothing."""
+        info = self._context.program.symbols[symbol]
+        name = self._context.symbol(symbol)
+        low = info.lower if info.lower and info.lower > 0 else None
+        if low is None and info.upper is None:
+            return
+        if low is None:
+            condition = f"{name} > {info.upper}"
+        elif info.upper is None:
+            condition = f"{name} < {low}"
+        else:
+            condition = f"not {low} <= {name} <= {info.upper}"
+        self._writer.line(f"if {condition}:")
+        check = call(
+            self._context.helper("check_symbol"),
+            *(literals.string(symbol), name, str(low), str(info.upper)),
+        )
+        with self._writer.indent():
+            self._put(statement(check, self._writer.width))
+
+    def _is_left(self, name: str) -> bool:
+        """Whether some size or stride of an input is neither fixed nor what binds a symbol."""
+        layout = self._context.program.layout(name)
+        pairs = (("SizeOf", layout.size), ("StrideOf", layout.stride))
+        return any(
+            free_symbols(value) and not self._is_bound_by(name, kind, position, value)
+            for kind, values in pairs
+            for position, value in enumerate(values)
+        )
+
+    def _is_bound_by(self, name: str, kind: str, position: int, value: Dim) -> bool:
+        return self._binds.get((name, kind, position)) == str(value)
+
+    def _check_rest(self, name: str) -> None:
+        layout = self._context.program.layout(name)
+        check = call(
+            self._context.helper("check_layout"),
+            self._context.buffer(name),
+            literals.string(name),
+            literals.dtype(layout.dtype),
+            self._context.device(layout.device),
+            self._context.dims(layout.size),
+            self._context.dims(layout.stride),
+        )
+        self._put(statement(check, self._writer.width))
+
+    def _take_views(self) -> None:
+        views = self._context.facts.kept_views
+        if not views:
+            return
+        specs: list[Node] = []
+        for line in views.values():
+            layout = self._context.program.layout(line.out)
+            old = self._context.program.layout(line.source)
+            size, stride = self._context.dims(layout.size), self._context.dims(layout.stride)
+            assert isinstance(layout.offset, int)
+            assert isinstance(old.offset, int)
+            specs.append(tuple_of([size, stride, str(layout.offset - old.offset)]))
+        made = call(self._context.helper("KeptViews"), *specs)
+        self._context.section("kept").lines(*statement(made, 0, head="kept_views = "))
+        targets = [self._context.buffer(name) for name in views]
+        sources = [self._context.buffer(line.source) for line in views.values()]
+        value = call("kept_views.of", *sources)
+        self._put(assignment(targets, value, self._writer.width, unpack=True))
+
+    def _take_spare(self) -> None:
+        buffers = self._context.facts.kept_buffers
+        if not buffers:
+            return
+        specs: list[Node] = []
+        for name in buffers:
+            layout = self._context.program.layout(name)
+            assert layout.device == CPU
+            specs.append(
+                tuple_of(
+                    [
+                        self._context.dims(layout.size),
+                        self._context.dims(layout.stride),
+                        literals.dtype(layout.dtype),
+                    ]
+                )
+            )
+        made = call(self._context.helper("Scratch"), *specs)
+        self._context.section("kept").lines(*statement(made, 0, head="scratch = "))
+        self._writer.line("spare = scratch.take()")
+
+    def leave(self) -> None:
+        """Writes what comes before the return statement."""
+        if self._context.facts.kept_buffers:
+            self._writer.line("scratch.give(spare)")

@@ -1,0 +1,190 @@
+"""Symbolic expressions as Python: exact, and spaced as black spaces them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import sympy
+from typing_extensions import override
+
+from wrapper_ir.lines import expr as vocabulary
+from wrapper_ir.lines.expr_printer import (
+    ExprPrinter,
+    Form,
+    Level,
+    Piece,
+    call,
+    infix,
+    ordered_args,
+    prefix,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["MATH_FUNCTIONS", "PythonExprs"]
+
+MATH_FUNCTIONS: Final = ("ceil", "cos", "exp", "floor", "log", "log2", "sin", "sqrt", "tanh")
+"""What expressions may call, besides builtins: names of the runtime package."""
+
+
+def _math(name: str) -> Form:
+    """``name(a)``, and a note that the file needs it."""
+    plain = call(name)
+
+    def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+        if isinstance(printer, PythonExprs):
+            printer.used.add(name)
+        return plain(printer, expr)
+
+    return form
+
+
+def _sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    """``a - 2 * b + 1``."""
+    text = ""
+    for term in ordered_args(expr):
+        negative, magnitude = _split_sign(term)
+        printed = printer.print(magnitude, Level.PRODUCT)
+        if not text:
+            text = f"-{printer.print(magnitude, Level.ATOM)}" if negative else printed
+        else:
+            text += f" {'-' if negative else '+'} {printed}"
+    return Piece(text, Level.SUM)
+
+
+def _product(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    """``-(2 * a * b)``; black sets spaces around ``*``, and the sign would else bind tighter."""
+    negative, magnitude = _split_sign(expr)
+    if negative:
+        return Piece(f"-{printer.print(magnitude, Level.ATOM)}", Level.UNARY)
+    first, *rest = ordered_args(expr)
+    head = printer.print(first, Level.PRODUCT)
+    tail = (printer.print(factor, Level.PRODUCT + 1) for factor in rest)
+    return Piece(" * ".join((head, *tail)), Level.PRODUCT)
+
+
+def _split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
+    """Whether a term is a negative number times something, and its magnitude."""
+    if isinstance(term, (sympy.Integer, sympy.Float)):
+        return bool(term < 0), abs(term)
+    if not isinstance(term, sympy.Mul):
+        return False, term
+    number, *rest = ordered_args(term)
+    if not (isinstance(number, (sympy.Integer, sympy.Float)) and number < 0):
+        return False, term
+    factors = rest if number == -1 else (-number, *rest)
+    # Evaluated, the product would be multiplied out again.
+    return True, factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)
+
+
+def _power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    """``a**2``; black hugs the operator where both sides are names or numbers."""
+    base, exponent = expr.args
+    hugs = base.is_Atom and exponent.is_Atom
+    joint = "**" if hugs else " ** "
+    text = printer.print(base, Level.ATOM) + joint + printer.print(exponent, Level.POWER)
+    return Piece(text, Level.POWER)
+
+
+def _ceil_div(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    """``-(-a // b)``, exact where a float quotient would not be."""
+    a, b = expr.args
+    inner = f"-{printer.print(a, Level.POWER)} // {printer.print(b, Level.UNARY)}"
+    return Piece(f"-({inner})", Level.UNARY)
+
+
+def _where(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    condition, a, b = expr.args
+    tight = Level.OR
+    text = " if ".join((printer.print(a, tight), printer.print(condition, tight)))
+    return Piece(f"{text} else {printer.print(b, Level.CONDITIONAL)}", Level.CONDITIONAL)
+
+
+def _float_power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    base, exponent = (
+        printer.print(a, Level.ATOM) if isinstance(a, sympy.Float) else f"float({printer.print(a)})"
+        for a in expr.args
+    )
+    return Piece(f"{base} ** {exponent}", Level.POWER)
+
+
+class PythonExprs(ExprPrinter):
+    """Prints expressions for Python.
+
+    Args:
+        names: The identifier of each symbol.
+    """
+
+    target = "Python"
+
+    forms: ClassVar[Mapping[type[sympy.Basic], Form]] = {
+        sympy.Add: _sum,
+        sympy.Mul: _product,
+        sympy.Pow: _power,
+        sympy.Max: call("max"),
+        sympy.Min: call("min"),
+        sympy.Abs: call("abs"),
+        sympy.Eq: infix("==", Level.COMPARE),
+        sympy.Ne: infix("!=", Level.COMPARE),
+        sympy.Lt: infix("<", Level.COMPARE),
+        sympy.Le: infix("<=", Level.COMPARE),
+        sympy.Gt: infix(">", Level.COMPARE),
+        sympy.Ge: infix(">=", Level.COMPARE),
+        sympy.And: infix("and", Level.AND),
+        sympy.Or: infix("or", Level.OR),
+        sympy.Not: prefix("not ", Level.NOT),
+        vocabulary.FloorDiv: infix("//", Level.PRODUCT),
+        vocabulary.CeilDiv: _ceil_div,
+        vocabulary.Mod: infix("%", Level.PRODUCT),
+        vocabulary.Where: _where,
+        vocabulary.Truncate: call("int"),
+        vocabulary.Floor: _math("floor"),
+        vocabulary.Ceil: _math("ceil"),
+        vocabulary.Round: call("round"),
+        vocabulary.BitAnd: infix("&", Level.BIT_AND),
+        vocabulary.BitOr: infix("|", Level.BIT_OR),
+        vocabulary.BitXor: infix("^", Level.BIT_XOR),
+        vocabulary.ShiftLeft: infix("<<", Level.SHIFT),
+        vocabulary.ShiftRight: infix(">>", Level.SHIFT),
+        vocabulary.ToFloat: call("float"),
+        vocabulary.TrueDiv: infix("/", Level.PRODUCT),
+        vocabulary.FloatPow: _float_power,
+        vocabulary.Sqrt: _math("sqrt"),
+        vocabulary.Exp: _math("exp"),
+        vocabulary.Log: _math("log"),
+        vocabulary.Log2: _math("log2"),
+        vocabulary.Sin: _math("sin"),
+        vocabulary.Cos: _math("cos"),
+        vocabulary.Tanh: _math("tanh"),
+    }
+
+    def __init__(self, names: Callable[[str], str]) -> None:
+        super().__init__()
+        self._names = names
+        #: Which of MATH_FUNCTIONS the printed expressions call.
+        self.used: set[str] = set()
+
+    @override
+    def integer(self, value: int) -> Piece:
+        return Piece(str(value), Level.ATOM if value >= 0 else Level.UNARY)
+
+    @override
+    def real(self, value: float) -> Piece:
+        if math.isnan(value) or math.isinf(value):
+            return Piece(f'float("{value}")')
+        level = Level.UNARY if math.copysign(1.0, value) < 0 else Level.ATOM
+        return Piece(repr(value), level)
+
+    @override
+    def boolean(self, value: bool) -> Piece:
+        return Piece(str(value))
+
+    @override
+    def complex(self, value: complex) -> Piece:
+        return Piece(f"complex({self.real(value.real).text}, {self.real(value.imag).text})")
+
+    @override
+    def symbol(self, name: str, *, is_real: bool) -> Piece:
+        return Piece(self._names(name))

@@ -1,0 +1,268 @@
+"""What must be known of a program before its lines are rendered.
+
+Three questions: which inputs does the program touch, which views can be kept from call to call, and
+which buffers never leave a call, so that their memory can be kept. All answers come from
+``effects``; nothing here looks at what a line computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.python.ops import FIXED_WRITERS, PLAIN_WRITERS
+from wrapper_ir.lines.args import BufferValue
+from wrapper_ir.lines.control import BufferInput, Cond, Region, ScalarInput, While
+from wrapper_ir.lines.effects import Effects, effects
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret
+from wrapper_ir.lines.program import AnyLine, GraphRole, Program
+from wrapper_ir.lines.walk import regions_of
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.layout import Layout
+
+__all__ = ["Facts", "free_region_symbols", "gather", "last_uses"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a program's body.
+
+    Attributes:
+        last: Index of the last line that touches a buffer, as of :func:`last_uses`.
+        touched_inputs: Buffer inputs that something reads, writes, looks at or returns, in order.
+        kept_views: Views that may be kept from call to call, name to line.
+        kept_buffers: Allocations whose memory may be kept from call to call, in order.
+    """
+
+    last: Mapping[str, int]
+    touched_inputs: tuple[str, ...]
+    kept_views: Mapping[str, Reinterpret] = field(default_factory=dict)
+    kept_buffers: tuple[str, ...] = ()
+    may_pass_autograd: bool = False
+    """Whether all library ops are plain ones, enough of them to gain by it."""
+
+
+def last_uses(region: Region, program: Program) -> dict[str, int]:
+    """Index of the last line that touches each buffer; results count as one more line."""
+    last: dict[str, int] = {}
+    for index, line in enumerate(region.body):
+        _note_uses(effects(line, program), index, last)
+    _note_results(region, last)
+    return last
+
+
+def _note_uses(found: Effects, index: int, last: dict[str, int]) -> None:
+    for names in (found.uses, found.reads, found.writes, found.kills, found.takes, found.peeks):
+        for name in names:
+            last[name] = index
+
+
+def _note_results(region: Region, last: dict[str, int]) -> None:
+    for value in region.results:
+        if isinstance(value, BufferValue):
+            last[value.buffer] = len(region.body)
+
+
+def gather(program: Program, keep_bytes: int) -> Facts:
+    """What is known of a program; at most ``keep_bytes`` of buffers are said to be keepable."""
+    storages = _Storages(program)
+    return Facts(
+        last=storages.last,
+        touched_inputs=tuple(
+            i.name
+            for i in program.inputs
+            if isinstance(i, BufferInput) and i.name in storages.touched
+        ),
+        kept_views=_kept_views(program, storages),
+        kept_buffers=_kept_buffers(program, storages, keep_bytes),
+        may_pass_autograd=_may_pass_autograd(program, storages),
+    )
+
+
+class _Storages:
+    """Which names share storage and what happens to it, learnt in one walk over the body.
+
+    ``Effects`` are not kept: for a long program they would be a million objects.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._parent: dict[str, str] = {}
+        self.last: dict[str, int] = {}
+        self.touched: set[str] = set()
+        """By anything but a ``Free``."""
+        self.written: set[str] = set()
+        self.taken: set[str] = set()
+        self.killed: set[str] = set()
+        self.seen_by_strangers: set[str] = set()
+        self.written_by_ops: set[str] = set()
+        self.resizable: set[str] = set()
+        """Written by ops that might want another size than the buffer's."""
+        self.returned_for: dict[str, list[str]] = {}
+        """Results of calls, with the arguments that they are or may be."""
+        for index, line in enumerate(program.body):
+            self._learn(index, line, effects(line, program))
+        _note_results(program.region, self.last)
+        self.leaves = {v.buffer for v in program.results if isinstance(v, BufferValue)}
+        self.touched |= self.leaves
+
+    def _learn(self, index: int, line: AnyLine, found: Effects) -> None:
+        _note_uses(found, index, self.last)
+        for names in (found.uses, found.reads, found.writes, found.takes, found.peeks):
+            self.touched.update(names)
+        self.written.update(found.writes)
+        self.taken.update(found.takes)
+        self.killed.update(found.kills)
+        for name, source, _ in found.aliases:
+            self._join(name, source)
+            if not isinstance(line, Reinterpret):
+                self.returned_for.setdefault(name, []).append(source)
+        for source in found.takes:
+            for name in found.defines:
+                self._join(name, source)
+        if isinstance(line, ExternKernel):
+            self.written_by_ops.update(found.writes)
+            if line.op not in FIXED_WRITERS:
+                self.resizable.update(found.writes)
+        if _is_stranger(line):
+            self.seen_by_strangers.update(found.touched)
+
+    def _join(self, name: str, source: str) -> None:
+        self._parent[self.root(name)] = self.root(source)
+
+    def root(self, name: str) -> str:
+        """The same name for all names of a storage."""
+        while (parent := self._parent.get(name, name)) != name:
+            self._parent[name] = self._parent.get(parent, parent)
+            name = parent
+        return name
+
+    def roots(self, names: set[str]) -> frozenset[str]:
+        """The storages that a set of names has."""
+        return frozenset(map(self.root, names))
+
+    def escaping(self) -> set[str]:
+        """Names whose tensor object may get out of the program or to code that may keep it.
+
+        A view made by a ``Reinterpret`` is an object of its own, so only what other lines return
+        for it counts.
+        """
+        found: set[str] = set()
+        todo = [*self.leaves, *self.seen_by_strangers]
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo.extend(self.returned_for.get(name, ()))
+        return found
+
+
+def _is_stranger(line: AnyLine) -> bool:
+    """Whether code that may keep hold of buffers gets them: regions, and ops not torch's own."""
+    if isinstance(line, ExternKernel):
+        return not line.op.startswith(("aten::", "prims::", "quantized::", "mkldnn::", "mkl::"))
+    return isinstance(line, (Cond, While))
+
+
+def _kept_views(program: Program, storages: _Storages) -> dict[str, Reinterpret]:
+    """Static views of inputs and constants that stay inside and are not written through.
+
+    A backward graph's inputs are other tensors in every call, weights excepted, and of weights it
+    has few views.
+    """
+    if program.role is GraphRole.BACKWARD:
+        return {}
+    outer = {i.name for i in program.inputs if isinstance(i, BufferInput) and not i.donated}
+    outer |= set(program.constants)
+    escaping, taken = storages.escaping(), storages.roots(storages.taken)
+    return {
+        line.out: line
+        for line in program.body
+        if isinstance(line, Reinterpret)
+        and line.source in outer
+        and program.layout(line.out).is_static
+        and program.layout(line.out).dtype is program.layout(line.source).dtype
+        and line.out not in storages.written
+        and line.out not in escaping
+        and storages.root(line.source) not in taken
+    }
+
+
+def _kept_buffers(program: Program, storages: _Storages, keep_bytes: int) -> tuple[str, ...]:
+    """Allocations that end inside the program, whatever their storage is called by then."""
+    if program.role is not GraphRole.INFERENCE:
+        return ()
+    ending = storages.roots(storages.killed)
+    # An op that finds its result larger than the buffer given resizes that, and for good.
+    for others in (storages.leaves, storages.seen_by_strangers, storages.resizable):
+        ending -= storages.roots(others)
+    found: list[str] = []
+    left = keep_bytes
+    for line in program.body:
+        if not isinstance(line, Allocate) or line.zeroed or line.memory is not MemoryKind.DEFAULT:
+            continue
+        layout = program.layout(line.out)
+        if (
+            layout.device.type == "cpu"
+            and layout.is_static
+            and storages.root(line.out) in ending
+            and (size := _bytes(layout)) <= left
+        ):
+            found.append(line.out)
+            left -= size
+    return tuple(found)
+
+
+#: Fewer library ops than this gain less than it costs to go past autograd.
+_WORTH_PASSING: Final = 4
+
+
+def _may_pass_autograd(program: Program, storages: _Storages) -> bool:
+    ops = [line.op for line in program.body if isinstance(line, ExternKernel)]
+    if len(ops) < _WORTH_PASSING or not PLAIN_WRITERS.issuperset(ops):
+        return False
+    if any(isinstance(line, (Cond, While)) for line in program.body):
+        return False
+    outer = {i.name for i in program.inputs if isinstance(i, BufferInput)} | set(program.constants)
+    return not storages.roots(storages.written_by_ops) & storages.roots(outer)
+
+
+def _bytes(layout: Layout) -> int:
+    nbytes = layout.nbytes
+    assert isinstance(nbytes, int)
+    return nbytes
+
+
+def free_region_symbols(region: Region, program: Program) -> tuple[str, ...]:
+    """The symbols that a region uses and does not bind itself, sorted."""
+    used: set[str] = set()
+    bound = {p.symbol for p in region.params if isinstance(p, ScalarInput)}
+    for line in _all_lines(region):
+        found = effects(line, program)
+        used |= found.uses_symbols
+        bound.update(found.defines_symbols)
+        for name in (*found.touched, *found.defines):
+            if name in program.buffers:
+                used |= program.layout(name).symbols
+        for _, inner in regions_of(line):
+            bound.update(p.symbol for p in inner.params if isinstance(p, ScalarInput))
+            used |= _result_symbols(inner)
+    used |= _result_symbols(region)
+    return tuple(sorted(used - bound))
+
+
+def _result_symbols(region: Region) -> set[str]:
+    found: set[str] = set()
+    for value in region.results:
+        found |= free_symbols(getattr(value, "value", None))
+    return found
+
+
+def _all_lines(region: Region) -> Iterator[AnyLine]:
+    for line in region.body:
+        yield line
+        for _, inner in regions_of(line):
+            yield from _all_lines(inner)

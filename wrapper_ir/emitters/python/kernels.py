@@ -1,0 +1,154 @@
+"""Kernel definitions and library ops at the head of the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.ops import has_plain_arguments, torch_function, torch_op
+from wrapper_ir.emitters.python.statements import (
+    Node,
+    assignment,
+    call,
+    keyword,
+    statement,
+    tuple_of,
+)
+from wrapper_ir.lines.args import Access
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.kernels import (
+    BufferParam,
+    CppKernel,
+    ExternKernel,
+    KernelDefinition,
+    Param,
+    ScalarType,
+)
+from wrapper_ir.lines.walk import walk
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.python.context import Context
+
+__all__ = ["KernelSection", "OpSection"]
+
+_SCALARS: Final = {
+    ScalarType.INT64: "int64_t",
+    ScalarType.INT32: "int32_t",
+    ScalarType.UINT64: "uint64_t",
+    ScalarType.FLOAT64: "double",
+    ScalarType.FLOAT32: "float",
+    ScalarType.BOOL: "bool",
+}
+
+_ELEMENTS: Final = {
+    DType.FLOAT64: "double",
+    DType.FLOAT32: "float",
+    DType.FLOAT16: "at::Half",
+    DType.BFLOAT16: "at::BFloat16",
+    DType.FLOAT8_E4M3FN: "at::Float8_e4m3fn",
+    DType.FLOAT8_E4M3FNUZ: "at::Float8_e4m3fnuz",
+    DType.FLOAT8_E5M2: "at::Float8_e5m2",
+    DType.FLOAT8_E5M2FNUZ: "at::Float8_e5m2fnuz",
+    DType.FLOAT8_E8M0FNU: "at::Float8_e8m0fnu",
+    DType.COMPLEX32: "c10::complex<at::Half>",
+    DType.COMPLEX64: "c10::complex<float>",
+    DType.COMPLEX128: "c10::complex<double>",
+    DType.INT64: "int64_t",
+    DType.INT32: "int32_t",
+    DType.INT16: "int16_t",
+    DType.INT8: "int8_t",
+    DType.UINT64: "uint64_t",
+    DType.UINT32: "uint32_t",
+    DType.UINT16: "uint16_t",
+    DType.UINT8: "uint8_t",
+    DType.BOOL: "bool",
+}
+
+
+def cpp_type(param: Param) -> str | None:
+    """The C++ type of a kernel's parameter; ``None`` where C++ kernels have no such type."""
+    if not isinstance(param, BufferParam):
+        return _SCALARS[param.type]
+    element = _ELEMENTS.get(param.dtype)
+    if element is None:
+        return None
+    return f"const {element}*" if param.access is Access.READ else f"{element}*"
+
+
+class KernelSection:
+    """The C++ kernels: added one by one, compiled all at once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._groups: dict[tuple[str, tuple[str, ...]], tuple[str, list[str]]] = {}
+
+    def add(self, line: KernelDefinition, source: CppKernel) -> str | None:
+        """Adds a kernel; returns what is in the way, if something is."""
+        types: list[Node] = []
+        for param in line.params:
+            spelled = cpp_type(param)
+            if spelled is None:
+                return f"parameter '{param.name}' has a type that C++ kernels cannot take"
+            types.append(literals.string(spelled))
+        name = self._context.kernel(line.name)
+        collection = self._group(source, name)
+        code = literals.source_literal(source.code)
+        args: list[Node] = [literals.string(name), tuple_of(types), code]
+        if source.entry != "kernel":
+            args.append(keyword("entry", literals.string(source.entry)))
+        writer = self._context.section("kernels")
+        for text in statement(call(f"{collection}.add", *args), 0):
+            writer.verbatim(text)
+        return None
+
+    def _group(self, source: CppKernel, kernel: str) -> str:
+        """The collection that kernels with these flags go into."""
+        key = (source.isa, source.flags)
+        if key not in self._groups:
+            name = self._context.names.fresh("kernels") if self._groups else "kernels"
+            args: list[Node] = [literals.string(source.isa)] if source.isa else []
+            if source.flags:
+                flags = tuple_of([literals.string(flag) for flag in source.flags])
+                args.append(keyword("extra_flags", flags))
+            make = call(self._context.helper("CppKernels"), *args)
+            self._context.section("kernels").lines(*statement(make, 0, head=f"{name} = "))
+            self._groups[key] = (name, [])
+        collection, members = self._groups[key]
+        members.append(kernel)
+        return collection
+
+    def finish(self) -> None:
+        """Writes what loads the kernels."""
+        writer = self._context.section("kernels")
+        for collection, members in self._groups.values():
+            writer.lines(*assignment(members, call(f"{collection}.load"), 0, unpack=True))
+
+
+class OpSection:
+    """The library ops, each looked up once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        plain: dict[str, bool] = {}
+        for _, line in walk(context.program):
+            if isinstance(line, ExternKernel):
+                fits = has_plain_arguments(line, context.schema(line.op))
+                plain[line.op] = plain.get(line.op, True) and fits
+        self._plain = plain
+
+    def add(self, line: KernelDefinition) -> None:
+        """Adds an op, unless nothing calls it."""
+        if line.name not in self._plain:
+            return
+        name = self._context.names["op", line.name]
+        writer = self._context.section("ops")
+        function = torch_function(line.name) if self._plain[line.name] else None
+        registered = torch_op(line.name)
+        if function is None:
+            writer.lines(*statement(registered, 0, head=f"{name} = "))
+        elif function.startswith("_"):
+            # Not promised by torch, so there is a way without it.
+            lookup = call("getattr", "torch", literals.string(function), registered)
+            writer.lines(*statement(lookup, 0, head=f"{name} = "))
+        else:
+            writer.lines(*statement(f"torch.{function}", 0, head=f"{name} = "))

@@ -1,0 +1,100 @@
+"""An emitted module as an ordinary function: what torch.compile does around ``call``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.runtime import InputCountError
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable, Sequence
+
+    from wrapper_ir.emitters.writer import SourceMap
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["as_function", "mutated_inputs"]
+
+
+def as_function(
+    module: types.ModuleType, program: Program, source_map: SourceMap
+) -> Callable[..., tuple[Any, ...]]:
+    """``function(*inputs) -> tuple of results`` for a module with a boxed ``call``.
+
+    Autograd is off inside, and so is autocast: the program was made for the dtypes that it names.
+
+    Args:
+        module: The module.
+        program: What it was made from.
+        source_map: For notes on errors: which line of the program failed.
+    """
+    name, count, mutated = program.name, len(program.inputs), mutated_inputs(program)
+    call: Callable[[list[object]], tuple[Any, ...]] = module.call
+    is_grad_enabled = torch.is_grad_enabled
+    is_autocast_enabled = torch.is_autocast_enabled
+    filename = module.__file__
+
+    def run(*inputs: object) -> tuple[Any, ...]:
+        if len(inputs) != count:
+            raise InputCountError(expected=count, got=len(inputs))
+        try:
+            if is_autocast_enabled("cpu"):
+                with torch.no_grad(), torch.autocast("cpu", enabled=False):
+                    return call([*inputs])
+            if is_grad_enabled():
+                with torch.no_grad():
+                    return call([*inputs])
+            return call([*inputs])
+        except Exception as error:
+            _note_place(error, filename, source_map)
+            raise
+        finally:
+            if mutated:
+                _bump_versions([inputs[position] for position in mutated])
+
+    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
+    run.__doc__ = f"Run the program '{name}' on its {count} inputs; gives a tuple of its results."
+    run.module = module  # type: ignore[attr-defined]
+    return run
+
+
+def _bump_versions(tensors: Sequence[Any]) -> None:
+    """Tells autograd that tensors were written to: a stale saved value is then an error."""
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)
+
+
+def _note_place(error: Exception, filename: str | None, source_map: SourceMap) -> None:
+    """Adds to an error which line of the program was running."""
+    place = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == filename:
+            place = source_map.path_at(trace.tb_lineno) or place
+        trace = trace.tb_next
+    if place is not None:
+        error.add_note(f"while running {place} of the program")
+
+
+def mutated_inputs(program: Program) -> list[int]:
+    """Positions of inputs whose storage some line writes to, under whatever name."""
+    source: dict[str, str] = {}
+    written: set[str] = set()
+    for line in program.body:
+        found = effects(line, program)
+        for name, of, _ in found.aliases:
+            source[name] = source.get(of, of)
+        for taken in found.takes:
+            for name in found.defines:
+                source[name] = source.get(taken, taken)
+        written.update(source.get(name, name) for name in found.writes)
+    return [
+        position
+        for position, param in enumerate(program.inputs)
+        if isinstance(param, BufferInput) and param.name in written
+    ]

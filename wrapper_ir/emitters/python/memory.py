@@ -1,0 +1,146 @@
+"""Rendering lines that make, view and end storage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.region import RegionBase
+from wrapper_ir.emitters.python.statements import (
+    Node,
+    call,
+    keyword,
+    statement,
+)
+from wrapper_ir.lines.expr import Dim, dim
+from wrapper_ir.lines.layout import CPU, Layout
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    MemoryKind,
+    Reinterpret,
+    Reuse,
+)
+
+if TYPE_CHECKING:
+
+    from wrapper_ir.lines.program import AnyLine
+
+
+__all__ = ["MemoryLines"]
+
+
+class MemoryLines(RegionBase):
+    """Renders memory lines."""
+
+    @override
+    def visit_allocate(self, line: Allocate) -> None:
+        if line.out in self.given:
+            self.assign(line.out, self.given[line.out] or "")
+            return
+        value = self._allocation(line, line.memory)
+        if value is not None:
+            self.assign(line.out, value)
+        if line.zeroed:
+            self.writer.line(f"{self.context.buffer(line.out)}.zero_()")
+
+    @override
+    def visit_allocate_pool(self, line: AllocatePool) -> None:
+        value = self._allocation(line, line.memory)
+        if value is not None:
+            self.assign(line.out, value)
+
+    def _allocation(self, line: Allocate | AllocatePool, memory: MemoryKind) -> Node | None:
+        layout = self.layout(line.out)
+        size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
+        dtype = literals.dtype(layout.dtype)
+        if memory is MemoryKind.SYMMETRIC:
+            self.unsupported(line, "memory that peers address is not supported in Python yet")
+            return None
+        if memory is MemoryKind.DEFAULT and layout.device == CPU:
+            return call(self.context.helper("empty_strided_cpu"), size, stride, dtype)
+        extra = [keyword("device", self.context.device(layout.device))]
+        if memory is MemoryKind.PINNED:
+            extra.append("pin_memory=True")
+        return call("torch.empty_strided", size, stride, keyword("dtype", dtype), *extra)
+
+    @override
+    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+        layout, pool = self.layout(line.out), self.layout(line.pool)
+        itemsize = layout.dtype.itemsize
+        source = self.context.buffer(line.pool)
+        if layout.dtype is not pool.dtype:
+            source = self._typed_pool(line.pool, layout)
+        elements = _divided(line.offset, itemsize)
+        if elements is None:
+            self.unsupported(line, f"the offset is not a multiple of {itemsize} bytes")
+            return
+        self.assign(line.out, self._view(source, layout, elements))
+
+    def _typed_pool(self, pool: str, layout: Layout) -> str:
+        """A pool's storage in another dtype: an empty tensor to take slices from, made once."""
+        key = (pool, layout.dtype.torch_name)
+        if key not in self._pools:
+            plain = self.context.buffer(pool)
+            wanted = f"{plain}_{layout.dtype.torch_name}"
+            name = self._pools[key] = self.context.names.fresh(wanted)
+            args = (plain, literals.dtype(layout.dtype), "(0,)", "(1,)", "0")
+            made = call(self.context.helper("reinterpret_as"), *args)
+            self.put(statement(made, self.writer.width, head=f"{name} = "))
+        return self._pools[key]
+
+    def _view(self, source: str, layout: Layout, offset: Dim) -> Node:
+        size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
+        helper = self.context.helper("reinterpret_tensor")
+        return call(helper, source, size, stride, self.context.expr(offset))
+
+    @override
+    def visit_free(self, line: Free) -> None:
+        self.delete(line.buffer)
+
+    @override
+    def visit_reuse(self, line: Reuse) -> None:
+        old, new = self.layout(line.donor), self.layout(line.out)
+        source = self.context.buffer(line.donor)
+        same = replace(old, offset=0) == replace(new, offset=0) and old.offset == new.offset
+        value = source if same else self._reinterpreted(line, line.donor, line.out)
+        if value is not None:
+            target = self.context.buffer(line.out)
+            self.put(statement(value, self.writer.width, head=f"{target} = "))
+        self.delete(line.donor)
+        self.bindings.define(line.out)
+
+    @override
+    def visit_reinterpret(self, line: Reinterpret) -> None:
+        if line.out in self.given:
+            self.bindings.define(line.out, [line.source])
+            return
+        value = self._reinterpreted(line, line.source, line.out)
+        if value is not None:
+            self.assign(line.out, value, [line.source])
+
+    def _reinterpreted(self, line: AnyLine, source: str, out: str) -> Node | None:
+        """A view of a buffer with the layout of another one."""
+        old, new = self.layout(source), self.layout(out)
+        start = dim(new.offset * new.dtype.itemsize - old.offset * old.dtype.itemsize)
+        if new.dtype is not old.dtype:
+            args = self.context.layout_args(replace(new, device=CPU))
+            helper = self.context.helper("reinterpret_as")
+            return call(helper, self.context.buffer(source), *args, self.context.expr(start))
+        elements = _divided(start, new.dtype.itemsize)
+        if elements is None:  # pragma: no cover - both offsets are whole elements of one dtype
+            self.unsupported(line, "the view begins inside an element")
+            return None
+        return self._view(self.context.buffer(source), new, elements)
+
+
+def _divided(value: Dim, divisor: int) -> Dim | None:
+    """``value / divisor`` where that is a whole number."""
+    if isinstance(value, int):
+        return value // divisor if value % divisor == 0 else None
+    return dim(value / divisor) if (value / divisor).is_integer else None

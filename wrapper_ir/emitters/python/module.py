@@ -1,0 +1,222 @@
+"""The whole file: header, definitions, ``call`` and what runs when the file is run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.entry import Entry
+from wrapper_ir.emitters.python.kernels import KernelSection, OpSection
+from wrapper_ir.emitters.python.lines import RegionRenderer
+from wrapper_ir.emitters.python.statements import (
+    Node,
+    call,
+    list_of,
+    statement,
+    tuple_of,
+)
+from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.args import BufferValue, NoneValue, Value
+from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.layout import CPU, Layout
+from wrapper_ir.lines.program import Program, SymbolKind
+from wrapper_ir.lines.walk import Path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wrapper_ir.emitters.python.context import Context
+
+__all__ = ["render_module"]
+
+#: Sections at the head of the file, in order, with the remark that stands over each.
+_SECTIONS = (
+    ("devices", ""),
+    ("ops", "Library ops."),
+    ("kernels", "Compiled kernels."),
+    ("constants", "Constants: whoever loads this file gives them values."),
+    ("checks", "What inputs and results must be."),
+    ("kept", "What is kept from call to call."),
+)
+
+
+def render_module(context: Context, *, origins: bool) -> CodeWriter:
+    """Renders a program as a file of Python."""
+    kernels, ops = KernelSection(context), OpSection(context)
+    body = CodeWriter()
+    last = context.facts.last
+    renderer = RegionRenderer(context, context.program.region, body, last, (kernels, ops))
+    renderer.show_origins = origins
+    _constants(context)
+    _call(context, renderer, body)
+    kernels.finish()
+    main = _main(context)
+    file = CodeWriter()
+    file.lines(*_header(context.program))
+    file.blank()
+    file.line("import torch")
+    if context.used | context.exprs.used:
+        file.blank()
+        names = sorted(context.used | context.exprs.used, key=_import_order)
+        file.lines(*_import("wrapper_ir.runtime", names))
+    for name, remark in _SECTIONS:
+        if name in context.sections and not context.sections[name].is_empty:
+            file.blank()
+            if remark:
+                file.line(f"# {remark}")
+            file.extend(context.sections[name])
+    if "functions" in context.sections:
+        file.extend(context.sections["functions"])
+    file.blank(2)
+    file.extend(body)
+    file.blank(2)
+    file.extend(main)
+    return file
+
+
+def _import_order(name: str) -> tuple[bool, str]:
+    """Classes first, then functions, as import sorters have it."""
+    return (not name[0].isupper(), name)
+
+
+def _import(module: str, names: Sequence[str]) -> list[str]:
+    whole = f"from {module} import {', '.join(names)}"
+    if len(whole) <= 88:
+        return [whole]
+    return [f"from {module} import (", *(f"    {name}," for name in names), ")"]
+
+
+# The header.
+
+
+def _header(program: Program) -> list[str]:
+    title = f"Wrapper program {literals.prose(program.name)}, {program.role.value}."
+    lines = [f'"""{title}', "", "Written by wrapper_ir, to be read and edited."]
+    inputs = [(_input_name(i), _input_type(program, i)) for i in program.inputs]
+    constants = [
+        (name, f"{_type(program.layout(name))}  {literals.prose(constant.qualified_name)}".rstrip())
+        for name, constant in program.constants.items()
+    ]
+    results = [(_result_name(v), _result_type(program, v)) for v in program.results]
+    for heading, rows in (("Inputs", inputs), ("Constants", constants), ("Results", results)):
+        if rows:
+            width = max(len(name) for name, _ in rows)
+            lines += ["", f"{heading}:"]
+            lines += [f"    {name:{width}}  {kind}".rstrip() for name, kind in rows]
+    return [*lines, '"""']
+
+
+def _input_name(param: Input) -> str:
+    return param.name if isinstance(param, BufferInput) else param.symbol
+
+
+def _input_type(program: Program, param: Input) -> str:
+    if isinstance(param, BufferInput):
+        return _type(program.layout(param.name)) + (", donated" if param.donated else "")
+    return program.symbols[param.symbol].kind.value
+
+
+def _result_name(value: Value) -> str:
+    if isinstance(value, BufferValue):
+        return value.buffer
+    return "None" if isinstance(value, NoneValue) else literals.prose(str(value.value))
+
+
+def _result_type(program: Program, value: Value) -> str:
+    return _type(program.layout(value.buffer)) if isinstance(value, BufferValue) else ""
+
+
+def _type(layout: Layout) -> str:
+    """``float32[4, 64]``, with strides and device where they are not the usual ones."""
+    text = f"{layout.dtype.torch_name}[{', '.join(map(str, layout.size))}]"
+    if not layout.is_contiguous:
+        text += f" strides [{', '.join(map(str, layout.stride))}]"
+    if layout.device != CPU:
+        text += f" on {literals.prose(str(layout.device))}"
+    return text
+
+
+# Constants.
+
+
+def _constants(context: Context) -> None:
+    if not context.program.constants:
+        return
+    writer = context.section("constants")
+    specs: list[Node] = []
+    for name in context.program.constants:
+        writer.line(f"{context.buffer(name)} = None")
+        specs.append(context.spec(context.buffer(name), context.program.layout(name)))
+    writer.lines(*statement(tuple_of(specs), 0, head="CONSTANTS = "))
+
+
+# The function.
+
+
+def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
+    entry = Entry(context, renderer)
+    if context.facts.may_pass_autograd:
+        body.line(f"@{context.helper('past_autograd')}")
+    body.line("def call(args):")
+    with body.indent():
+        body.line('"""Run the program on a list of inputs, which is emptied."""')
+        entry.unpack()
+        for index in range(len(context.program.body)):
+            if index == entry.end:
+                entry.finish()
+            renderer.render(index, Path().then("body", index))
+        if entry.end == len(context.program.body):
+            entry.finish()
+        entry.leave()
+        renderer.returned()
+
+
+# What runs when the file is run.
+
+
+def _main(context: Context) -> CodeWriter:
+    writer = CodeWriter()
+    writer.line("def make_inputs():")
+    with writer.indent():
+        writer.line('"""Make inputs with random contents."""')
+        for name in _input_symbols(context.program):
+            writer.line(f"{context.symbol(name)} = {_example(context.program, name)}")
+        items = [_made(context, param) for param in context.program.inputs]
+        writer.lines(*statement(list_of(items), writer.width, head="return "))
+    writer.blank(2)
+    writer.line('if __name__ == "__main__":')
+    with writer.indent():
+        if context.program.constants:
+            writer.line(f"{context.helper('make_constants')}(globals(), CONSTANTS)")
+        writer.line(f"{context.helper('run_main')}(call, make_inputs)")
+    return writer
+
+
+def _made(context: Context, param: Input) -> Node:
+    if isinstance(param, ScalarInput):
+        return context.symbol(param.symbol)
+    layout = context.program.layout(param.name)
+    return call(context.helper("random_tensor"), *context.layout_args(layout))
+
+
+def _input_symbols(program: Program) -> list[str]:
+    found: set[str] = set()
+    for param in program.inputs:
+        if isinstance(param, ScalarInput):
+            found.add(param.symbol)
+        else:
+            layout = program.layout(param.name)
+            for value in (*layout.size, *layout.stride):
+                found |= free_symbols(value)
+    return sorted(found)
+
+
+def _example(program: Program, name: str) -> str:
+    info = program.symbols[name]
+    if info.kind is SymbolKind.BOOL:
+        return "True"
+    if info.kind is SymbolKind.FLOAT:
+        return "1.0"
+    low = 2 if info.lower is None else max(info.lower, 2)
+    return str(info.hint if info.hint is not None else min(low, info.upper or low))

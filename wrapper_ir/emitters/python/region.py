@@ -1,0 +1,155 @@
+"""The part of rendering a region that does not depend on the line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.bindings import Bindings
+from wrapper_ir.emitters.python.statements import (
+    LINE_LENGTH,
+    Node,
+    statement,
+    tuple_of,
+)
+from wrapper_ir.lines.args import BufferValue, NoneValue, Value
+from wrapper_ir.lines.control import BufferInput, Input, Region
+from wrapper_ir.lines.visitor import LineVisitor
+from wrapper_ir.lines.walk import Path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wrapper_ir.emitters.python.context import Context
+    from wrapper_ir.emitters.python.kernels import KernelSection, OpSection
+    from wrapper_ir.emitters.writer import CodeWriter
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.origin import Origin
+    from wrapper_ir.lines.program import AnyLine
+
+
+__all__ = ["RegionBase", "params_of"]
+
+
+class RegionBase(LineVisitor[None]):
+    """What the renderers of all lines share: where they are in a region, and how they write.
+
+    Args:
+        context: The run.
+        region: The region.
+        writer: Where statements go.
+        last: The last line that touches each buffer of the region.
+        definitions: Where kernels and ops go; regions inside others define none.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        region: Region,
+        writer: CodeWriter,
+        last: Mapping[str, int],
+        definitions: tuple[KernelSection, OpSection] | None = None,
+    ) -> None:
+        self.context = context
+        self.region = region
+        self.writer = writer
+        self.path = Path()
+        self.index = 0
+        self._definitions = definitions
+        constants = frozenset(context.program.constants)
+        self.bindings = Bindings(last, constants)
+        for name in (*(p.name for p in region.params if isinstance(p, BufferInput)), *constants):
+            self.bindings.define(name)
+        self._pools: dict[tuple[str, str], str] = {}
+        self._origin: int | None = None
+        #: Buffers that are there before the line that defines them is reached.
+        self.given: dict[str, str | None] = {}
+        #: Inputs whose layout was checked on entry.
+        self.checked: frozenset[str] = frozenset()
+        self.show_origins = False
+
+    # Walking.
+
+    def render(self, index: int, path: Path) -> None:
+        """Renders the line at a position of the region."""
+        line = self.region.body[index]
+        self.index, self.path = index, path
+        with self.writer.at(path):
+            if self.show_origins:
+                self._show_origin(line)
+            self.visit(line)
+
+    def returned(self) -> None:
+        """Renders the return statement."""
+        value = tuple_of([self.value(v) for v in self.region.results])
+        self.put(statement(value, self.writer.width, head="return "))
+
+    def value(self, value: Value) -> str:
+        """One result of a program or region."""
+        match value:
+            case BufferValue():
+                return self.context.buffer(value.buffer)
+            case NoneValue():
+                return "None"
+            case _:
+                return self.context.expr(value.value)
+
+    def put(self, lines: Sequence[str]) -> None:
+        """Writes the lines of a statement."""
+        for line in lines:
+            self.writer.line(line)
+
+    def unsupported(self, line: AnyLine, reason: str) -> None:
+        """Notes that a line cannot be rendered."""
+        self.context.problems.add(line, self.path, reason)
+
+    def layout(self, name: str) -> Layout:
+        """The layout of a buffer."""
+        return self.context.program.layout(name)
+
+    def assign(self, name: str, value: Node, sources: Sequence[str] = ()) -> None:
+        """Writes an assignment to a buffer's variable."""
+        target = self.context.buffer(name)
+        self.put(statement(value, self.writer.width, head=f"{target} = "))
+        self.bindings.define(name, sources)
+
+    def delete(self, name: str) -> None:
+        """Writes the end of a storage: all its variables go."""
+        ended = [self.context.buffer(n) for n in self.bindings.end(name, self.index)]
+        ended += [self._pools.pop(key) for key in sorted(self._pools) if key[0] == name]
+        text = "del "
+        for position, variable in enumerate(ended):
+            joint = "" if text == "del " else ", "
+            if self.writer.width + len(text + joint + variable) > LINE_LENGTH:
+                self.writer.line(text)
+                text, joint = "del ", ""
+            text += joint + variable
+            if position == len(ended) - 1:
+                self.writer.line(text)
+
+    def _show_origin(self, line: AnyLine) -> None:
+        origins = self.context.program.origins
+        if line.origin is None or line.origin == self._origin or line.origin >= len(origins):
+            return
+        self._origin = line.origin
+        text = described_origin(origins[line.origin])
+        if text:
+            self.writer.lines(*literals.comment(text))
+
+
+def params_of(context: Context, param: Input) -> str:
+    """The variable of an input or parameter."""
+    if isinstance(param, BufferInput):
+        return context.buffer(param.name)
+    return context.symbol(param.symbol)
+
+
+def described_origin(origin: Origin) -> str:
+    """Where a line comes from, in one line of words."""
+    parts = [origin.module] if origin.module else []
+    parts += [", ".join(origin.ops or origin.nodes)] if origin.ops or origin.nodes else []
+    text = ": ".join(parts)
+    if origin.frames:
+        frame = origin.frames[-1]
+        text += f" ({frame.file}:{frame.line})"
+    return text.strip()

@@ -1,0 +1,120 @@
+"""Which emitters there are: entry points of the group ``wrapper_ir.emitters``.
+
+Each entry point names a subclass of :class:`~wrapper_ir.emitters.base.Emitter`. It is imported when
+the emitter is asked for, not before. Two packages that register the same name are an error, not a
+matter of who comes first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Final
+
+from wrapper_ir.emitters.base import Emitter
+from wrapper_ir.errors import OptionError, WrapperIRError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "GROUP",
+    "DuplicateEmitterError",
+    "EmitterLoadError",
+    "UnknownEmitterError",
+    "emitter_class",
+    "emitter_names",
+    "make_emitter",
+    "option_names",
+]
+
+GROUP: Final = "wrapper_ir.emitters"
+"""The entry point group."""
+
+
+class UnknownEmitterError(WrapperIRError):
+    """No installed package registers an emitter of that name."""
+
+    code = "WIR2003"
+    template = "there is no emitter '{emitter}'; installed are: {known}"
+
+
+class DuplicateEmitterError(WrapperIRError):
+    """Two packages register an emitter under one name."""
+
+    code = "WIR2004"
+    template = "emitter '{emitter}' is registered more than once: {values}"
+    default_hint = "uninstall one of the packages that register it"
+
+
+class EmitterLoadError(WrapperIRError):
+    """An entry point does not lead to an emitter."""
+
+    code = "WIR2005"
+    template = "emitter '{emitter}' ({value}) cannot be loaded: {reason}"
+
+
+def emitter_names() -> tuple[str, ...]:
+    """The names of all installed emitters, sorted; none of them is imported."""
+    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+
+
+def emitter_class(name: str) -> type[Emitter]:
+    """The emitter registered under a name.
+
+    Raises:
+        UnknownEmitterError: There is none.
+        DuplicateEmitterError: There are several.
+        EmitterLoadError: It cannot be imported, or is no emitter.
+    """
+    points = entry_points(group=GROUP, name=name)
+    values = sorted({point.value for point in points})
+    if not values:
+        known = emitter_names()
+        best = nearest(name, known)
+        raise UnknownEmitterError(
+            emitter=name,
+            known=", ".join(known) or "none",
+            hint=f"did you mean '{best}'?" if best else None,
+        )
+    if len(values) > 1:
+        raise DuplicateEmitterError(emitter=name, values=", ".join(values))
+    return _load(next(iter(points)))
+
+
+def _load(point: EntryPoint) -> type[Emitter]:
+    def fail(reason: str) -> EmitterLoadError:
+        return EmitterLoadError(emitter=point.name, value=point.value, reason=reason)
+
+    try:
+        found: object = point.load()
+    except (ImportError, AttributeError) as error:
+        raise fail(str(error)) from error
+    if not (isinstance(found, type) and issubclass(found, Emitter)):
+        raise fail("it is not a subclass of wrapper_ir.emitters.Emitter")
+    if not hasattr(found, "__dataclass_fields__"):
+        raise fail("it is not a dataclass")
+    return found
+
+
+def option_names(emitter: type[Emitter]) -> tuple[str, ...]:
+    """The names of an emitter's options, in the order of its fields."""
+    fields = dataclasses.fields(emitter)  # type: ignore[arg-type]  # checked when it was loaded
+    return tuple(field.name for field in fields)
+
+
+def make_emitter(name: str, options: Mapping[str, Any]) -> Emitter:
+    """The emitter registered under a name, with options.
+
+    Raises:
+        UnknownEmitterError: There is no such emitter (and the other errors of
+            :func:`emitter_class`).
+        OptionError: It has no such option.
+        OptionValueError: It has, but not with that value.
+    """
+    cls = emitter_class(name)
+    legal = option_names(cls)
+    for option in options:
+        if option not in legal:
+            raise OptionError(option=option, legal=legal, owner=f"emitter '{name}'")
+    return cls(**options)

@@ -1,0 +1,41 @@
+"""The Inductor front end: Inductor schedules and writes kernels, the wrapper around them is ours.
+
+``install`` sends every compilation in a block through us, ``record`` collects the programs that
+are made, ``capture`` makes one program of a model. All of it goes through the slots in which
+Inductor registers backends for a device; see ``registration``.
+"""
+
+from __future__ import annotations
+
+from wrapper_ir.frontends.inductor.capture import capture
+from wrapper_ir.frontends.inductor.errors import (
+    CaptureError,
+    InstallOrderError,
+    UnsupportedConfigError,
+    UnsupportedDeviceError,
+    UnsupportedLineError,
+    UnsupportedTorchError,
+)
+from wrapper_ir.frontends.inductor.install import Installation, install, uninstall
+from wrapper_ir.frontends.inductor.record import record
+from wrapper_ir.frontends.inductor.session import Statistics, statistics
+from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.unsupported import StockFallbackWarning
+
+__all__ = [
+    "CaptureError",
+    "InstallOrderError",
+    "Installation",
+    "Settings",
+    "Statistics",
+    "StockFallbackWarning",
+    "UnsupportedConfigError",
+    "UnsupportedDeviceError",
+    "UnsupportedLineError",
+    "UnsupportedTorchError",
+    "capture",
+    "install",
+    "record",
+    "statistics",
+    "uninstall",
+]

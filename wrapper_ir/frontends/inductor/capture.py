@@ -1,0 +1,205 @@
+"""``capture``: one program of a model, its parameters being constants.
+
+The model goes through ``torch.export``; the exported graph goes to Inductor ahead of time. Inductor
+then has only two wrappers to offer, one in C++ and one that makes an fx graph. We come in by the
+second one's slot: it compiles no kernel, makes one pass, and hands back whatever we return.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
+
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.inductor.compat import InductorError, aot_compile, compile_lock
+from wrapper_ir.frontends.inductor.errors import CaptureError
+from wrapper_ir.frontends.inductor.guards import guards_of, with_exported_ranges, with_guards
+from wrapper_ir.frontends.inductor.registration import registered
+from wrapper_ir.frontends.inductor.session import Session, open_recorders
+from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["capture"]
+
+#: How Inductor is set up for a capture.
+_CONFIG: Final[Mapping[str, Any]] = {
+    "fx_wrapper": True,
+    # Small tensors, parameters included, would become literals in the kernels' text.
+    "always_keep_tensor_constants": True,
+    # Folding takes the value of every tensor of one element, also of one that calls change: a batch
+    # norm would count to one and stay there.
+    "joint_graph_constant_folding": False,
+    # An ahead-of-time graph is one piece for us; cutting it up serves CUDA graphs.
+    "graph_partition": False,
+}
+
+
+class _Function(torch.nn.Module):
+    """A function as a module, which is what ``torch.export`` takes."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        # The function itself, so that its parameters keep their names.
+        self.forward = function
+
+
+def capture(
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+) -> Program:
+    """Return the wrapper program of a model: Inductor's schedule, the parameters as constants.
+
+    The constants' values share memory with the model's tensors. What the model writes to its
+    buffers (batch-norm statistics) the program writes to them.
+
+    Threads take turns: tracing patches modules of torch's, so it waits for other captures and for
+    what Dynamo compiles, under Dynamo's own lock.
+
+    Args:
+        model: An ``nn.Module``, an exported program, or a function of tensors.
+        args: Example arguments; their shapes are the program's, unless ``dynamic_shapes``.
+        kwargs: Example keyword arguments.
+        dynamic_shapes: Which dimensions are symbolic, as for ``torch.export.export``.
+
+    Raises:
+        CaptureError: The model cannot be exported, or Inductor cannot lower it.
+        UnsupportedLineError: Something in its wrapper has no typed form.
+    """
+    with compile_lock:
+        exported = _export(model, tuple(args), dict(kwargs or {}), dynamic_shapes)
+        program = _compile(exported)
+    for recorder in open_recorders():
+        recorder.add(program)
+    return program
+
+
+def _export(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> torch.export.ExportedProgram:
+    if isinstance(model, torch.export.ExportedProgram):
+        return model
+    if not callable(model):
+        raise CaptureError(problem=f"a {type(model).__name__} is not a model")
+    module = model if isinstance(model, torch.nn.Module) else _Function(model)
+    try:
+        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+    except Exception as error:
+        raise CaptureError(problem=f"torch.export says: {error}") from error
+
+
+def _compile(exported: torch.export.ExportedProgram) -> Program:
+    graph_module = _flat_module(exported)
+    leaves = pytree.tree_leaves(exported.example_inputs or ((), {}))
+    guards = guards_of(exported)
+    known = len(guards)
+    try:
+        with registered(_session(exported)), warnings.catch_warnings():
+            # Inductor warns of graph inputs that it does not use; here they are the caller's.
+            warnings.simplefilter("ignore")
+            product = aot_compile(graph_module, tuple(leaves), options=dict(_CONFIG))
+    except InductorError as error:
+        own = getattr(error, "inner_exception", None)
+        if isinstance(own, WrapperIRError):
+            raise own from None
+        raise CaptureError(problem=f"Inductor says: {error}") from error
+    except WrapperIRError:
+        raise
+    except Exception as error:  # of what torch runs before Inductor, for aliased inputs say
+        raise CaptureError(problem=f"torch says: {error}") from error
+    program = getattr(product, "meta", {}).get("program")
+    if not isinstance(program, Program):
+        raise CaptureError(problem="Inductor went past the wrapper that makes the program")
+    program = with_exported_ranges(program, exported.range_constraints)
+    return _finished(with_guards(program, guards[known:]), exported)
+
+
+def _session(exported: torch.export.ExportedProgram) -> Session:
+    """Return the session of a capture: inputs keep the names that the model gives them."""
+    specs = exported.graph_signature.input_specs
+    names = [spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT]
+    return Session(Settings(), capture=True, input_names=tuple(names))
+
+
+def _flat_module(exported: torch.export.ExportedProgram) -> torch.fx.GraphModule:
+    """Return the graph as a module that takes and returns leaves, in order.
+
+    Inductor would flatten arguments itself, but insists on writing the trees as JSON, which not
+    every type of tree can be.
+    """
+    module: Any = exported.module(check_guards=False)
+    module.graph.set_codegen(torch.fx.graph.CodeGen())
+    for name in ("_in_spec", "_out_spec"):
+        if hasattr(module, name):
+            delattr(module, name)
+    module.recompile()
+    return module  # type: ignore[no-any-return]  # exported programs make graph modules
+
+
+def _spec(tree: pytree.TreeSpec | None) -> str:
+    """Return a tree's form as JSON, empty where it holds a type that has no name there."""
+    try:
+        return "" if tree is None else pytree.treespec_dumps(tree)
+    except NotImplementedError:
+        return ""
+
+
+def _finished(program: Program, exported: torch.export.ExportedProgram) -> Program:
+    """Return the program with what the exported program knows: names, values, tree specs."""
+    values = {**exported.constants, **exported.state_dict}
+    constants, data = {}, dict(program.data)
+    for name, constant in program.constants.items():
+        original = values.get(constant.qualified_name)
+        if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
+            # Detached it is still the model's memory; a program computes no gradients.
+            data[name] = original.detach()
+        constants[name] = _classified(constant, exported)
+    tied = _tied(data)
+    constants = {n: _with_tie(c, tied.get(n)) for n, c in constants.items()}
+    spec = exported.call_spec
+    return program.replace(
+        name="captured",
+        constants=FrozenMap(constants),
+        data=data,
+        in_spec=_spec(spec.in_spec),
+        out_spec=_spec(spec.out_spec),
+    )
+
+
+def _classified(constant: Constant, exported: torch.export.ExportedProgram) -> Constant:
+    signature = exported.graph_signature
+    name = constant.qualified_name
+    if name in signature.parameters:
+        kind = ConstantKind.PARAMETER
+    elif name in signature.buffers:
+        kind = ConstantKind.BUFFER
+    else:
+        kind = ConstantKind.TENSOR
+    return Constant(name, kind, constant.mutable, constant.tied_to)
+
+
+def _tied(data: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """Return which constants are the same memory as an earlier one."""
+    first: dict[tuple[Any, ...], str] = {}
+    tied = {}
+    for name, tensor in data.items():
+        if tensor.numel() == 0 or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            continue
+        key = (tensor.device, tensor.data_ptr())
+        owner = first.setdefault(key, name)
+        if owner != name:
+            tied[name] = owner
+    return tied
+
+
+def _with_tie(constant: Constant, owner: str | None) -> Constant:
+    return Constant(constant.qualified_name, constant.kind, constant.mutable, owner)

@@ -1,0 +1,47 @@
+"""The compiler behind ``torch.compile(model, backend="wrapper_ir")``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.inductor.compat import InductorError, compile_fx, compile_fx_inner
+from wrapper_ir.frontends.inductor.registration import registered
+from wrapper_ir.frontends.inductor.session import Session, open_recorders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import torch
+
+    from wrapper_ir.frontends.inductor.settings import Settings
+
+__all__ = ["compile_graph"]
+
+
+def compile_graph(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
+) -> Callable[..., Any]:
+    """Compile a graph of Dynamo's through Inductor with our wrapper.
+
+    A backward is lowered when it is first run, long after this has returned, perhaps by another
+    thread; so the session is entered again around each graph.
+
+    Raises:
+        UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
+    """
+    session = Session(settings, recorders=open_recorders())
+
+    def inner_compile(*args: Any, **kwargs: Any) -> Any:
+        with registered(session):
+            try:
+                return compile_fx_inner(*args, **kwargs)
+            except InductorError as error:
+                own = getattr(error, "inner_exception", None)
+                if isinstance(own, WrapperIRError):
+                    raise own from None
+                raise
+
+    with registered(session):
+        compiled: Any = compile_fx(gm, example_inputs, inner_compile=inner_compile)
+        return compiled  # type: ignore[no-any-return]  # a callable, since nothing is ahead of time

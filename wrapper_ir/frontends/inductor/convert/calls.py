@@ -1,0 +1,82 @@
+"""Calls of kernels that Inductor wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.flags import kernel_flags
+from wrapper_ir.frontends.inductor.notes import BufferNote, KernelNote, SizeNote, SizeType
+from wrapper_ir.lines.args import Arg, BufferArg, ScalarArg
+from wrapper_ir.lines.kernels import (
+    BufferParam,
+    CppKernel,
+    KernelCall,
+    KernelDefinition,
+    Param,
+    ScalarParam,
+    ScalarType,
+)
+
+if TYPE_CHECKING:
+    from wrapper_ir.frontends.inductor.convert.state import Scope
+
+__all__ = ["convert_kernel_call"]
+
+
+def convert_kernel_call(scope: Scope, line: Any, note: KernelNote | None) -> None:
+    """Convert a ``KernelCallLine`` by the note that its scheduling left.
+
+    Raises:
+        UnsupportedLineError: There is no note: the kernel is not C++, or another scheduling's.
+    """
+    if note is None:
+        language = "Triton" if line.triton else "neither C++ nor Triton"
+        raise UnsupportedLineError(
+            kind="KernelCallLine", text=line.kernel_name, why=f"its kernel is {language}"
+        )
+    scope.emit(
+        KernelCall(
+            kernel=_definition(scope, note),
+            args=tuple(_argument(scope, param) for param in note.params),
+            device=to_device(line.device),
+            origin=scope.origin(*note.nodes),
+        )
+    )
+
+
+def _argument(scope: Scope, param: BufferNote | SizeNote) -> Arg:
+    if isinstance(param, BufferNote):
+        return BufferArg(scope.resolve(param.buffer), param.access)
+    return ScalarArg(scope.scalar(param.value))
+
+
+def _definition(scope: Scope, note: KernelNote) -> str:
+    """Return the name of the kernel's definition, made on first use.
+
+    Inductor lets calls share a kernel when the text is the same, also where they differ in what
+    they may assume of the buffers; the access belongs to the definition, so such calls have one
+    definition each.
+    """
+    shared = scope.shared
+    params = tuple(map(_parameter, note.params))
+    key = (note.name, note.code, params)
+    if key not in shared.kernel_names:
+        name, number = note.name, 1
+        while name in shared.definitions:
+            number += 1
+            name = f"{note.name}_{number}"
+        isa, flags = kernel_flags()
+        source = CppKernel(note.code, entry=note.name, isa=isa, flags=flags)
+        origin = scope.origin(*note.nodes)
+        shared.definitions[name] = KernelDefinition(name, params, source, origin=origin)
+        shared.kernel_names[key] = name
+    return shared.kernel_names[key]
+
+
+def _parameter(param: BufferNote | SizeNote) -> Param:
+    if isinstance(param, BufferNote):
+        return BufferParam(param.param, to_dtype(param.dtype), param.access)
+    kinds = {SizeType.INT64: ScalarType.INT64, SizeType.FLOAT: ScalarType.FLOAT32}
+    return ScalarParam(param.param, kinds[param.type])

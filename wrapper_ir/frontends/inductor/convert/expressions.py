@@ -1,0 +1,150 @@
+"""Torch's symbolic expressions in the vocabulary of ``wrapper_ir.lines.expr``.
+
+Torch has sympy functions of its own, several of them for the same operation with different
+assumptions (``CleanDiv`` divides without remainder, ``Identity`` stops simplification). This is
+the one place that knows them. They are told apart by name, so that a release that lacks one of
+them is no problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import sympy
+import torch
+
+from wrapper_ir.frontends.inductor.compat import SymT, symbol_is_type
+from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError
+
+__all__ = ["from_torch", "to_dim", "to_scalar"]
+
+Make = Callable[..., sympy.Basic]
+
+
+def _modular_indexing(value: Any, divisor: Any, modulus: Any) -> sympy.Basic:
+    return ours.Mod(ours.FloorDiv(value, divisor), modulus)
+
+
+def _trunc_to_float(value: Any) -> sympy.Basic:
+    return ours.ToFloat(ours.Truncate(value))
+
+
+#: Torch's functions by class name -> what makes the same value in our vocabulary.
+_FUNCTIONS: Final[Mapping[str, Make]] = {
+    "FloorDiv": ours.FloorDiv,
+    "CleanDiv": ours.FloorDiv,
+    "CeilDiv": ours.CeilDiv,
+    "ModularIndexing": _modular_indexing,
+    "PythonMod": ours.Mod,
+    "Mod": ours.Mod,
+    "Where": ours.Where,
+    "Min": sympy.Min,
+    "Max": sympy.Max,
+    "LShift": ours.ShiftLeft,
+    "RShift": ours.ShiftRight,
+    "PowByNatural": sympy.Pow,
+    "FloatPow": ours.FloatPow,
+    "FloatTrueDiv": ours.TrueDiv,
+    "IntTrueDiv": ours.TrueDiv,
+    "ToFloat": ours.ToFloat,
+    "TruncToFloat": _trunc_to_float,
+    "TruncToInt": ours.Truncate,
+    "FloorToInt": ours.Floor,
+    "CeilToInt": ours.Ceil,
+    "RoundToInt": ours.Round,
+    "Identity": lambda value: value,
+    "BitwiseFn_bitwise_and": ours.BitAnd,
+    "BitwiseFn_bitwise_or": ours.BitOr,
+    "BitwiseFn_bitwise_xor": ours.BitXor,
+    "OpaqueUnaryFn_sqrt": ours.Sqrt,
+    "OpaqueUnaryFn_exp": ours.Exp,
+    "OpaqueUnaryFn_log": ours.Log,
+    "OpaqueUnaryFn_log2": ours.Log2,
+    "OpaqueUnaryFn_sin": ours.Sin,
+    "OpaqueUnaryFn_cos": ours.Cos,
+    "OpaqueUnaryFn_tanh": ours.Tanh,
+    "floor": ours.Floor,
+    "ceiling": ours.Ceil,
+    "Abs": sympy.Abs,
+}
+
+
+def to_dim(value: Any) -> Dim:
+    """Return a size, stride or offset of torch's as one of ours.
+
+    Raises:
+        UnsupportedExprError: It uses a function that the vocabulary lacks.
+    """
+    if isinstance(value, (int, sympy.Integer)):
+        return int(value)
+    return ours.dim(_unwrap(value))
+
+
+def to_scalar(value: Any) -> Scalar:
+    """Return a number or a condition of torch's as one of ours.
+
+    Raises:
+        UnsupportedExprError: It uses a function that the vocabulary lacks.
+    """
+    if isinstance(value, (bool, int, float, complex)):
+        return value
+    return ours.scalar(_unwrap(value))
+
+
+def from_torch(expr: sympy.Basic) -> sympy.Basic:
+    """Return torch's expression with every function of torch's replaced by ours.
+
+    Raises:
+        UnsupportedExprError: It uses a function that the vocabulary lacks.
+    """
+    return _from_torch(expr)
+
+
+def _unwrap(value: Any) -> Any:
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        value = value.node.expr
+    return from_torch(value) if isinstance(value, sympy.Basic) else value
+
+
+@lru_cache(maxsize=65536)
+def _from_torch(expr: sympy.Basic) -> sympy.Basic:
+    if isinstance(expr, sympy.Symbol):
+        return _symbol(expr)
+    if not expr.args:
+        return expr
+    args = [_from_torch(arg) for arg in expr.args]
+    if isinstance(expr, sympy.Mul):
+        return _product(expr, args)
+    make = _FUNCTIONS.get(type(expr).__name__)
+    if make is not None:
+        return make(*args)
+    if type(expr) in ours.VOCABULARY:
+        return expr.func(*args)
+    raise UnsupportedExprError(expr=expr, what=f"'{type(expr).__name__}'")
+
+
+def _symbol(expr: sympy.Symbol) -> sympy.Symbol:
+    """Return the symbol by that name, without torch's assumption that sizes are not negative.
+
+    Floats are told by their names too: torch assumes nothing of one that is read from a tensor.
+    """
+    is_float = expr.is_integer is not True and expr.is_real
+    if is_float or symbol_is_type(expr, (SymT.FLOAT, SymT.UNBACKED_FLOAT)):
+        return ours.real_symbol(expr.name)
+    return ours.symbol(expr.name)
+
+
+def _product(expr: sympy.Mul, args: list[sympy.Basic]) -> sympy.Basic:
+    """Return a product; a rational factor, which torch leaves where it divides, as a division."""
+    rationals = [a for a in args if isinstance(a, sympy.Rational) and a.q != 1]
+    if not rationals:
+        return sympy.Mul(*args)
+    factor = sympy.Mul(*rationals)
+    rest = sympy.Mul(*(a for a in args if a not in rationals))
+    numerator = sympy.Mul(factor.p, rest)
+    if expr.is_integer:
+        return ours.FloorDiv(numerator, sympy.Integer(factor.q))
+    return ours.TrueDiv(numerator, sympy.Integer(factor.q))

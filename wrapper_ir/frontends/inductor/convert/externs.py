@@ -1,0 +1,187 @@
+"""Calls of library ops, from the IR nodes that stand behind Inductor's extern lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
+from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
+from wrapper_ir.frontends.inductor.convert.overloads import number_overload
+from wrapper_ir.frontends.inductor.convert.relations import Path, result_relation
+from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tensor_leaves
+from wrapper_ir.frontends.inductor.convert.values import to_device
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.lines.args import CallResult, ResultBuffer, ResultSymbol
+from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.layout import CPU
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wrapper_ir.frontends.inductor.convert.state import Scope
+
+__all__ = ["ExternConverter"]
+
+
+class ExternConverter:
+    """Converts calls of library ops into a scope.
+
+    Inductor unpacks a result that is a tuple by lines of its own, which may stand far from the
+    call; ours defines the leaves itself. So all lines are looked through for them first.
+
+    Args:
+        scope: Where the converted lines go.
+        lines: All lines of the wrapper.
+    """
+
+    def __init__(self, scope: Scope, lines: Sequence[Any]) -> None:
+        self._scope = scope
+        #: Names of the leaves of each call's result, by the name of the whole and by path.
+        self.leaves: dict[str, dict[Path, str]] = {}
+        #: Symbols that each call's result defines, by the name of the whole.
+        self._symbols: dict[str, Any] = {}
+        for line in lines:
+            kind = type(line).__name__
+            if kind == "MultiOutputLine":
+                path = tuple(index for _, index in line.indices)
+                self.leaves.setdefault(line.arg_name, {})[path] = line.result_name
+            elif kind == "UnbackedSymbolDefsLine" and line.unbacked_bindings:
+                self._symbols[line.output_name] = line
+
+    def out(self, node: Any) -> None:
+        """Convert a call that writes into a buffer made before it."""
+        target = node.output_view if node.output_view is not None else node
+        self.call(node, node_op(node), _plain_args(node), {**node.kwargs, "out": target})
+
+    def alloc(self, node: Any) -> None:
+        """Convert a call that makes its results itself."""
+        op = node_op(node)
+        if isinstance(node, ir.FallbackKernel):
+            args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
+            self.call(node, op, args, {**node.kwargs, **kwargs}, results=True)
+        else:
+            self.call(node, op, _plain_args(node), node.kwargs, results=True)
+
+    def multi_out(self, node: Any) -> None:
+        """Convert a call that writes several buffers made before it."""
+        args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
+        outs = dict(zip(node.out_arg_names, node.out_variant_output_nodes, strict=True))
+        self.call(node, node_op(node), args, {**node.kwargs, **kwargs, **outs})
+
+    def index_put(self, node: Any, indices: Sequence[Any]) -> None:
+        """Convert an ``index_put_`` in place."""
+        target, values = node.inputs[:2]
+        args = (target, list(indices), values, *node.constant_args)
+        self.call(node, torch.ops.aten.index_put_.default, args, {})
+
+    def scatter(self, node: Any) -> None:
+        """Convert a ``scatter_`` or ``scatter_reduce_`` in place."""
+        op = node_op(node)
+        target, index, *source = node.inputs
+        dim, *constant = node.constant_args
+        # Inductor keeps arguments of both ops on the node; each overload has only some of them.
+        names = {arg.name for arg in op._schema.arguments}
+        given = {k: v for k, v in node.kwargs.items() if k in names and v is not None}
+        self.call(node, op, (target, dim, index, *source, *constant), given)
+
+    def copy(self, node: Any, target: Any, source: Any, *, non_blocking: Any) -> None:
+        """Convert a copy between buffers, of one device or of two."""
+        self.call(node, torch.ops.aten.copy_.default, (target, source, non_blocking), {})
+
+    def call(
+        self,
+        node: Any,
+        op: torch._ops.OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        results: bool = False,
+    ) -> None:
+        """Emit the call of an op, and the declaration of the op where it is the first."""
+        origin = self._scope.origin(node)
+        op = number_overload(op, args)
+        ordered, named = bind_arguments(self._scope, op, args, kwargs, origin)
+        defined = self._results(node) if results else []
+        device = node.get_device()
+        self._scope.emit(
+            ExternKernel(
+                op=self._declare(op),
+                args=ordered,
+                kwargs=named,
+                results=tuple(_related(op, result, ordered, named) for result in defined),
+                device=to_device(device) if device is not None else CPU,
+                origin=origin,
+            )
+        )
+
+    def _declare(self, op: Any) -> str:
+        name: str = op.name()
+        definition = KernelDefinition(name, (), TorchOp(str(op._schema)))
+        self._scope.shared.definitions.setdefault(name, definition)
+        return name
+
+    def _results(self, node: Any) -> list[CallResult]:
+        """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""
+        name = node.get_name()
+        if isinstance(node.layout, ir.NoneLayout):
+            return []
+        if isinstance(node.layout, ir.Layout):
+            self._scope.define(name, self._scope.to_layout(node.layout))
+            self.leaves[name] = {(): name}
+            return [ResultBuffer(name)]
+        leaves = self.leaves.setdefault(name, {})
+        line = self._symbols.get(name)
+        if line is not None:
+            # A tensor whose size is wanted must have a name, also when nothing else wants it.
+            for path, leaf in tensor_leaves(line):
+                leaves.setdefault(path, leaf.get_name())
+        found: list[CallResult] = []
+        for path, leaf_name in leaves.items():
+            leaf = self._scope.graph.get_buffer(leaf_name)
+            if not isinstance(leaf.layout, ir.Layout):
+                raise UnsupportedLineError(
+                    kind="result of an op",
+                    text=f"{leaf_name} of {node.python_kernel_name}",
+                    why="it is no tensor",
+                )
+            self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
+            found.append(ResultBuffer(leaf_name, path))
+        if line is not None:
+            symbols = result_symbols(line)
+            found += [ResultSymbol(self._scope.bind(s), path) for s, path in symbols]
+        return found
+
+
+def node_op(node: Any) -> torch._ops.OpOverload:
+    """Return the registered op that a node calls.
+
+    Raises:
+        UnsupportedLineError: It calls something else: a Python function, a higher-order op.
+    """
+    op = node.op_overload
+    if isinstance(op, torch._ops.OpOverload):
+        return op
+    name = str(node.python_kernel_name)
+    if name.startswith("extern_kernels."):
+        found: Any = getattr(extern_kernels, name.removeprefix("extern_kernels."), None)
+        is_op = isinstance(found, torch._ops.OpOverloadPacket)
+        overloads: Any = found.overloads if is_op else tuple
+        if len(overloads()) == 1:
+            only: torch._ops.OpOverload = getattr(found, overloads()[0])
+            return only
+    raise UnsupportedLineError(
+        kind="call of an op", text=name, why="it is no operator of torch's registry"
+    )
+
+
+def _plain_args(node: Any) -> tuple[Any, ...]:
+    return (*node.inputs, *node.constant_args)
+
+
+def _related(op: torch._ops.OpOverload, result: CallResult, args: Any, kwargs: Any) -> CallResult:
+    if not isinstance(result, ResultBuffer):
+        return result
+    relation, of = result_relation(op, result.path, args, kwargs)
+    return ResultBuffer(result.out, result.path, relation, of)

@@ -1,0 +1,99 @@
+"""A whole graph: inputs, lines, results, put together as a ``Program``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.frontends.inductor.convert.interface import convert_inputs, convert_results
+from wrapper_ir.frontends.inductor.convert.lines import LineConverter
+from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.lines.control import BufferInput, Input, Region
+from wrapper_ir.lines.program import FrozenMap, GraphRole, Program, Stage
+from wrapper_ir.lines.symbols import AssertLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["convert_graph", "convert_subgraph"]
+
+
+def convert_graph(
+    wrapper: Any, graph: Any, *, is_inference: bool, names: Sequence[str] = ()
+) -> Program:
+    """Return the program of a scheduled graph.
+
+    Args:
+        wrapper: Our wrapper, which holds the lines.
+        graph: Inductor's graph, alive.
+        is_inference: Whether nothing is kept for a backward.
+        names: What to call the inputs, in order; empty for Inductor's names.
+
+    Raises:
+        UnsupportedLineError: Something has no typed form.
+        UnsupportedExprError: An expression uses a function that the vocabulary lacks.
+    """
+    shared = Shared(wrapper)
+    region = _convert(shared, wrapper, graph, names)
+    role = _role(graph, is_inference=is_inference)
+    return Program(
+        name=role.value,
+        inputs=region.params,
+        results=region.results,
+        body=(*shared.definitions.values(), *region.body),
+        buffers=FrozenMap(shared.buffers),
+        symbols=FrozenMap(shared.symbols),
+        constants=FrozenMap(shared.constants),
+        role=role,
+        stage=Stage.LOGICAL,
+        origins=shared.origins.origins,
+        data=dict(shared.data),
+    )
+
+
+def convert_subgraph(shared: Shared, wrapper: Any, graph: Any) -> Region:
+    """Return the region of a scheduled subgraph, whose kernels go to the program around it."""
+    return _convert(shared, wrapper, graph)
+
+
+def _convert(shared: Shared, wrapper: Any, graph: Any, names: Sequence[str] = ()) -> Region:
+    _refuse_clashes(graph)
+    shared.reserved.update(graph.name_to_buffer, graph.graph_input_names, graph.constants)
+    scope = Scope(shared, graph)
+    scope.rename(graph.graph_input_names, names)
+    inputs = convert_inputs(scope)
+    start = len(scope.body)
+    LineConverter(scope, wrapper).run()
+    results = convert_results(scope, wrapper.get_graph_outputs())
+    if wrapper.checks_inputs:
+        scope.body[start:start] = _missing_checks(scope, inputs)
+    return Region(inputs, tuple(scope.body), results)
+
+
+def _refuse_clashes(graph: Any) -> None:
+    """Refuse a constant called as one of Inductor's buffers is: kernels would mix them up.
+
+    Raises:
+        UnsupportedLineError: There is one.
+    """
+    taken = [*graph.name_to_buffer, *graph.graph_input_names]
+    for name in sorted(graph.constants.keys() & taken):
+        raise UnsupportedLineError(
+            kind="name of a constant",
+            text=str(graph.allocated_constant_name.get(name, name)),
+            why=f"Inductor calls a buffer {name!r} too, and would mix them up",
+            hint="give the parameter another name",
+        )
+
+
+def _missing_checks(scope: Scope, inputs: tuple[Input, ...]) -> list[AssertLayout]:
+    """Return checks of the inputs in use that no line checks: before 2.13 they were all text."""
+    checked = {line.buffer for line in scope.body if isinstance(line, AssertLayout)}
+    names = [value.name for value in inputs if isinstance(value, BufferInput)]
+    return [AssertLayout(name) for name in names if name in scope.used - checked]
+
+
+def _role(graph: Any, *, is_inference: bool) -> GraphRole:
+    if graph.is_backward:
+        return GraphRole.BACKWARD
+    return GraphRole.INFERENCE if is_inference else GraphRole.FORWARD

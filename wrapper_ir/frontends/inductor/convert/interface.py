@@ -1,0 +1,121 @@
+"""The border of a region: what comes in, what goes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sympy
+from sympy.core.numbers import Infinity, NaN, NegativeInfinity
+
+from wrapper_ir.frontends.inductor.compat import ir
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.args import BufferValue, NoneValue, ScalarValue, Value
+from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
+from wrapper_ir.lines.program import SymbolInfo, SymbolKind
+from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, SizeOf, StrideOf
+
+if TYPE_CHECKING:
+    from wrapper_ir.frontends.inductor.convert.state import Scope
+
+__all__ = ["convert_inputs", "convert_results"]
+
+#: What sympy makes of a float.
+_FLOATS = (sympy.Float, Infinity, NegativeInfinity, NaN)
+
+
+def convert_inputs(scope: Scope) -> tuple[Input, ...]:
+    """Return the inputs in the caller's order, and bind the symbols found in their shapes.
+
+    Raises:
+        UnsupportedLineError: An input is neither a tensor nor a number.
+    """
+    graph = scope.graph
+    values = [(name, graph.graph_inputs.get(name)) for name in graph.graph_input_names]
+    inputs = tuple(_input(scope, name, value) for name, value in values)
+    tensors = [(scope.name(name), value) for name, value in values if _is_tensor(value)]
+    for name, value in tensors:
+        _bind_shape(scope, name, value)
+    for name, value in tensors:
+        scope.define(name, scope.to_layout(value.get_layout()))
+    return inputs
+
+
+def convert_results(scope: Scope, outputs: list[Any]) -> tuple[Value, ...]:
+    """Return the results in order; a result that is a view is made a buffer by a last line.
+
+    Raises:
+        UnsupportedLineError: A result is neither a tensor, nor a number, nor None.
+    """
+    return tuple(_result(scope, node) for node in outputs)
+
+
+def _input(scope: Scope, name: str, value: Any) -> Input:
+    if _is_tensor(value):
+        original = scope.graph.graph_inputs_original.get(name)
+        return BufferInput(scope.name(name), donated=isinstance(original, ir.DonatedBuffer))
+    if value is None:
+        # Passed for the sake of the position: the graph does not look at it.
+        return _unnamed_number(scope, name)
+    if isinstance(value, sympy.Symbol) and value.name not in scope.bound:
+        return ScalarInput(scope.bind(value))
+    if isinstance(value, sympy.Basic):
+        number = _unnamed_number(scope, name, is_float=isinstance(value, _FLOATS))
+        _check_known(scope, number.symbol, value)
+        return number
+    raise UnsupportedLineError(
+        kind="graph input",
+        text=f"{name}: {type(value).__name__}",
+        why="it is neither a tensor nor a number",
+    )
+
+
+def _unnamed_number(scope: Scope, name: str, *, is_float: bool = False) -> ScalarInput:
+    """Return an input that binds a symbol which nothing uses: its value is known otherwise."""
+    name = scope.name(name)
+    kind = SymbolKind.FLOAT if is_float else SymbolKind.INT
+    scope.shared.symbols[name] = SymbolInfo(kind)
+    scope.bound.add(name)
+    return ScalarInput(name)
+
+
+def _check_known(scope: Scope, symbol: str, value: sympy.Basic) -> None:
+    """Have an input checked that the graph took for a number which is always the same."""
+    if isinstance(value, sympy.Float):
+        stands = ours.real_symbol(symbol)
+    elif isinstance(value, sympy.Integer):
+        stands = ours.symbol(symbol)
+    else:
+        return
+    number = float(value) if isinstance(value, sympy.Float) else value
+    scope.emit(AssertSymbol(ours.scalar(sympy.Eq(stands, value)), f"{symbol} to be {number}"))
+
+
+def _bind_shape(scope: Scope, name: str, value: Any) -> None:
+    """Bind the symbols that are a size or a stride of an input, where it is first met."""
+    for dim, size in enumerate(value.get_size()):
+        if isinstance(size, sympy.Symbol) and size.name not in scope.bound:
+            scope.emit(BindSymbol(scope.bind(size), SizeOf(name, dim)))
+    for dim, stride in enumerate(value.get_stride()):
+        if isinstance(stride, sympy.Symbol) and stride.name not in scope.bound:
+            scope.emit(BindSymbol(scope.bind(stride), StrideOf(name, dim)))
+
+
+def _result(scope: Scope, node: Any) -> Value:
+    if isinstance(node, ir.NoneAsConstantBuffer):
+        return NoneValue()
+    if isinstance(node, ir.ShapeAsConstantBuffer):
+        return ScalarValue(scope.scalar(node.expr))
+    if isinstance(node, (sympy.Basic, int, float)):
+        return ScalarValue(scope.scalar(node))
+    if isinstance(node, (ir.MutableBox, ir.ReinterpretView, ir.Buffer)):
+        return BufferValue(scope.reference(node))
+    raise UnsupportedLineError(
+        kind="graph output",
+        text=type(node).__name__,
+        why="it is neither a tensor, a number nor None",
+    )
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, ir.TensorBox)

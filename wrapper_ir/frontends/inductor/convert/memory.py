@@ -1,0 +1,91 @@
+"""Lines that make, hand on and re-name storage, as Inductor's scheduling decided them.
+
+Inductor's planner has not run. What it would do later (reuse, ends) is the business of our own;
+what is decided already must be kept: where a kernel works in place, its text has one pointer for
+the old buffer and the new one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret, Reuse
+
+if TYPE_CHECKING:
+    from wrapper_ir.frontends.inductor.convert.state import Scope
+
+__all__ = ["allocate", "reinterpret", "reuse"]
+
+
+def allocate(scope: Scope, line: Any) -> None:
+    """Convert an ``AllocateLine``.
+
+    Raises:
+        UnsupportedLineError: It asks for memory that a group of devices shares.
+    """
+    node = line.node
+    name = node.get_name()
+    if name in scope.graph.removed_buffers:
+        return
+    if line.comm_buffer:
+        raise UnsupportedLineError(
+            kind="AllocateLine", text=name, why="memory shared by a process group"
+        )
+    layout = _view_layout(scope, node)
+    origin = scope.origin(node)
+    memory = MemoryKind.PINNED if node.get_is_pinned() else MemoryKind.DEFAULT
+    storage = tuple(map(scope.dim, scope.graph.get_allocation_size(node)))
+    if storage == layout.size:
+        scope.define(name, layout)
+        scope.emit(Allocate(out=name, memory=memory, origin=origin))
+        return
+    # The buffer is padded: its storage is larger than what is looked at.
+    owner = scope.shared.fresh_name(f"{name}_storage")
+    scope.define(owner, Layout(layout.dtype, layout.device, storage, layout.stride))
+    scope.emit(Allocate(out=owner, memory=memory, origin=origin))
+    scope.define_view(name, owner, layout)
+    scope.emit(Reinterpret(out=name, source=owner, origin=origin))
+
+
+def reuse(scope: Scope, line: Any) -> None:
+    """Convert a ``ReuseLine``: a kernel's result takes over the storage of a dying argument.
+
+    Raises:
+        UnsupportedLineError: The argument is a part of a larger storage.
+    """
+    name = line.reused_as.get_name()
+    if line.node.get_name() in scope.graph.removed_buffers:
+        return
+    donor = scope.resolve(line.node.get_name())
+    base = scope.layout(donor)
+    layout = _view_layout(scope, line.reused_as)
+    if base.offset != 0:
+        raise UnsupportedLineError(
+            kind="ReuseLine", text=f"{name} of {donor}", why="the donor begins inside a storage"
+        )
+    scope.retire(donor)
+    scope.define(name, layout)
+    scope.emit(Reuse(out=name, donor=donor, origin=scope.origin(line.reused_as)))
+
+
+def reinterpret(scope: Scope, line: Any) -> None:
+    """Convert a ``ReinterpretLine``: a buffer inside another one, as the parts of a cat are."""
+    name = line.reused_as.get_name()
+    if name in scope.graph.removed_buffers:
+        return
+    source = scope.resolve(line.layout.view.get_name())
+    base = scope.layout(source)
+    view = scope.to_layout(line.layout.view.layout)
+    offset = scope.dim(base.offset + view.offset)
+    layout = Layout(view.dtype, view.device, view.size, view.stride, offset)
+    scope.define_view(name, source, layout)
+    scope.emit(Reinterpret(out=name, source=source, origin=scope.origin(line.reused_as)))
+
+
+def _view_layout(scope: Scope, node: Any) -> Layout:
+    """Return a buffer's layout, counted from its own first element."""
+    spec = node.get_output_spec()
+    layout = scope.to_layout(spec)
+    return Layout(layout.dtype, layout.device, layout.size, layout.stride)

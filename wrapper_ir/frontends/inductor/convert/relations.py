@@ -1,0 +1,78 @@
+"""How the results of a library op relate to its arguments, by its schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NamedArg, Relation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import torch
+
+__all__ = ["result_relation"]
+
+#: Ops whose schema says "view" and which copy when they must: known only at run time.
+_MAY_COPY: Final = frozenset(
+    {
+        "aten::conj",
+        "aten::contiguous",
+        "aten::flatten",
+        "aten::ravel",
+        "aten::reshape",
+        "aten::reshape_as",
+        "aten::resolve_conj",
+        "aten::resolve_neg",
+        "aten::to",
+        "aten::type_as",
+        "aten::unflatten",
+    }
+)
+
+#: A result's place in what the op returns.
+Path = tuple[int | str, ...]
+
+
+def result_relation(
+    op: torch._ops.OpOverload,
+    path: Path,
+    args: Sequence[Arg],
+    kwargs: Sequence[NamedArg],
+) -> tuple[Relation, tuple[str, ...]]:
+    """Return the relation of the result at ``path``, and the buffers that it concerns."""
+    returns = op._schema.returns
+    index = path[0] if len(returns) > 1 and path else 0
+    info = returns[index].alias_info if isinstance(index, int) and index < len(returns) else None
+    if info is None:
+        return Relation.FRESH, ()
+    wanted = _sets(info)
+    named = _by_parameter(op, args, kwargs)
+    sources: dict[str, None] = {}
+    for parameter in op._schema.arguments:
+        if parameter.alias_info is not None and wanted & _sets(parameter.alias_info):
+            value = named.get(parameter.name)
+            sources.update(dict.fromkeys(_buffers(value) if value is not None else ()))
+    if not sources:
+        return Relation.FRESH, ()
+    may_copy = op._schema.name in _MAY_COPY
+    return (Relation.MAY_ALIAS if may_copy else Relation.ALIAS), tuple(sources)
+
+
+def _sets(info: Any) -> frozenset[str]:
+    return frozenset(map(str, info.before_set)) | frozenset(map(str, info.after_set))
+
+
+def _by_parameter(
+    op: torch._ops.OpOverload, args: Sequence[Arg], kwargs: Sequence[NamedArg]
+) -> Mapping[str, Arg]:
+    positional = (arg.name for arg in op._schema.arguments if not arg.kwarg_only)
+    return {**dict(zip(positional, args, strict=False)), **dict(kwargs)}
+
+
+def _buffers(value: Arg) -> Iterator[str]:
+    if isinstance(value, BufferArg):
+        yield value.buffer
+    elif isinstance(value, ListArg):
+        for item in value.items:
+            yield from _buffers(item)

@@ -1,0 +1,307 @@
+"""What a conversion knows so far: ``Shared`` for the whole program, ``Scope`` for one region."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+import torch
+
+from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
+from wrapper_ir.frontends.inductor.convert.expressions import to_dim, to_scalar
+from wrapper_ir.frontends.inductor.convert.origins import OriginTable
+from wrapper_ir.frontends.inductor.convert.values import (
+    tensor_layout,
+    to_device,
+    to_dtype,
+    to_layout,
+)
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.lines.kernels import KernelDefinition
+from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.memory import Reinterpret
+from wrapper_ir.lines.program import AnyLine, Constant, ConstantKind, SymbolInfo, SymbolKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wrapper_ir.lines.expr import Dim, Scalar
+
+__all__ = ["Scope", "Shared"]
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+#: Names that torch makes: of buffers, inputs, symbols.
+_GENERATED: Final = re.compile(r"(buf|arg|op|s|u|ps|zf|zuf)\d+(_.*)?")
+
+
+@dataclass(slots=True)
+class Shared:
+    """What belongs to the program as a whole: names are unique in it, kernels are global.
+
+    Attributes:
+        wrapper: The root graph's wrapper.
+        origins: The table of origins.
+        buffers: Layout of every name.
+        symbols: What is known of every symbol.
+        constants: Constants in use.
+        data: Their tensors.
+        definitions: Kernels and ops in use, in the order of first use.
+        kernel_names: Name of the definition of each (kernel, parameters).
+        reserved: Names that Inductor uses or may use; ours must differ.
+    """
+
+    wrapper: Any
+    origins: OriginTable = field(default_factory=OriginTable)
+    buffers: dict[str, Layout] = field(default_factory=dict)
+    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
+    constants: dict[str, Constant] = field(default_factory=dict)
+    data: dict[str, torch.Tensor] = field(default_factory=dict)
+    definitions: dict[str, KernelDefinition] = field(default_factory=dict)
+    kernel_names: dict[Any, str] = field(default_factory=dict)
+    reserved: set[str] = field(default_factory=set)
+
+    def fresh_name(self, stem: str) -> str:
+        """Return a name that nothing else has: the stem, or the stem with the first free number."""
+        taken = self.reserved | self.buffers.keys()
+        name, number = stem, 0
+        while name in taken:
+            number += 1
+            name = f"{stem}_{number}"
+        return name
+
+
+class Scope:
+    """One region being converted: its graph, its lines so far, the names that it sees.
+
+    Args:
+        shared: What belongs to the whole program.
+        graph: Inductor's graph (``GraphLowering``) of this region.
+    """
+
+    def __init__(self, shared: Shared, graph: Any) -> None:
+        self.shared = shared
+        self.graph = graph
+        self.body: list[AnyLine] = []
+        self.defined: set[str] = set()
+        self.bound: set[str] = set()
+        self.used: set[str] = set()
+        self._views: dict[tuple[str, Layout], str] = {}
+        self._root: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._real_names: Mapping[str, str] = graph.scheduler.mutation_real_name
+
+    # Names ------------------------------------------------------------------------------------
+
+    def rename(self, names: Sequence[str], wanted: Sequence[str]) -> None:
+        """Give inputs other names than Inductor's, where nothing else has or may get that name."""
+        if len(names) != len(wanted):
+            return
+        for name, better in zip(names, wanted, strict=True):
+            is_free = better not in self.shared.reserved and not _GENERATED.fullmatch(better)
+            if is_free and _IDENTIFIER.fullmatch(better):
+                self._names[name] = better
+                self.shared.reserved.add(better)
+
+    def name(self, name: str) -> str:
+        """Return what an input of Inductor's is called here."""
+        return self._names.get(name, name)
+
+    def define(self, name: str, layout: Layout) -> str:
+        """Introduce a buffer with storage of its own."""
+        self.shared.buffers[name] = layout
+        self.defined.add(name)
+        self._root[name] = name
+        return name
+
+    def define_view(self, name: str, source: str, layout: Layout) -> str:
+        """Introduce a buffer that is a view of another one's storage."""
+        self.define(name, layout)
+        self._root[name] = self._root[source]
+        return name
+
+    def retire(self, donor: str) -> None:
+        """Forget a storage's views: its names end where it is taken over."""
+        root = self._root[donor]
+        self._views = {key: v for key, v in self._views.items() if self._root[v] != root}
+
+    def resolve(self, name: str) -> str:
+        """Return the name under which a buffer of Inductor's is known here.
+
+        Raises:
+            UnsupportedLineError: Nothing has defined it.
+        """
+        name = self.name(name)
+        self.used.add(name)
+        if name in self.defined:
+            return name
+        real = self.name(self._real_names.get(name, name))
+        if real in self.defined:
+            return real
+        if real in self.graph.constants:
+            return self._constant(real)
+        raise UnsupportedLineError(
+            kind="use of a buffer", text=name, why="no typed line has defined it"
+        )
+
+    def layout(self, name: str) -> Layout:
+        """Return the layout of a name."""
+        return self.shared.buffers[name]
+
+    # References -------------------------------------------------------------------------------
+
+    def reference(self, node: Any, origin: int | None = None) -> str:
+        """Return the name of an IR node passed as an argument, after making the view that it is."""
+        while isinstance(node, ir.MutableBox):
+            node = node.data
+        if isinstance(node, ir.ReinterpretView):
+            return self.view(node.get_name(), node.layout, origin)
+        return self.resolve(node.get_name())
+
+    def view(self, base: str, inductor_layout: Any, origin: int | None = None) -> str:
+        """Return the name of a view of ``base``, made now unless it is there already.
+
+        Inductor counts a view's offset from the first element of the named buffer, we count from
+        the start of the storage, so the base's own offset comes on top.
+        """
+        base = self.resolve(base)
+        base_layout = self.layout(base)
+        layout = self.to_layout(inductor_layout)
+        if layout.dtype.itemsize != base_layout.dtype.itemsize:
+            raise UnsupportedLineError(
+                kind="view",
+                text=f"{base} as {layout.dtype.torch_name}",
+                why="the element sizes differ, so its offset has no unit",
+            )
+        layout = Layout(
+            layout.dtype,
+            layout.device,
+            layout.size,
+            layout.stride,
+            self.dim(base_layout.offset + layout.offset),
+        )
+        if layout == base_layout:
+            return base
+        key = (self._root[base], layout)
+        if key not in self._views:
+            name = self.shared.fresh_name(f"{base}_view")
+            self.define_view(name, base, layout)
+            self.emit(Reinterpret(out=name, source=base, origin=origin))
+            self._views[key] = name
+        return self._views[key]
+
+    # Values -----------------------------------------------------------------------------------
+
+    def to_layout(self, layout: Any) -> Layout:
+        """Return one of Inductor's layouts as ours, simplified as Inductor would print it."""
+        values = (*layout.size, *layout.stride, layout.offset)
+        if all(isinstance(value, (int, sympy.Integer)) for value in values):
+            return to_layout(layout)
+        return Layout(
+            to_dtype(layout.dtype),
+            to_device(layout.device),
+            tuple(map(self.dim, layout.size)),
+            tuple(map(self.dim, layout.stride)),
+            self.dim(layout.offset),
+        )
+
+    def dim(self, value: Any) -> Dim:
+        """Return a size, stride, offset or count in terms of symbols that are bound here."""
+        if isinstance(value, (int, sympy.Integer)):
+            return int(value)
+        return to_dim(self._known(self._simplified(value)))
+
+    def scalar(self, value: Any, *, simplify: bool = True) -> Scalar:
+        """Return a number or condition in terms of symbols that are bound here."""
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            value = value.node.expr
+        if not isinstance(value, sympy.Basic):
+            return to_scalar(value)
+        return to_scalar(self._known(self._simplified(value) if simplify else value))
+
+    def _simplified(self, value: Any) -> Any:
+        is_expr = isinstance(value, sympy.Expr) and not value.is_number
+        return self.graph.sizevars.simplify(value) if is_expr else value
+
+    def _known(self, value: Any) -> Any:
+        """Replace symbols that nothing binds by what torch knows them to be equal to."""
+        for _ in range(8):  # replacements may lead to replacements, but not for long
+            free = getattr(value, "free_symbols", ())
+            unknown = {s: r for s in free if (r := self._replacement(s)) is not None}
+            if not unknown:
+                break
+            value = value.xreplace(unknown)
+        return value
+
+    def _replacement(self, symbol: sympy.Symbol) -> sympy.Expr | None:
+        if symbol.name in self.bound:
+            return None
+        sizevars = self.graph.sizevars
+        precomputed = sizevars.inv_precomputed_replacements.get(symbol)
+        return precomputed or sizevars.shape_env.replacements.get(symbol)
+
+    def bind(self, symbol: sympy.Symbol) -> str:
+        """Note that a line binds this symbol from here on, and what is known of it."""
+        self.bound.add(symbol.name)
+        if symbol.name not in self.shared.symbols:
+            self.shared.symbols[symbol.name] = symbol_info(symbol, self.graph)
+        return str(symbol.name)
+
+    # Lines ------------------------------------------------------------------------------------
+
+    def emit(self, line: AnyLine) -> None:
+        """Append a line."""
+        self.body.append(line)
+
+    def origin(self, *nodes: Any) -> int | None:
+        """Return the number of the joint origin of IR nodes."""
+        return self.shared.origins.of(nodes)
+
+    def _constant(self, name: str) -> str:
+        tensor = self.graph.constants[name]
+        if tensor.layout is not torch.strided:
+            raise UnsupportedLineError(
+                kind="constant", text=name, why=f"its layout is {tensor.layout}, not strided"
+            )
+        shared = self.shared
+        qualified = self.graph.allocated_constant_name.get(name, name)
+        kind = _constant_kind(tensor)
+        mutable = name in self.graph.mutated_buffers
+        shared.constants[name] = Constant(str(qualified), kind, mutable)
+        shared.data[name] = tensor
+        return self.define(name, tensor_layout(tensor))
+
+
+def _constant_kind(tensor: torch.Tensor) -> ConstantKind:
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    return ConstantKind.PARAMETER if is_parameter else ConstantKind.TENSOR
+
+
+def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
+    """Return kind, range and hint of one of torch's symbols."""
+    shape_env = graph.sizevars.shape_env
+    is_float = symbol_is_type(symbol, (SymT.FLOAT, SymT.UNBACKED_FLOAT))
+    unbacked = symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
+    if is_float:
+        return SymbolInfo(SymbolKind.FLOAT, unbacked=unbacked)
+    values = shape_env.var_to_range.get(symbol)
+    return SymbolInfo(
+        SymbolKind.INT,
+        _bound(values.lower) if values is not None else None,
+        _bound(values.upper) if values is not None else None,
+        _hint(symbol, graph),
+        unbacked,
+    )
+
+
+def _bound(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, sympy.Integer)) else None
+
+
+def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
+    sizevars = graph.sizevars
+    known = getattr(sizevars, "backed_var_to_val", None) or getattr(sizevars, "var_to_val", {})
+    value = known.get(symbol)
+    return int(value) if isinstance(value, (int, sympy.Integer)) else None

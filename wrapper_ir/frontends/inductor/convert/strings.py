@@ -1,0 +1,152 @@
+"""Nodes that write text instead of lines; the node is converted, the text is not read.
+
+Where a node is known, all of its text counts as one thing and is converted once. The only text
+that is looked at is a comment's first character, and the checks of a result's address and layout,
+which are compared with what the node would write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+
+from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
+from wrapper_ir.frontends.inductor.convert.externs import node_op
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
+
+if TYPE_CHECKING:
+    from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
+    from wrapper_ir.frontends.inductor.convert.state import Scope
+
+__all__ = ["StringConverter"]
+
+
+class StringConverter:
+    """Converts the nodes behind lines of text.
+
+    Args:
+        scope: Where the converted lines go.
+        externs: Converts calls of ops.
+    """
+
+    def __init__(self, scope: Scope, externs: ExternConverter) -> None:
+        self._scope = scope
+        self._externs = externs
+        self._done: set[int] = set()
+
+    def convert(self, text: str, node: Any) -> None:
+        """Convert one line of text that ``node`` wrote.
+
+        Raises:
+            UnsupportedLineError: The node is unknown, or has no typed form.
+        """
+        if text.lstrip().startswith("#") or not text.strip() or id(node) in self._done:
+            return
+        if node is not None and text == _alignment_check(node):
+            self._assert_alignment(node)
+            return
+        if node is not None and _is_layout_check(text, node):
+            origin = self._scope.origin(node)
+            self._scope.emit(AssertLayout(node.get_name(), node.get_op_name(), origin=origin))
+            return
+        handler = _HANDLERS.get(type(node).__name__)
+        if handler is None:
+            writer = "unknown" if node is None else f"{type(node).__name__} {node.get_name()}"
+            raise UnsupportedLineError(
+                kind="raw string", text=repr(text), why=f"written by {writer}"
+            )
+        self._done.add(id(node))
+        handler(self, node)
+
+    def _assert_alignment(self, node: Any) -> None:
+        """Check a result's address, in the layout check before it where there is one."""
+        scope, name = self._scope, node.get_name()
+        last = scope.body[-1] if scope.body else None
+        origin = scope.origin(node)
+        check = AssertLayout(name, node.get_op_name(), alignment=GPU_ALIGN_BYTES, origin=origin)
+        if isinstance(last, AssertLayout) and last.buffer == name:
+            scope.body.pop()
+        scope.emit(check)
+
+    def _assert_scalar(self, node: Any) -> None:
+        # Not simplified: torch simplifies by what is asserted, so it would come out as True.
+        condition = self._scope.scalar(node.scalar, simplify=False)
+        if condition is not True:
+            origin = self._scope.origin(node)
+            self._scope.emit(AssertSymbol(condition, str(node.msg), origin=origin))
+
+    def _copy_into(self, node: Any) -> None:
+        target, source = node.inputs
+        (non_blocking,) = node.constant_args
+        self._externs.copy(node, target, source, non_blocking=non_blocking)
+
+    def _copy_to_device(self, node: Any) -> None:
+        (source,) = node.inputs
+        (non_blocking,) = node.constant_args
+        target = node.output_view if node.output_view is not None else node
+        self._externs.copy(node, target, source, non_blocking=non_blocking)
+
+    def _call_in_place(self, node: Any) -> None:
+        self._externs.call(node, node_op(node), (*node.inputs, *node.constant_args), {})
+
+    def _select_offset(self, node: Any) -> None:
+        """Compute where a selected element lies; an index below zero counts from the end."""
+        scope = self._scope
+        index, size = _expr(scope.scalar(node.index)), _expr(scope.scalar(node.size))
+        position = ours.Where(sympy.Lt(index, 0), index + size, index)
+        if getattr(node, "clamp", False):
+            position = sympy.Max(0, sympy.Min(size, position))
+        base, stride = scope.dim(node.base_offset), scope.dim(node.base_dim_stride)
+        symbol = scope.bind(node.unbacked_offset_symbol)
+        scope.emit(ComputeSymbol(symbol, base + stride * position, origin=scope.origin(node)))
+
+    def _slice_size(self, node: Any) -> None:
+        """Compute the length of a slice; its ends count from the end when below zero, and clamp."""
+        scope = self._scope
+        size, step = _expr(scope.scalar(node.size)), _expr(scope.scalar(node.step))
+        start, end = (_clamped(_expr(scope.scalar(x)), size) for x in (node.start, node.end))
+        length = sympy.Max(0, ours.FloorDiv(end - start + step - 1, step))
+        symbol = scope.bind(node.unbacked_size_symbol)
+        scope.emit(ComputeSymbol(symbol, length, origin=scope.origin(node)))
+
+
+Handler = Callable[[StringConverter, Any], None]
+
+_HANDLERS: Final[Mapping[str, Handler]] = {
+    "AssertScalar": StringConverter._assert_scalar,
+    "InplaceCopyFallback": StringConverter._copy_into,
+    "DeviceCopy": StringConverter._copy_to_device,
+    "InplaceBernoulliFallback": StringConverter._call_in_place,
+    "DynamicSelectStorageOffset": StringConverter._select_offset,
+    "DynamicSliceSize": StringConverter._slice_size,
+}
+
+
+def _alignment_check(node: Any) -> str | None:
+    """Return the text by which a node checks its result's address."""
+    if not isinstance(node, ir.ExternKernel):
+        return None
+    return f"assert_alignment({node.get_name()}, {GPU_ALIGN_BYTES}, {node.get_op_name()!r})"
+
+
+def _is_layout_check(text: str, node: Any) -> bool:
+    """Whether a text is a node's check of its result's layout; torch 2.13 has a line for it."""
+    return (
+        isinstance(node, ir.ExternKernel)
+        and text.startswith(f"assert_size_stride({node.get_name()}, ")
+        and text.endswith(f", {node.get_op_name()!r})")
+    )
+
+
+def _clamped(index: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
+    positive = sympy.Max(0, sympy.Min(index, size))
+    negative = sympy.Max(0, sympy.Min(index + size, size))
+    return ours.Where(sympy.Ge(index, 0), positive, negative)
+
+
+def _expr(value: Any) -> sympy.Expr:
+    return sympy.sympify(value)

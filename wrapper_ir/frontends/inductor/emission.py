@@ -1,0 +1,95 @@
+"""From a program to what Inductor wants back: the text of a module, or a callable.
+
+Text is kept in Inductor's caches and executed from there, in this process and in later ones; a
+callable is not. The Python emitter gives text, so a second process starts warm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from wrapper_ir.frontends.inductor.compat import FileBackedGraphModule, ValueWithLineMap
+from wrapper_ir.frontends.inductor.identity import CACHEABLE_EMITTERS
+
+if TYPE_CHECKING:
+    from wrapper_ir.frontends.inductor.session import Session
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["CapturedModule", "LoadedModule", "emit_module"]
+
+#: A function that takes the list of arguments, empties it, and returns the results.
+BoxedCall = Callable[[list[Any]], Sequence[Any]]
+
+
+class LoadedModule(FileBackedGraphModule):
+    """What Inductor takes for a compiled module: its file, its text and its ``call``.
+
+    Args:
+        source: The text to show where Inductor shows generated code.
+        call: Runs the program.
+    """
+
+    def __init__(self, source: str, call: BoxedCall) -> None:
+        self._source = source
+        self._call = call
+        super().__init__(gm=SimpleNamespace(code=source), compiled_fn=call)  # type: ignore[arg-type]
+
+    @property
+    def value(self) -> str:
+        """The text."""
+        return self._source
+
+    def call(self, args: list[Any]) -> Any:
+        """Run the program; ``args`` is emptied, so that what it held can go on time."""
+        return self._call(args)
+
+
+class CapturedModule:
+    """What Inductor takes for the product of its fx wrapper; carries the program out.
+
+    Args:
+        program: The program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.gm = torch.fx.GraphModule({}, torch.fx.Graph())
+        self.gm.meta["program"] = program
+
+
+def emit_module(program: Program, session: Session, graph: Any) -> Any:
+    """Return what ``_generate`` has to return for a program.
+
+    Args:
+        program: The program, memory not planned.
+        session: What to make of it.
+        graph: Inductor's graph, which hands the constants to the module of text.
+
+    Raises:
+        EmitError: The emitter cannot render something in the program.
+        UnsupportedError: The memory strategy is not available.
+    """
+    if session.capture:
+        return CapturedModule(program)
+    # The layers below are only needed where something is compiled anew.
+    from wrapper_ir.api import emit  # noqa: PLC0415
+    from wrapper_ir.planning import plan_memory  # noqa: PLC0415
+
+    settings = session.settings
+    planned = plan_memory(program, strategy=settings.memory)
+    artifact = emit(planned, settings.emitter, **dict(settings.emitter_options))
+    if settings.emitter not in CACHEABLE_EMITTERS:
+        return LoadedModule(artifact.source or str(planned), artifact.load_boxed())
+    _share_constants(getattr(artifact, "constants", {}), graph)
+    return ValueWithLineMap(artifact.source, [])
+
+
+def _share_constants(variables: Mapping[str, str], graph: Any) -> None:
+    """Have Inductor set the constants also where the module calls them by another name."""
+    for variable, name in variables.items():
+        if variable != name:
+            graph.constants[variable] = graph.constants[name]
+            graph.allocated_constant_name[variable] = graph.allocated_constant_name[name]

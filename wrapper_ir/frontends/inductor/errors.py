@@ -1,0 +1,77 @@
+"""What can go wrong between Inductor and a program: one class a mistake."""
+
+from __future__ import annotations
+
+from wrapper_ir.errors import WrapperIRError
+
+__all__ = [
+    "CaptureError",
+    "InstallOrderError",
+    "UnsupportedConfigError",
+    "UnsupportedDeviceError",
+    "UnsupportedLineError",
+    "UnsupportedTorchError",
+]
+
+
+class UnsupportedLineError(WrapperIRError):
+    """One of Inductor's wrapper lines has no typed form.
+
+    Fields: ``kind`` is the class of the line (``raw string`` for text that Inductor wrote itself),
+    ``text`` shows it, ``why`` says what is missing.
+    """
+
+    code = "WIR3001"
+    template = "Inductor's {kind} has no form in a wrapper program: {text} ({why})"
+    default_hint = "with on_unsupported='stock' Inductor's own wrapper is used for such graphs"
+
+
+class UnsupportedTorchError(WrapperIRError):
+    """This torch lacks something that the front end needs.
+
+    Fields: ``version`` is torch's, ``problem`` what is missing.
+    """
+
+    code = "WIR3002"
+    template = "the Inductor front end does not work with torch {version}: {problem}"
+    default_hint = "it supports torch 2.11 to 2.13"
+
+
+class UnsupportedConfigError(WrapperIRError):
+    """Inductor is configured for another kind of wrapper than the one that we take.
+
+    Fields: ``setting`` names the configuration.
+    """
+
+    code = "WIR3003"
+    template = "Inductor's {setting} chooses a wrapper of its own, so no program can be taken"
+    default_hint = "leave it off; choose the target with the option 'emitter' instead"
+
+
+class UnsupportedDeviceError(WrapperIRError):
+    """A graph runs on a device that the front end does not take programs for.
+
+    Fields: ``device`` is its type.
+    """
+
+    code = "WIR3004"
+    template = "the Inductor front end takes no programs for the device type {device!r}"
+    default_hint = "with on_unsupported='stock' Inductor's own wrapper is used for such graphs"
+
+
+class CaptureError(WrapperIRError):
+    """``capture`` could not make a program of a model.
+
+    Fields: ``problem`` says why.
+    """
+
+    code = "WIR3005"
+    template = "the model cannot be captured: {problem}"
+
+
+class InstallOrderError(WrapperIRError):
+    """``uninstall`` was called where nothing is installed."""
+
+    code = "WIR3006"
+    template = "uninstall() was called, but nothing is installed in this context"
+    default_hint = "every install() takes one uninstall(), in the same thread"

@@ -1,0 +1,143 @@
+"""What keeps our cache entries apart from Inductor's, and from those of other options.
+
+AOTAutogradCache and FxGraphCache answer before any of our code runs, from a key that knows nothing
+of wrappers: after a stock compilation of the same model they would serve us stock's result, and
+the other way round. Both keys do contain the ``uuid`` of the pass in a device's registration slot
+(``device_custom_pass``). So we put a pass there that changes nothing and says who is compiling.
+It is false in a context that is not ours: then Inductor hashes None, exactly as without us, and
+the compilations of other threads keep their keys while we are registered.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import wrapper_ir
+from wrapper_ir.frontends.inductor.compat import (
+    AOTAutogradBypass,
+    CustomGraphModulePass,
+    FxGraphBypass,
+    TracingContext,
+)
+from wrapper_ir.frontends.inductor.session import Session, current_session, open_recorders
+
+if TYPE_CHECKING:
+    import torch
+
+    from wrapper_ir.frontends.inductor.settings import Settings
+
+__all__ = ["CacheBypass", "IdentityPass"]
+
+#: Emitters whose product is Python source that defines ``call``: Inductor can keep that in its
+#: caches. What other emitters make is a live object, which it cannot.
+CACHEABLE_EMITTERS = frozenset({"python"})
+
+
+class CacheBypass(FxGraphBypass, AOTAutogradBypass):
+    """Raised where a key is asked for: both caches take it as "not this one", silently."""
+
+
+class IdentityPass(CustomGraphModulePass):
+    """A pass that does nothing but carry our identity into Inductor's cache keys.
+
+    Args:
+        found: The pass that was registered before, which goes on working.
+    """
+
+    def __init__(self, found: CustomGraphModulePass | None) -> None:
+        self._found = found
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to hash in this context."""
+        return current_session() is not None or bool(self._found)
+
+    def __call__(self, gm: torch.fx.GraphModule) -> None:
+        """Run the pass that was there before, if any."""
+        if self._found:
+            self._found(gm)
+
+    def uuid(self) -> Any:
+        """Return what identifies this context's compilations.
+
+        Raises:
+            CacheBypass: What is compiled now must neither come from a cache nor go into one.
+        """
+        found = self._found.uuid() if self._found else None
+        session = current_session()
+        if session is None:
+            return found
+        _refuse_uncacheable(session)
+        return (
+            "wrapper_ir",
+            wrapper_ir.__version__,
+            source_digest(),
+            repr(session.settings),
+            found,
+        )
+
+
+def _refuse_uncacheable(session: Session) -> None:
+    if open_recorders(session):
+        raise CacheBypass("programs are being recorded, so they must be made")
+    if session.capture:
+        raise CacheBypass("a program is being captured")
+    if session.settings.emitter not in CACHEABLE_EMITTERS:
+        raise CacheBypass(f"the emitter {session.settings.emitter!r} makes no Python source")
+    if session.installed:
+        _refuse_stray_backward(session)
+
+
+#: Graphs under compilation whose forward went through an installation, with its settings.
+_forwards: weakref.WeakKeyDictionary[TracingContext, Settings] = weakref.WeakKeyDictionary()
+
+
+def _refuse_stray_backward(session: Session) -> None:
+    """Keep a backward out of the caches when its forward was not compiled as it is.
+
+    AOTAutogradCache files a forward and its backward together, under what held for the forward. A
+    backward that is first run inside an installation may belong to a forward from before it; were
+    it in the cache of single graphs, the pair would be filed as Inductor's own. Without an entry
+    there, torch makes none for the pair.
+
+    Raises:
+        CacheBypass: The graph is such a backward, or one cannot tell.
+    """
+    context = TracingContext.try_get()
+    if context is None:
+        raise CacheBypass("it cannot be told which graph this is")
+    if getattr(context, "output_strides", None) is not None:  # only while a forward is compiled
+        _forwards[context] = session.settings
+    elif _forwards.get(context) != session.settings:
+        raise CacheBypass("its forward was compiled outside of this installation")
+
+
+#: What decides the text that is emitted for a graph: an edit there must not be served old text.
+_DECIDING: Final = (
+    "api.py",
+    "debug_printer",
+    "emitters",
+    "frontends",
+    "lines",
+    "passes",
+    "planning",
+)
+
+
+@functools.cache
+def source_digest() -> str:
+    """Return a digest of the sources that decide what is emitted, for caches across versions."""
+    root = Path(wrapper_ir.__file__).parent
+    files = [path for part in _DECIDING for path in _python_files(root / part)]
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _python_files(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path] if path.exists() else []

@@ -1,0 +1,96 @@
+"""``install``: every compilation by Inductor in a block goes through us, whoever asked for it."""
+
+from __future__ import annotations
+
+import contextlib
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.frontends.inductor.compat import functorch_config
+from wrapper_ir.frontends.inductor.errors import InstallOrderError
+from wrapper_ir.frontends.inductor.registration import acquire, release
+from wrapper_ir.frontends.inductor.session import Session, open_recorders, set_session
+from wrapper_ir.frontends.inductor.settings import Settings
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["Installation", "install", "uninstall"]
+
+
+class Installation:
+    """The state between ``install()`` and ``uninstall()``; as a context manager it ends itself."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._undo = contextlib.ExitStack()
+        acquire()
+        self._undo.callback(release)
+        # An entry of AOTAutogradCache holds a forward and a backward, filed under what held when
+        # the forward was compiled. The backward may come after this block, made by Inductor's own
+        # wrapper; so no entry is made of either. The cache of single graphs goes on working.
+        self._undo.enter_context(functorch_config.patch(enable_autograd_cache=False))
+        self._undo.callback(set_session, set_session(session))
+        _stack.set((*_stack.get(), self))
+
+    def uninstall(self) -> None:
+        """Put back what ``install`` found, here and in what was installed inside; once."""
+        stack = _stack.get()
+        if self in stack:
+            inner = stack[stack.index(self) + 1 :]
+            for installation in reversed(inner):
+                installation.uninstall()
+            _stack.set(stack[: stack.index(self)])
+        self._undo.close()
+
+    def __enter__(self) -> Installation:
+        """Go on with what ``install`` has begun."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Put back what was found, also after an exception."""
+        self.uninstall()
+
+
+_stack: ContextVar[tuple[Installation, ...]] = ContextVar("wrapper_ir.installations", default=())
+
+
+def install(emitter: str = "python", **options: Any) -> Installation:
+    """Send every compilation by Inductor in this context through us, from here on.
+
+    Use it as a context manager, or end it by ``uninstall()``. Installations nest; the innermost
+    counts. Other threads are not concerned: their compilations stay Inductor's own. A function
+    that Dynamo has compiled already is not compiled anew, and a backward is compiled when it is
+    first run, so run it inside the block too.
+
+    Args:
+        emitter: Name of the emitter.
+        **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``.
+
+    Raises:
+        OptionError: There is no such option.
+        OptionValueError: There is, but not with that value.
+    """
+    session = Session(
+        Settings.from_options({"emitter": emitter, **options}),
+        installed=True,
+        recorders=open_recorders(),
+    )
+    return Installation(session)
+
+
+def uninstall() -> None:
+    """End the innermost installation of this context.
+
+    Raises:
+        InstallOrderError: There is none.
+    """
+    installations = _stack.get()
+    if not installations:
+        raise InstallOrderError
+    installations[-1].uninstall()

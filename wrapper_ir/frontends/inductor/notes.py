@@ -1,0 +1,57 @@
+"""Typed facts that are known while Inductor schedules, and lost in the lines that it writes."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+
+from wrapper_ir.lines.args import Access
+
+__all__ = ["BufferNote", "KernelNote", "SizeNote"]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferNote:
+    """A pointer parameter of a kernel: its name there, the buffer passed, and the access."""
+
+    param: str
+    buffer: str
+    dtype: torch.dtype
+    access: Access
+
+
+class SizeType(enum.Enum):
+    """The C type of a number that a kernel takes."""
+
+    INT64 = "int64_t"
+    FLOAT = "float"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeNote:
+    """A number parameter of a kernel: its name there and the expression passed."""
+
+    param: str
+    value: sympy.Expr
+    type: SizeType = SizeType.INT64
+
+
+@dataclass(frozen=True, slots=True)
+class KernelNote:
+    """A C++ kernel and the arguments of one call to it, noted where Inductor defines it.
+
+    Attributes:
+        name: Inductor's name of the kernel, unique within a graph and its subgraphs.
+        code: The source, with the function's name filled in: it is ``name``.
+        params: The parameters in order, each with what this call passes.
+        nodes: The IR nodes that the kernel computes.
+    """
+
+    name: str
+    code: str
+    params: tuple[BufferNote | SizeNote, ...]
+    nodes: tuple[Any, ...] = ()

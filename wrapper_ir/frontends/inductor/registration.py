@@ -1,0 +1,202 @@
+"""Putting ourselves into Inductor's device slots, and taking ourselves out again.
+
+``register_backend_for_device`` is the interface that Inductor offers to backends from outside. Its
+tables belong to the process. We therefore register *dispatching* entries, which ask at each use
+whether this context's compilations are ours, and hand everything else to what was found there. The
+first session registers, the last one to end puts back the very objects that it found.
+
+Every device type gets such entries, also those that we take no programs for: otherwise a graph on
+such a device would be compiled by Inductor's own wrapper without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from wrapper_ir.frontends.inductor.compat import codegen_common
+from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
+from wrapper_ir.frontends.inductor.identity import IdentityPass
+from wrapper_ir.frontends.inductor.scheduling import own_scheduling
+from wrapper_ir.frontends.inductor.session import Session, current_session, use_session
+from wrapper_ir.frontends.inductor.unsupported import announce, refuse
+from wrapper_ir.frontends.inductor.wrapper import create_wrapper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["SUPPORTED_DEVICES", "acquire", "registered", "release"]
+
+#: Device types whose graphs become programs.
+SUPPORTED_DEVICES: Final = frozenset({"cpu"})
+
+Slot = tuple[bool, bool]
+"""Which wrapper of a device: (C++ wrapper, fx wrapper)."""
+
+
+class WrapperEntry:
+    """Stands in for a wrapper class in a slot, and decides anew for each graph.
+
+    Inductor asks a wrapper class for ``create`` and ``supports_caching``; anything else is the
+    found class's business.
+
+    Args:
+        device: The slot's device type.
+        found: The wrapper class that was registered before.
+        refusal: Makes the error for which our contexts get no wrapper here, or None.
+    """
+
+    def __init__(self, device: str, found: Any, refusal: Callable[[], Exception] | None) -> None:
+        self._device = device
+        self._found = found
+        self._refusal = refusal
+
+    def create(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the wrapper of a graph: ours in a context of ours, else the found one."""
+        session = current_session()
+        if session is None:
+            return self._found.create(*args, **kwargs)
+        if self._refusal is not None:
+            error = self._refusal()
+            refuse(session, error)
+            announce(str(error))
+            return self._found.create(*args, **kwargs)
+        return create_wrapper(session, *args, **kwargs)
+
+    @property
+    def supports_caching(self) -> bool:
+        """Whether compiled graphs may be cached; our own refusals are in ``IdentityPass``."""
+        return bool(self._found.supports_caching)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Construct the found class."""
+        return self._found(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+
+class FxEntry(WrapperEntry):
+    """The fx slot: ours only while a program is being captured, which comes in by this door."""
+
+    def create(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the wrapper of a graph."""
+        session = current_session()
+        if session is not None and session.capture and self._device in SUPPORTED_DEVICES:
+            return create_wrapper(session, *args, **kwargs)
+        return super().create(*args, **kwargs)
+
+
+class SchedulingEntry:
+    """Stands in for a scheduling constructor: in a context of ours, kernels leave typed notes.
+
+    Args:
+        found: The constructor that was registered before.
+    """
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __call__(self, scheduler: Any) -> Any:
+        """Make the scheduling of a device."""
+        made = self._found(scheduler)
+        return made if current_session() is None else own_scheduling(made, scheduler)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was in a device's slots before us."""
+
+    codegen: Any
+    custom_pass: Any
+    custom_config: Any
+    ours: Any = None
+
+
+_lock = threading.RLock()
+_sessions = 0
+_found: dict[str, _Found] = {}
+
+
+def acquire() -> None:
+    """Register our entries unless they are registered; each call takes one ``release``."""
+    global _sessions
+    with _lock:
+        if _sessions == 0:
+            _register()
+        _sessions += 1
+
+
+def release() -> None:
+    """End one use; the last one puts back what the first one found."""
+    global _sessions
+    with _lock:
+        _sessions -= 1
+        if _sessions == 0:
+            _restore()
+
+
+@contextlib.contextmanager
+def registered(session: Session) -> Iterator[None]:
+    """Send this context's compilations through us for the length of a block."""
+    acquire()
+    try:
+        with use_session(session):
+            yield
+    finally:
+        release()
+
+
+def _register() -> None:
+    codegen_common.init_backend_registration()
+    for device, codegen in list(codegen_common.device_codegens.items()):
+        found = _Found(
+            codegen,
+            codegen_common.custom_backend_passes.get(device),
+            codegen_common.custom_backend_codegen_configs.get(device),
+        )
+        _found[device] = found
+        codegen_common.register_backend_for_device(
+            device,
+            (
+                SchedulingEntry(codegen.scheduling)
+                if device in SUPPORTED_DEVICES
+                else codegen.scheduling
+            ),
+            _entry(device, codegen.wrapper_codegen),
+            _entry(device, codegen.cpp_wrapper_codegen, "cpp_wrapper"),
+            _fx_entry(device, codegen.fx_wrapper_codegen),
+            IdentityPass(found.custom_pass) if device in SUPPORTED_DEVICES else found.custom_pass,
+            found.custom_config,
+        )
+        found.ours = codegen_common.device_codegens[device]
+
+
+def _restore() -> None:
+    for device, found in _found.items():
+        # Whoever registered over us in the meantime is not ours to remove.
+        if codegen_common.device_codegens.get(device) is found.ours:
+            codegen_common.device_codegens[device] = found.codegen
+            codegen_common.custom_backend_passes[device] = found.custom_pass
+            codegen_common.custom_backend_codegen_configs[device] = found.custom_config
+    _found.clear()
+
+
+def _entry(device: str, found: Any, setting: str | None = None) -> Any:
+    if found is None:
+        return None
+    return WrapperEntry(device, found, _refusal(device, setting))
+
+
+def _fx_entry(device: str, found: Any) -> Any:
+    return None if found is None else FxEntry(device, found, _refusal(device, "fx_wrapper"))
+
+
+def _refusal(device: str, setting: str | None) -> Callable[[], Exception] | None:
+    if device not in SUPPORTED_DEVICES:
+        return lambda: UnsupportedDeviceError(device=device)
+    if setting is not None:
+        return lambda: UnsupportedConfigError(setting=setting)
+    return None

@@ -1,0 +1,106 @@
+"""Inductor's C++ scheduling, leaving a typed note of every kernel that it defines.
+
+The definition line that Inductor writes holds one string of Python, the call line strings too. But
+where ``define_kernel`` is called the source is plain C++ and the parameters are still objects: the
+buffers by role, the sizes as expressions. That is where we look.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from wrapper_ir.frontends.inductor.compat import (
+    CppScheduling,
+    KernelArgs,
+    Placeholder,
+    SymT,
+    V,
+    symbol_is_type,
+)
+from wrapper_ir.frontends.inductor.notes import BufferNote, KernelNote, SizeNote, SizeType
+from wrapper_ir.lines.args import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["NotingCppScheduling", "own_scheduling"]
+
+#: The prefix header, which older releases include by the absolute path of a copy.
+_COPIED_PREFIX = re.compile(r'^#include "[^"\n]*"$', re.MULTILINE)
+_PREFIX = "#include <torch/csrc/inductor/cpp_prefix.h>"
+
+
+class NotingCppScheduling(CppScheduling):
+    """C++ scheduling whose kernels are noted in the wrapper, for the calls that follow."""
+
+    def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
+        """Define a kernel as Inductor does, and leave a note for the call that comes next."""
+        stock: Any = super()
+        name: str = stock.define_kernel(src_code, nodes, kernel_args)
+        leave_note = getattr(V.graph.wrapper_code, "note_kernel", None)
+        if leave_note is not None:
+            args = self.kernel_group.args if kernel_args is None else kernel_args
+            leave_note(kernel_note(name, src_code, args, nodes))
+        return name
+
+
+def own_scheduling(made: Any, scheduler: Any) -> Any:
+    """Return the scheduling to use instead of ``made``: ours for C++, else ``made`` itself."""
+    noting: Any = NotingCppScheduling
+    return noting(scheduler) if type(made) is CppScheduling else made
+
+
+def kernel_note(name: str, src_code: str, args: KernelArgs, nodes: Sequence[Any]) -> KernelNote:
+    """Note a kernel: its source under its own name, and its parameters with what is passed."""
+    code = src_code.replace(str(Placeholder.KERNEL_NAME), name)
+    code = code.replace(str(Placeholder.DESCRIPTIVE_NAME), name)
+    code = code.replace("#pragma CMT", "//")
+    code = _COPIED_PREFIX.sub(_PREFIX, code, count=1)
+    produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
+    params: tuple[BufferNote | SizeNote, ...] = (*_buffers(args, produced), *_sizes(args))
+    return KernelNote(name, code.strip() + "\n", params, _ir_nodes(nodes))
+
+
+def _buffers(args: KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
+    """Yield the pointers in the order of ``KernelArgs.cpp_argdefs``.
+
+    The access is the narrowest one that is certain. What a fused kernel makes itself it need not
+    read before, even where it is passed as an in-out pointer: then the first name under which the
+    storage goes is one of the kernel's own. A buffer that the kernel writes but does not make is
+    changed in place, perhaps in part, so its old contents count as read.
+    """
+    seen: set[int] = set()
+    inplaced: Any
+    for inplaced in args.inplace_buffers.values():
+        if args._buffer_is_marked_removed(inplaced) or id(inplaced) in seen:
+            continue
+        seen.add(id(inplaced))
+        access = Access.WRITE if inplaced.other_names[0] in produced else Access.READ_WRITE
+        yield _note(inplaced.inner_name, inplaced.other_names[-1], access)
+    for outer, inner in args.input_buffers.items():
+        if outer not in args.inplace_buffers:
+            yield _note(inner, outer, Access.READ)
+    mutated = frozenset(V.graph.scheduler.mutation_real_name.values())
+    for outer, maybe in args.output_buffers.items():
+        if outer in args.inplace_buffers or args._buffer_is_marked_removed(maybe):
+            continue
+        partial = outer in mutated and outer not in produced
+        yield _note(str(maybe), outer, Access.READ_WRITE if partial else Access.WRITE)
+
+
+def _note(param: str, buffer: str, access: Access) -> BufferNote:
+    return BufferNote(param, buffer, V.graph.get_dtype(buffer), access)
+
+
+def _sizes(args: KernelArgs) -> Iterator[SizeNote]:
+    for value, param in args.sizevars.items():
+        is_float = isinstance(value, sympy.Symbol) and symbol_is_type(value, SymT.UNBACKED_FLOAT)
+        yield SizeNote(param, value, SizeType.FLOAT if is_float else SizeType.INT64)
+
+
+def _ir_nodes(nodes: Sequence[Any]) -> tuple[Any, ...]:
+    found = (inner.node for node in nodes for inner in node.get_nodes())
+    return tuple(node for node in found if node is not None)

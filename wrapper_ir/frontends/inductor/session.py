@@ -1,0 +1,138 @@
+"""Who is compiling, and how: the state that belongs to a context, never to the process.
+
+Inductor's registration tables belong to the process, but whether a compilation is ours must not:
+two threads may compile at once, one through us and one not. So every decision is taken from a
+``ContextVar``, which each thread (and each asyncio task) has for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wrapper_ir.frontends.inductor.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["Recorder", "Session", "Statistics", "current_session", "statistics", "use_session"]
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Counts of what went through the front end in this process; ``reset`` starts again.
+
+    Attributes:
+        programs: Graphs whose wrapper was made by us.
+        fallbacks: Graphs that Inductor's own wrapper served, by ``on_unsupported="stock"``.
+    """
+
+    programs: int = 0
+    fallbacks: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def count_program(self) -> None:
+        """Count one graph compiled by us."""
+        with self._lock:
+            self.programs += 1
+
+    def count_fallback(self) -> None:
+        """Count one graph left to Inductor."""
+        with self._lock:
+            self.fallbacks += 1
+
+    def reset(self) -> None:
+        """Set all counts to zero."""
+        with self._lock:
+            self.programs = self.fallbacks = 0
+
+
+#: Counts of this process.
+statistics = Statistics()
+
+
+class Recorder:
+    """Collects programs while it is open.
+
+    Args:
+        programs: The list to append to.
+    """
+
+    def __init__(self, programs: list[Program]) -> None:
+        self._programs = programs
+        self.is_open = True
+
+    def add(self, program: Program) -> None:
+        """Append a program, unless the block has ended."""
+        if self.is_open:
+            self._programs.append(program)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One context's wish that Inductor's compilations go through us.
+
+    Attributes:
+        settings: The options.
+        capture: Whether the program alone is wanted, and nothing is emitted (``capture``).
+        installed: Whether the session is an installation, which need not outlast a graph: its
+            forward may have come before, its backward may come after.
+        input_names: What the inputs are called, in order; empty for Inductor's names.
+        recorders: Recorders that were open when the session was made. A backward is compiled when
+            it is first run, on devices with a thread of their own; the session carries them there.
+    """
+
+    settings: Settings
+    capture: bool = False
+    installed: bool = False
+    input_names: tuple[str, ...] = ()
+    recorders: tuple[Recorder, ...] = ()
+
+
+_session: ContextVar[Session | None] = ContextVar("wrapper_ir.session", default=None)
+_recorders: ContextVar[tuple[Recorder, ...]] = ContextVar("wrapper_ir.recorders", default=())
+
+
+def current_session() -> Session | None:
+    """Return the session of this context; None: compilations here are not ours."""
+    return _session.get()
+
+
+@contextlib.contextmanager
+def use_session(session: Session | None) -> Iterator[None]:
+    """Make ``session`` the current one of this context for the length of a block."""
+    token = _session.set(session)
+    try:
+        yield
+    finally:
+        _session.reset(token)
+
+
+def set_session(session: Session | None) -> Session | None:
+    """Make ``session`` the current one and return the one before; for what cannot be a block."""
+    before = _session.get()
+    _session.set(session)
+    return before
+
+
+@contextlib.contextmanager
+def use_recorder(recorder: Recorder) -> Iterator[None]:
+    """Record in this context for the length of a block; blocks nest, each collects."""
+    token = _recorders.set((*_recorders.get(), recorder))
+    try:
+        yield
+    finally:
+        recorder.is_open = False
+        _recorders.reset(token)
+
+
+def open_recorders(session: Session | None = None) -> tuple[Recorder, ...]:
+    """Return the recorders of this context and those that the session brought along."""
+    carried = session.recorders if session is not None else ()
+    both = dict.fromkeys((*carried, *_recorders.get()))
+    return tuple(recorder for recorder in both if recorder.is_open)

@@ -1,0 +1,81 @@
+"""The options of a compilation through wrapper_ir, checked by name and by value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from wrapper_ir.emitters.registry import emitter_class, make_emitter, option_names
+from wrapper_ir.errors import OptionError, OptionValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["MemoryStrategy", "OnUnsupported", "Settings"]
+
+#: How memory is planned: see ``wrapper_ir.planning``.
+MemoryStrategy = Literal["reuse", "pool", "none"]
+
+#: What to do with a graph that has no typed form.
+OnUnsupported = Literal["raise", "stock"]
+
+#: Options that are ours; all others are the emitter's.
+_OWN: Final = ("emitter", "memory", "on_unsupported")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to make of the graphs that Inductor schedules.
+
+    Immutable and hashable: equal settings share compiled code, different ones never do.
+
+    Attributes:
+        emitter: Name of an emitter of the registry, such as ``python``.
+        memory: How storage is planned.
+        on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning.
+        emitter_options: Options of the emitter itself, as sorted pairs.
+    """
+
+    emitter: str = "python"
+    memory: MemoryStrategy = "reuse"
+    on_unsupported: OnUnsupported = "raise"
+    emitter_options: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check every value of our own.
+
+        Raises:
+            OptionValueError: A value is not one of those that exist.
+        """
+        emitter: object = self.emitter
+        if not isinstance(emitter, str):
+            expected = "the name of an emitter"
+            raise OptionValueError(option="emitter", value=emitter, expected=expected)
+        _check_choice("memory", self.memory, get_args(MemoryStrategy))
+        _check_choice("on_unsupported", self.on_unsupported, get_args(OnUnsupported))
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any] | None) -> Settings:
+        """Make settings of the options that a user gave: ours and the emitter's, in one.
+
+        Raises:
+            OptionError: There is no option of that name.
+            OptionValueError: There is, but not with that value.
+            UnknownEmitterError: No such emitter is installed.
+        """
+        given = dict(options or {})
+        own = cls(**{name: given.pop(name) for name in _OWN if name in given})
+        theirs = option_names(emitter_class(own.emitter))
+        for name in given:
+            if name not in theirs:
+                raise OptionError(
+                    option=name, legal=(*_OWN, *theirs), owner="the backend 'wrapper_ir'"
+                )
+        make_emitter(own.emitter, given)  # refuses illegal values
+        return cls(own.emitter, own.memory, own.on_unsupported, tuple(sorted(given.items())))
+
+
+def _check_choice(option: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        expected = "one of " + ", ".join(map(repr, choices))
+        raise OptionValueError(option=option, value=value, expected=expected)

@@ -1,0 +1,43 @@
+"""What happens to a graph that has no typed form: an error, or Inductor's wrapper and a warning."""
+
+from __future__ import annotations
+
+import warnings
+
+from wrapper_ir.frontends.inductor.session import Session, statistics
+
+__all__ = ["StockFallbackWarning", "announce", "announcing", "refuse"]
+
+
+class StockFallbackWarning(UserWarning):
+    """A graph was compiled with Inductor's own wrapper because it has no typed form."""
+
+
+def refuse(session: Session, error: Exception) -> None:
+    """Raise ``error``, unless the session lets Inductor's own wrapper stand in.
+
+    Raises:
+        Exception: ``error``, unless the session asks for ``on_unsupported="stock"``.
+    """
+    if session.settings.on_unsupported == "raise" or session.capture:
+        raise error
+
+
+def announce(message: str) -> None:
+    """Count a graph that Inductor's own wrapper serves, and warn of it."""
+    statistics.count_fallback()
+    warnings.warn(
+        f"a graph is compiled with Inductor's own wrapper: {message}",
+        StockFallbackWarning,
+        stacklevel=2,
+    )
+
+
+def announcing(source: str, error: Exception) -> str:
+    """Return Inductor's module with a last statement that announces it where it is loaded.
+
+    A later process may load it from a cache, without any of our code having run; so the module
+    itself has to say it.
+    """
+    module = __name__
+    return f"{source}\n\nfrom {module} import announce\nannounce({str(error)!r})\n"

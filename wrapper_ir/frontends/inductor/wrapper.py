@@ -1,0 +1,155 @@
+"""Our wrapper code generator: Inductor's, with notes taken, and another end.
+
+Inductor drives the wrapper as ever and the wrapper writes the lines as ever; nothing that it does
+is replaced before the last step. Two things are noted along the way because the lines lose them:
+the parameters of C++ kernels, and which IR node was writing when a line of text came in. Then
+``_generate``, where Inductor would plan memory and print, makes a program instead. Since its lines
+are untouched, Inductor can still do its part: that is the fallback of ``on_unsupported="stock"``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.emitters.base import EmitError
+from wrapper_ir.errors import UnsupportedError
+from wrapper_ir.frontends.inductor.compat import (
+    PythonWrapperCodegen,
+    SubgraphPythonWrapperCodegen,
+    V,
+    ValueWithLineMap,
+    inductor_config,
+)
+from wrapper_ir.frontends.inductor.convert import convert_graph
+from wrapper_ir.frontends.inductor.emission import emit_module
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.session import Session, open_recorders, statistics
+from wrapper_ir.frontends.inductor.unsupported import announcing, refuse
+from wrapper_ir.lines.expr import UnsupportedExprError
+
+if TYPE_CHECKING:
+    from wrapper_ir.frontends.inductor.notes import KernelNote
+
+__all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
+
+#: Errors that mean "this graph has no typed form", as opposed to a fault of ours.
+UNSUPPORTED = (EmitError, UnsupportedError, UnsupportedExprError, UnsupportedLineError)
+
+
+class _Notes:
+    """Mixin: keeps what the lines lose. Before Inductor's class in the order of resolution."""
+
+    session: Session
+
+    #: Whether the layouts of inputs are to be checked.
+    checks_inputs: bool = False
+
+    def _open_notes(self, session: Session) -> None:
+        self.session = session
+        #: Index of a line -> the IR node that Inductor was generating code for.
+        self.writing_node: dict[int, Any] = {}
+        #: Index of a kernel call -> the kernel and its arguments.
+        self.call_notes: dict[int, KernelNote] = {}
+        self._next_call: KernelNote | None = None
+
+    def note_kernel(self, note: KernelNote) -> None:
+        """Keep a note for the call of this kernel, which comes next."""
+        self._next_call = note
+
+    def writeline(self, line: Any) -> None:
+        """Append a line, noting who writes it."""
+        index = len(self.lines)  # type: ignore[attr-defined]  # of Inductor's class
+        node = _writing_node()
+        if node is not None:
+            self.writing_node[index] = node
+        note = self._next_call
+        if note is not None and getattr(line, "arg_types", None) is not None:
+            if line.kernel_name == note.name:
+                self.call_notes[index] = note
+            self._next_call = None
+        super().writeline(line)  # type: ignore[misc]  # of Inductor's class
+
+
+class NotingWrapper(_Notes, PythonWrapperCodegen):
+    """The wrapper of a graph that is compiled through us.
+
+    Args:
+        session: What to make of it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._open_notes(session)
+        self.checks_inputs = bool(inductor_config.size_asserts)
+        if session.capture:
+            # With this flag on, Inductor leaves out the checks of symbolic numbers.
+            V.graph.fx_wrapper = False
+        stock: Any = super()
+        stock.__init__()
+
+    @staticmethod
+    def create(
+        is_subgraph: bool,  # noqa: FBT001 - Inductor's
+        subgraph_name: str | None,
+        parent_wrapper: Any,
+        partition_signatures: Any = None,
+    ) -> Any:
+        """Make the wrapper of a subgraph, in its parent's session."""
+        return create_wrapper(
+            parent_wrapper.session, is_subgraph, subgraph_name, parent_wrapper, partition_signatures
+        )
+
+    def _generate(self, is_inference: bool) -> Any:  # noqa: FBT001 - Inductor's
+        """Make the program of the graph, and of the program what the session asks for."""
+        try:
+            program = convert_graph(
+                self, V.graph, is_inference=is_inference, names=self.session.input_names
+            )
+            module = emit_module(program, self.session, V.graph)
+        except UNSUPPORTED as error:
+            return self._stock(error, is_inference=is_inference)
+        if not self.session.capture:
+            statistics.count_program()
+            for recorder in open_recorders(self.session):
+                recorder.add(program)
+        return module, None
+
+    def _stock(self, error: Exception, *, is_inference: bool) -> Any:
+        refuse(self.session, error)
+        stock: Any = super()
+        text, declarations = stock._generate(is_inference)
+        return ValueWithLineMap(announcing(text.value, error), text.line_map), declarations
+
+
+class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
+    """The wrapper of a subgraph: a branch, a loop's body.
+
+    Args:
+        session: The parent's.
+        *args: As Inductor passes them.
+    """
+
+    def __init__(self, session: Session, *args: Any) -> None:
+        self._open_notes(session)
+        super().__init__(*args)
+
+    create = NotingWrapper.create
+
+
+def create_wrapper(
+    session: Session,
+    is_subgraph: bool,  # noqa: FBT001 - Inductor's
+    subgraph_name: str | None,
+    parent_wrapper: Any,
+    partition_signatures: Any = None,
+) -> Any:
+    """Make the wrapper of a graph or subgraph; takes what Inductor passes to ``create``."""
+    if not is_subgraph:
+        return NotingWrapper(session)
+    return NotingSubgraphWrapper(session, subgraph_name, parent_wrapper, partition_signatures)
+
+
+def _writing_node() -> Any:
+    """Return the IR node that Inductor is generating code for, None between nodes."""
+    scheduler = getattr(V.graph, "scheduler", None)
+    current = getattr(scheduler, "current_node", None)
+    return getattr(current, "node", None)

@@ -1,0 +1,181 @@
+"""Arguments of calls, values of results: small closed unions of plain data."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from wrapper_ir.lines.base import Def, DefSymbol, Read
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
+from wrapper_ir.lines.layout import Device
+
+
+class Access(enum.Enum):
+    """How a call touches the contents of a buffer argument."""
+
+    READ = "read"
+    WRITE = "write"
+    READ_WRITE = "readwrite"
+
+    @property
+    def reads(self) -> bool:
+        """Whether the contents are read."""
+        return self is not Access.WRITE
+
+    @property
+    def writes(self) -> bool:
+        """Whether the contents are written."""
+        return self is not Access.READ
+
+
+@dataclass(frozen=True, slots=True)
+class BufferArg:
+    """A buffer, with what the callee does to it.
+
+    The access is copied from the kernel's parameter or the op's schema; the verifier compares.
+    """
+
+    buffer: str
+    access: Access = Access.READ
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArg:
+    """A number or a symbolic expression."""
+
+    value: Scalar
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", scalar(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ScalarArg):
+            return NotImplemented
+        return scalar_key(self.value) == scalar_key(other.value)
+
+    def __hash__(self) -> int:
+        return hash(scalar_key(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class NoneArg:
+    """No value: torch's ``None``."""
+
+
+@dataclass(frozen=True, slots=True)
+class StringArg:
+    """A string."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class DTypeArg:
+    """An element type."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceArg:
+    """A device."""
+
+    device: Device
+
+
+class EnumKind(enum.Enum):
+    """Which of torch's named constants an :class:`EnumArg` is."""
+
+    LAYOUT = "layout"
+    MEMORY_FORMAT = "memory_format"
+
+
+@dataclass(frozen=True, slots=True)
+class EnumArg:
+    """A named constant of torch, such as ``strided`` or ``channels_last``."""
+
+    kind: EnumKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListArg:
+    """A list of arguments, nested as deep as the op wants."""
+
+    items: tuple[Arg, ...]
+
+
+Arg: TypeAlias = (
+    BufferArg | ScalarArg | NoneArg | StringArg | DTypeArg | DeviceArg | EnumArg | ListArg
+)
+
+#: A keyword argument.
+NamedArg: TypeAlias = tuple[str, Arg]
+
+
+class Relation(enum.Enum):
+    """How the storage of a call's result relates to its arguments."""
+
+    FRESH = "fresh"
+    """New storage that nobody else holds."""
+    ALIAS = "alias"
+    """A view of an argument."""
+    MAY_ALIAS = "may_alias"
+    """New storage or a view, known only at run time: an alias for liveness, borrowed for reuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBuffer:
+    """A buffer that a call defines: the leaf at ``path`` of its result."""
+
+    out: Def
+    path: tuple[int | str, ...] = ()
+    relation: Relation = Relation.FRESH
+    of: tuple[str, ...] = ()
+    """The arguments that the result aliases or may alias."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSymbol:
+    """A number that a call defines: the leaf at ``path`` of its result, bound to a symbol."""
+
+    symbol: DefSymbol
+    path: tuple[int | str, ...] = ()
+
+
+CallResult: TypeAlias = ResultBuffer | ResultSymbol
+
+
+@dataclass(frozen=True, slots=True)
+class BufferValue:
+    """A buffer among the results of a program or a region."""
+
+    buffer: Read
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarValue:
+    """A number among the results of a program or a region."""
+
+    value: Scalar
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", scalar(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ScalarValue):
+            return NotImplemented
+        return scalar_key(self.value) == scalar_key(other.value)
+
+    def __hash__(self) -> int:
+        return hash(scalar_key(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class NoneValue:
+    """``None`` among the results of a program or a region."""
+
+
+Value: TypeAlias = BufferValue | ScalarValue | NoneValue

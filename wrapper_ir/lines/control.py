@@ -1,0 +1,84 @@
+"""Control flow: lines that hold regions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
+
+from wrapper_ir.lines.args import Arg, BufferArg, CallResult, ScalarArg, Value
+from wrapper_ir.lines.base import Def, DefSymbol, Line
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.program import AnyLine
+
+
+@dataclass(frozen=True, slots=True)
+class BufferInput:
+    """A buffer that the caller passes in.
+
+    It is borrowed, unless ``donated``: then its storage may be taken over.
+    """
+
+    name: Def
+    donated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarInput:
+    """A number that the caller passes in, bound to a symbol."""
+
+    symbol: DefSymbol
+
+
+Input: TypeAlias = BufferInput | ScalarInput
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A block of lines with explicit inputs and results, isolated from the buffers around it.
+
+    A region sees its parameters and its own definitions; kernels, constants and symbols bound
+    before it are global.
+    """
+
+    params: tuple[Input, ...]
+    body: tuple[AnyLine, ...]
+    results: tuple[Value, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cond(Line):
+    """``%results = cond predicate with (operands) then {...} else {...}`` — runs one of two.
+
+    The region that runs takes the operands; its results become the line's.
+    """
+
+    mnemonic: ClassVar[str] = "cond"
+    results: tuple[CallResult, ...]
+    predicate: BufferArg | ScalarArg
+    operands: tuple[Arg, ...]
+    then: Region
+    orelse: Region
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class While(Line):
+    """``%results = while (carried) with (captured) condition {...} body {...}`` — a loop.
+
+    ``body`` runs as long as ``condition`` gives true.
+
+    Both regions take the carried values and then the captured ones. ``condition`` has one result,
+    ``body`` one for each carried value. With
+    ``stacked`` every carried value of each round is stacked along a new first dimension of the
+    results.
+    """
+
+    mnemonic: ClassVar[str] = "while"
+    results: tuple[CallResult, ...]
+    carried: tuple[Arg, ...]
+    captured: tuple[Arg, ...]
+    condition: Region
+    body: Region
+    stacked: bool = False

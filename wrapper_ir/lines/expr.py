@@ -1,0 +1,472 @@
+"""Symbolic integers and scalars: sympy, fenced into a closed vocabulary.
+
+Convention: every expression that enters a program is *rebuilt, evaluated, in our vocabulary* by
+:func:`dim` or :func:`scalar`. Two reasons.
+``Mul(2, s0 + 1, evaluate=False) != 2*s0 + 2`` to sympy, so unevaluated input would break equality
+and the text form's round trip; and
+sympy's own printers print functions that they do not know verbatim, so an open vocabulary would end
+as broken generated code. Here an
+unknown function raises :class:`UnsupportedExprError`; it never prints.
+
+Symbols carry no sign assumption: ``Max(1, s)`` folds or not by assumption, and an assumption is a
+fact about a program, not about an
+expression. Ranges and hints live in ``Program.symbols``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar, Final, TypeAlias
+
+import sympy
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import Boolean, BooleanAtom
+
+from wrapper_ir.errors import WrapperIRError
+
+Dim: TypeAlias = int | sympy.Expr
+"""A size, stride, offset or count: an ``int`` or an integer-valued expression."""
+
+Scalar: TypeAlias = bool | int | float | complex | sympy.Basic
+"""A number that a call takes or that a program returns."""
+
+_UNKNOWN: Final = "something that cannot be worked out"
+
+INT64_MAX: Final = 2**63 - 1
+
+
+class UnsupportedExprError(WrapperIRError):
+    """An expression uses a function or an atom outside the closed vocabulary."""
+
+    code = "WIR0101"
+    template = "the expression '{expr}' uses {what}, which wrapper_ir's vocabulary does not have"
+
+
+class _Function(sympy.Function):  # type: ignore[misc]
+    """Base of our own functions: integer valued unless said otherwise."""
+
+    is_real: ClassVar[bool] = True
+
+    def _eval_is_integer(self) -> bool | None:
+        return True
+
+
+def _ints(*args: sympy.Basic) -> bool:
+    return all(isinstance(a, sympy.Integer) for a in args)
+
+
+class FloorDiv(_Function):
+    """``a // b``, rounding towards minus infinity (Python's rule)."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers, division by one and of zero."""
+        if b == 1:
+            return a
+        if _ints(a, b) and b != 0:
+            return sympy.Integer(int(a) // int(b))
+        if a == 0 and b != 0 and isinstance(b, sympy.Integer):
+            return sympy.S.Zero
+        return None
+
+
+class CeilDiv(_Function):
+    """``ceil(a / b)`` over the integers."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers and division by one."""
+        if b == 1:
+            return a
+        if _ints(a, b) and b != 0:
+            return sympy.Integer(-(-int(a) // int(b)))
+        return None
+
+
+class Mod(_Function):
+    """``a % b`` with the sign of ``b`` (Python's rule)."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers and the modulus of one."""
+        if b == 1:
+            return sympy.S.Zero
+        if _ints(a, b) and b != 0:
+            return sympy.Integer(int(a) % int(b))
+        return None
+
+
+class Where(_Function):
+    """``a if condition else b``."""
+
+    nargs = (3,)
+
+    @classmethod
+    def eval(cls, condition: Boolean, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds a known condition and equal branches."""
+        if condition == sympy.true:
+            return a
+        if condition == sympy.false:
+            return b
+        return a if a == b else None
+
+    def _eval_is_integer(self) -> bool | None:
+        a, b = self.args[1].is_integer, self.args[2].is_integer
+        return True if a and b else None
+
+
+class Truncate(_Function):
+    """A real rounded towards zero, as an integer."""
+
+    nargs = (1,)
+
+
+class Floor(_Function):
+    """A real rounded down, as an integer."""
+
+    nargs = (1,)
+
+
+class Ceil(_Function):
+    """A real rounded up, as an integer."""
+
+    nargs = (1,)
+
+
+class Round(_Function):
+    """A real rounded half to even, as an integer."""
+
+    nargs = (1,)
+
+
+class BitAnd(_Function):
+    """``a & b``."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers."""
+        return sympy.Integer(int(a) & int(b)) if _ints(a, b) else None
+
+
+class BitOr(_Function):
+    """``a | b``."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers."""
+        return sympy.Integer(int(a) | int(b)) if _ints(a, b) else None
+
+
+class BitXor(_Function):
+    """``a ^ b``."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers."""
+        return sympy.Integer(int(a) ^ int(b)) if _ints(a, b) else None
+
+
+class ShiftLeft(_Function):
+    """``a << b``."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers, where the shift is one that a machine could do."""
+        return sympy.Integer(int(a) << int(b)) if _ints(a, b) and 0 <= b < 64 else None
+
+
+class ShiftRight(_Function):
+    """``a >> b`` (arithmetic)."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers, where the shift is one that a machine could do."""
+        return sympy.Integer(int(a) >> int(b)) if _ints(a, b) and 0 <= b < 64 else None
+
+
+class _Real(_Function):
+    """Base of our real-valued functions."""
+
+    def _eval_is_integer(self) -> bool | None:
+        return None
+
+
+class ToFloat(_Real):
+    """An integer as a double."""
+
+    nargs = (1,)
+
+
+class TrueDiv(_Real):
+    """``a / b`` in double precision, correctly rounded for integers (Python's rule)."""
+
+    nargs = (2,)
+
+
+class FloatPow(_Real):
+    """``a ** b`` in double precision."""
+
+    nargs = (2,)
+
+
+class Sqrt(_Real):
+    """Square root in double precision."""
+
+    nargs = (1,)
+
+
+class Exp(_Real):
+    """Natural exponential in double precision."""
+
+    nargs = (1,)
+
+
+class Log(_Real):
+    """Natural logarithm in double precision."""
+
+    nargs = (1,)
+
+
+class Log2(_Real):
+    """Binary logarithm in double precision."""
+
+    nargs = (1,)
+
+
+class Sin(_Real):
+    """Sine in double precision."""
+
+    nargs = (1,)
+
+
+class Cos(_Real):
+    """Cosine in double precision."""
+
+    nargs = (1,)
+
+
+class Tanh(_Real):
+    """Hyperbolic tangent in double precision."""
+
+    nargs = (1,)
+
+
+_OWN: Final = (
+    *(FloorDiv, CeilDiv, Mod, Where, Truncate, Floor, Ceil, Round),
+    *(BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight),
+    *(ToFloat, TrueDiv, FloatPow, Sqrt, Exp, Log, Log2, Sin, Cos, Tanh),
+)
+
+#: What is an integer if its arguments are, whether sympy says so or not.
+_OPEN: Final = (sympy.Add, sympy.Mul, sympy.Pow, sympy.Max, sympy.Min, sympy.Abs)
+
+#: Our own functions by the name that the text form calls them.
+FUNCTIONS: Final[dict[str, type[sympy.Function]]] = {f.__name__: f for f in _OWN}
+
+#: Every class that an expression of a program may be made of.
+VOCABULARY: Final[frozenset[type[sympy.Basic]]] = frozenset(
+    (
+        *(sympy.Add, sympy.Mul, sympy.Pow, sympy.Max, sympy.Min, sympy.Abs, sympy.Symbol),
+        *(sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge),
+        *(sympy.And, sympy.Or, sympy.Not),
+        *_OWN,
+    )
+)
+
+
+def symbol(name: str) -> sympy.Symbol:
+    """The integer symbol called ``name``; the one constructor of integer symbols."""
+    return sympy.Symbol(name, integer=True)
+
+
+def real_symbol(name: str) -> sympy.Symbol:
+    """The floating-point symbol called ``name``."""
+    return sympy.Symbol(name, real=True)
+
+
+def dim(value: Any) -> Dim:
+    """Checks and canonicalises a size, stride, offset or count.
+
+    Returns an ``int`` for a known number, else the expression rebuilt in the vocabulary.
+
+    Raises:
+        UnsupportedExprError: the value is not integer valued or uses something outside the
+        vocabulary.
+    """
+    if type(value) is int:
+        return value
+    if isinstance(value, bool):
+        raise UnsupportedExprError(expr=value, what="a bool where an integer is needed")
+    if isinstance(value, (int, sympy.Integer)):
+        return int(value)
+    if not isinstance(value, sympy.Expr):
+        raise UnsupportedExprError(
+            expr=value, what=f"a {type(value).__name__} where an integer is needed"
+        )
+    result = _rebuild(value)
+    if isinstance(result, sympy.Integer):
+        return int(result)
+    if not _is_integral(result):
+        raise UnsupportedExprError(expr=value, what="a real number where an integer is needed")
+    return result
+
+
+@lru_cache(maxsize=65536)
+def _is_integral(expr: sympy.Basic) -> bool:
+    """Whether an expression is made of integers; sympy leaves powers of symbols open."""
+    if expr.is_integer is not None or not isinstance(expr, _OPEN):
+        return bool(expr.is_integer)
+    return all(_is_integral(arg) for arg in expr.args)
+
+
+def dims(values: Any) -> tuple[Dim, ...]:
+    """:func:`dim` of each value."""
+    return tuple(value if type(value) is int else dim(value) for value in values)
+
+
+def scalar_key(value: Scalar) -> tuple[str, object]:
+    """What makes two scalars the same.
+
+    Tells ``1``, ``1.0`` and ``True`` apart, ``0.0`` from ``-0.0``; a NaN equals itself.
+    """
+    if isinstance(value, (float, complex)):
+        return (type(value).__name__, repr(value))
+    return (type(value).__name__, value)
+
+
+def scalar(value: Any) -> Scalar:
+    """Checks and canonicalises a scalar.
+
+    Numbers stay Python numbers, expressions are rebuilt in the vocabulary.
+
+    Raises:
+        UnsupportedExprError: the value uses something outside the vocabulary.
+    """
+    if isinstance(value, (bool, int, float, complex)):
+        return value
+    if not isinstance(value, sympy.Basic):
+        raise UnsupportedExprError(
+            expr=value, what=f"a {type(value).__name__} where a number is needed"
+        )
+    result = _rebuild(value)
+    if isinstance(result, sympy.Integer):
+        return int(result)
+    if isinstance(result, sympy.Float):
+        return float(result)
+    if isinstance(result, BooleanAtom):
+        return bool(result)
+    return result
+
+
+@lru_cache(maxsize=65536)
+def _rebuild(expr: sympy.Basic) -> sympy.Basic:
+    """The expression made again from its leaves with evaluation on.
+
+    Refuses what the vocabulary lacks.
+    """
+    if isinstance(expr, (sympy.Integer, sympy.Float, BooleanAtom)):
+        return sympy.Float(float(expr)) if isinstance(expr, sympy.Float) else expr
+    if isinstance(expr, sympy.Symbol):
+        return _plain_symbol(expr)
+    kind = type(expr)
+    if kind not in VOCABULARY:
+        return _translated(expr)
+    if kind is sympy.Pow and not _is_natural_power(expr):
+        raise UnsupportedExprError(expr=expr, what="a power that is not a natural number")
+    args = [_rebuild(arg) for arg in expr.args]
+    try:
+        return kind(*args)
+    except (TypeError, ValueError) as error:
+        # sympy cannot order what has no symbols and that it cannot evaluate, such as ``3 // 0``.
+        raise UnsupportedExprError(expr=expr, what=f"{_UNKNOWN} ({error})") from error
+
+
+def _translated(expr: sympy.Basic) -> sympy.Basic:
+    """What Python's ``//`` and ``%`` make of symbols, in our vocabulary; refuses all else."""
+    if isinstance(expr, sympy.Mod):
+        return Mod(*map(_rebuild, expr.args))
+    if isinstance(expr, (sympy.floor, sympy.ceiling)):
+        whole, part = sympy.fraction(sympy.together(expr.args[0]))
+        if whole.is_integer and part.is_integer:
+            kind = FloorDiv if isinstance(expr, sympy.floor) else CeilDiv
+            return kind(_rebuild(whole), _rebuild(part))
+    if isinstance(expr, sympy.Rational):
+        hint = "divide with //, or with TrueDiv for a floating-point number"
+        raise UnsupportedExprError(expr=expr, what="a fraction", hint=hint)
+    raise UnsupportedExprError(expr=expr, what=f"'{type(expr).__name__}'")
+
+
+def _plain_symbol(expr: sympy.Symbol) -> sympy.Symbol:
+    """A symbol without sign assumptions; a floating-point one stays one."""
+    if expr.is_integer is not True and expr.is_real:
+        return real_symbol(expr.name)
+    return symbol(expr.name)
+
+
+def _is_natural_power(expr: sympy.Basic) -> bool:
+    exponent = expr.args[1]
+    return not isinstance(exponent, sympy.Integer) or int(exponent) >= 0
+
+
+def free_symbols(value: Any) -> frozenset[str]:
+    """Names of the symbols that a dim or scalar mentions."""
+    if isinstance(value, sympy.Basic):
+        return _symbol_names(value)
+    return _NO_NAMES
+
+
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+
+
+@lru_cache(maxsize=65536)
+def _symbol_names(expr: sympy.Basic) -> frozenset[str]:
+    return frozenset(s.name for s in expr.free_symbols)
+
+
+def is_relation(value: Any) -> bool:
+    """Whether ``value`` is a truth-valued expression."""
+    return isinstance(value, (bool, Relational, Boolean))
+
+
+def product(values: tuple[Dim, ...]) -> Dim:
+    """The product of dims; an ``int`` where all are known."""
+    result: Dim = 1
+    for value in values:
+        result = result * value
+    return dim(result)
+
+
+def substitute(value: Any, bindings: dict[str, int]) -> Any:
+    """``value`` with symbols replaced by integers; numbers come back as Python numbers.
+
+    Symbols that ``bindings`` lacks stay.
+
+    Raises:
+        UnsupportedExprError: what comes out cannot be worked out, such as the larger of ``1 // 0``
+        and 3.
+    """
+    if not isinstance(value, sympy.Basic):
+        return value
+    pairs = {s: sympy.Integer(bindings[s.name]) for s in value.free_symbols if s.name in bindings}
+    if not pairs:
+        return value
+    try:
+        return scalar(value.xreplace(pairs))
+    except (TypeError, ValueError) as error:
+        raise UnsupportedExprError(expr=value, what=f"{_UNKNOWN} ({error})") from error

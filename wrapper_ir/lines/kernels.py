@@ -1,0 +1,141 @@
+"""Kernels, library ops and the lines that call them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, final
+
+from wrapper_ir.lines.args import Access, Arg, CallResult, NamedArg
+from wrapper_ir.lines.base import Line
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.expr import Dim, Scalar, dims
+from wrapper_ir.lines.layout import CPU, Device
+
+
+class ScalarType(enum.Enum):
+    """The machine type of a scalar kernel parameter."""
+
+    INT64 = "i64"
+    INT32 = "i32"
+    UINT64 = "u64"
+    FLOAT64 = "f64"
+    FLOAT32 = "f32"
+    BOOL = "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferParam:
+    """A kernel parameter that takes a pointer to elements of ``dtype``."""
+
+    name: str
+    dtype: DType
+    access: Access
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    """A kernel parameter that takes a number."""
+
+    name: str
+    type: ScalarType = ScalarType.INT64
+
+
+Param: TypeAlias = BufferParam | ScalarParam
+
+
+@dataclass(frozen=True, slots=True)
+class CppKernel:
+    """Source of an ``extern "C" void`` function in C++.
+
+    ``isa`` and ``flags`` say how to compile it and hold no paths; empty means the toolchain's
+    defaults.
+    """
+
+    code: str
+    entry: str = "kernel"
+    isa: str = ""
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TritonKernel:
+    """Source of a Triton kernel, with what its launch needs.
+
+    ``signature`` gives each run-time parameter's Triton type (``*fp32``, ``i32``), ``constants``
+    the values of ``tl.constexpr`` parameters.
+    """
+
+    code: str
+    entry: str
+    signature: tuple[tuple[str, str], ...] = ()
+    constants: tuple[tuple[str, Scalar | str | None], ...] = ()
+    num_warps: int = 4
+    num_stages: int = 1
+    options: tuple[tuple[str, Scalar | str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TorchOp:
+    """An operator of torch's registry, declared by its schema.
+
+    For example ``aten::relu(Tensor self) -> Tensor``.
+    """
+
+    schema: str
+
+
+KernelSource: TypeAlias = CppKernel | TritonKernel | TorchOp
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KernelDefinition(Line):
+    """``kernel @name(params) ...`` or ``extern schema`` — declares what a call may name.
+
+    It is global, and stands outside every region.
+
+    For a :class:`TorchOp` the name is the qualified name of its schema (``aten::addmm.out``) and
+    ``params`` is empty: the schema says it all.
+    """
+
+    mnemonic: ClassVar[str] = "kernel"
+    name: str
+    params: tuple[Param, ...]
+    source: KernelSource
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KernelCall(Line):
+    """``call @kernel(args)`` — launches a kernel on the device's stream.
+
+    ``grid`` is empty where the kernel has none.
+    """
+
+    mnemonic: ClassVar[str] = "call"
+    kernel: str
+    args: tuple[Arg, ...]
+    device: Device = CPU
+    stream: int = 0
+    grid: tuple[Dim, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "grid", dims(self.grid))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ExternKernel(Line):
+    """``%results = op(args, name=kwargs)`` — calls a library op.
+
+    The accesses and relations say what it reads, writes and aliases.
+    """
+
+    mnemonic: ClassVar[str] = "extern"
+    op: str
+    args: tuple[Arg, ...]
+    kwargs: tuple[NamedArg, ...] = ()
+    results: tuple[CallResult, ...] = ()
+    device: Device = CPU
+    stream: int = 0

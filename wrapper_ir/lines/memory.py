@@ -1,0 +1,106 @@
+"""Lines that make, end and re-name storage."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from wrapper_ir.lines.base import Def, Kill, Line, Take, Use, ViewOf
+from wrapper_ir.lines.expr import Dim, dim
+
+
+class MemoryKind(enum.Enum):
+    """Which memory of the device a buffer lives in."""
+
+    DEFAULT = "default"
+    PINNED = "pinned"
+    """Page-locked host memory."""
+    SYMMETRIC = "symmetric"
+    """Memory that the peers of a process group can address."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Allocate(Line):
+    """``%out = allocate : layout`` — new storage, owned by ``out``.
+
+    Its contents are undefined unless ``zeroed``.
+    """
+
+    mnemonic: ClassVar[str] = "allocate"
+    out: Def
+    memory: MemoryKind = MemoryKind.DEFAULT
+    zeroed: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Free(Line):
+    """``free %buffer`` — ends the storage and every alias of it.
+
+    Of an input it drops the caller's reference, so that the caller's memory can go as soon as the
+    caller lets go of it too.
+    """
+
+    mnemonic: ClassVar[str] = "free"
+    buffer: Kill
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reuse(Line):
+    """``%out = reuse %donor : layout`` — the donor's storage goes on under a new name and layout.
+
+    Contents are kept, old names end.
+    """
+
+    mnemonic: ClassVar[str] = "reuse"
+    out: Def
+    donor: Take
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reinterpret(Line):
+    """``%out = reinterpret %source : layout`` — a second view of the same storage; copies nothing.
+
+    The layout's offset counts from the start of the storage, in elements of the layout's own dtype.
+    """
+
+    mnemonic: ClassVar[str] = "reinterpret"
+    out: Def
+    source: ViewOf
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AllocatePool(Line):
+    """``%out = allocate_pool : layout`` — storage to be cut up by ``allocate_from_pool``.
+
+    Its layout is one-dimensional.
+    """
+
+    mnemonic: ClassVar[str] = "allocate_pool"
+    out: Def
+    memory: MemoryKind = MemoryKind.DEFAULT
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AllocateFromPool(Line):
+    """``%out = allocate_from_pool %pool[offset] : layout`` — a slice of a pool as storage.
+
+    ``offset`` is in bytes from the start of the pool.
+
+    ``out`` is owned: it is freed, taken or returned like an allocation, and must end before the
+    pool does.
+    """
+
+    mnemonic: ClassVar[str] = "allocate_from_pool"
+    out: Def
+    pool: Use
+    offset: Dim
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "offset", dim(self.offset))

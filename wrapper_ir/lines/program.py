@@ -1,0 +1,242 @@
+"""A whole wrapper program: what is passed in, what there is, what is done, what comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+
+from wrapper_ir.lines.args import Value
+from wrapper_ir.lines.control import Cond, Input, Region, While
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    Reinterpret,
+    Reuse,
+)
+from wrapper_ir.lines.origin import Origin
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
+from wrapper_ir.lines.trace import Comment, Probe
+
+SCHEMA_VERSION: Final = 1
+"""Version of the program's structure and of its text form."""
+
+AnyLine: TypeAlias = (
+    Allocate
+    | Free
+    | Reuse
+    | Reinterpret
+    | AllocatePool
+    | AllocateFromPool
+    | KernelDefinition
+    | KernelCall
+    | ExternKernel
+    | BindSymbol
+    | ComputeSymbol
+    | AssertLayout
+    | AssertSymbol
+    | Cond
+    | While
+    | Comment
+    | Probe
+)
+"""The closed set of lines."""
+
+V = TypeVar("V")
+
+
+class FrozenMap(Mapping[str, V], Generic[V]):
+    """An immutable, ordered, hashable mapping from names.
+
+    It equals any mapping with the same items.
+    """
+
+    __slots__ = ("_hash", "_items")
+
+    def __init__(self, items: Mapping[str, V] | None = None) -> None:
+        self._items: dict[str, V] = dict(items or {})
+        self._hash: int | None = None
+
+    def __getitem__(self, key: str) -> V:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    if not TYPE_CHECKING:  # the inherited one is typed well, but goes by exceptions
+
+        def get(self, key: str, default: V | None = None) -> V | None:
+            """The value of ``key``, else ``default``."""
+            return self._items.get(key, default)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._items.items()))
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"FrozenMap({self._items!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (FrozenMap, (self._items,))
+
+    def set(self, **items: V) -> FrozenMap[V]:
+        """The mapping with ``items`` added or replaced."""
+        return FrozenMap({**self._items, **items})
+
+
+class SymbolKind(enum.Enum):
+    """What a symbol stands for."""
+
+    INT = "int"
+    FLOAT = "float"
+    BOOL = "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolInfo:
+    """What is known of a symbol.
+
+    Its kind, inclusive range (``None`` is unbounded), a typical value and whether data decides it.
+
+    A hint is for planning only; it is never used as truth.
+    """
+
+    kind: SymbolKind = SymbolKind.INT
+    lower: int | None = None
+    upper: int | None = None
+    hint: int | None = None
+    unbacked: bool = False
+
+
+class ConstantKind(enum.Enum):
+    """What a constant is in the model."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    TENSOR = "tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A tensor that belongs to the program.
+
+    Its layout is in ``Program.buffers`` under the constant's name.
+
+    ``qualified_name`` is the module's name for it (``encoder.0.weight``), a plain string.
+    ``mutable`` says that calls may write to it (batch-norm
+    statistics). ``tied_to`` names the constant whose storage this one shares.
+    """
+
+    qualified_name: str
+    kind: ConstantKind = ConstantKind.TENSOR
+    mutable: bool = False
+    tied_to: str | None = None
+
+
+class GraphRole(enum.Enum):
+    """Which graph of a model the program is."""
+
+    INFERENCE = "inference"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+
+
+class Stage(enum.Enum):
+    """How explicit the ends of storage are.
+
+    ``LOGICAL``: none need be stated. ``PLANNED``: every one is; emitters take these.
+    """
+
+    LOGICAL = "logical"
+    PLANNED = "planned"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A wrapper program: the host code around scheduled kernels, as data.
+
+    Invariants are checked by :func:`wrapper_ir.verify`, not here, so that a faulty program can be
+    looked at and printed.
+
+    Attributes:
+        inputs: what the caller passes, in order.
+        results: what the caller gets, in order.
+        body: the lines.
+        buffers: layout of every buffer name, those of regions included.
+        symbols: what is known of every symbol.
+        constants: the tensors that belong to the program.
+        role: which graph of a model this is.
+        stage: whether storage ends are explicit.
+        in_spec: the pytree of the user's arguments, JSON as torch writes it, or empty.
+        out_spec: the pytree of the user's results, likewise.
+        origins: where lines come from; not part of equality.
+        data: values of constants by name, opaque to this package; not part of equality.
+    """
+
+    name: str = "program"
+    inputs: tuple[Input, ...] = ()
+    results: tuple[Value, ...] = ()
+    body: tuple[AnyLine, ...] = ()
+    buffers: FrozenMap[Layout] = field(default_factory=FrozenMap)
+    symbols: FrozenMap[SymbolInfo] = field(default_factory=FrozenMap)
+    constants: FrozenMap[Constant] = field(default_factory=FrozenMap)
+    role: GraphRole = GraphRole.INFERENCE
+    stage: Stage = Stage.LOGICAL
+    in_spec: str = ""
+    out_spec: str = ""
+    origins: tuple[Origin, ...] = field(default=(), compare=False, repr=False)
+    data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def kernels(self) -> Mapping[str, KernelDefinition]:
+        """The definitions of the body by name; the first one counts."""
+        found: dict[str, KernelDefinition] = {}
+        for line in self.body:
+            if isinstance(line, KernelDefinition):
+                found.setdefault(line.name, line)
+        return found
+
+    @property
+    def region(self) -> Region:
+        """The program's body as a region, for code that treats both alike."""
+        return Region(self.inputs, self.body, self.results)
+
+    def replace(self, **changes: Any) -> Program:
+        """The program with fields replaced."""
+        return dataclasses.replace(self, **changes)
+
+    def layout(self, name: str) -> Layout:
+        """The layout of a buffer.
+
+        Raises:
+            KeyError: the program has no such buffer.
+        """
+        return self.buffers[name]
+
+    def __str__(self) -> str:
+        from wrapper_ir.text import print_program  # noqa: PLC0415 - the text form is a layer above
+
+        return print_program(self)
+
+    def save(self, path: Any) -> None:
+        """Writes the text form to ``path``.
+
+        The constants' values, where there are any, go to a safetensors file beside it.
+        """
+        from wrapper_ir.text import save  # noqa: PLC0415 - the text form is a layer above
+
+        save(self, path)

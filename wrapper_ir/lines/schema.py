@@ -1,0 +1,233 @@
+"""Schemas of torch's operators, parsed without torch.
+
+The grammar is that of ``torch.ops.aten.addmm.out._schema`` as text:
+``aten::addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1,
+Tensor(a!) out) -> Tensor(a!)``. It tells how many
+arguments there are, which of them are written, and how results alias arguments; so a program can be
+verified with torch absent.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from wrapper_ir.errors import WrapperIRError
+
+QUALIFIED_OP_NAME = re.compile(
+    r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII
+)
+"""``namespace::name`` with an optional ``.overload``.
+
+Torch's unnamed overload is spelled without one.
+"""
+
+
+class SchemaError(WrapperIRError):
+    """An operator's schema cannot be read."""
+
+    code = "WIR0103"
+    template = "cannot read the operator schema '{schema}': {reason} at column {column}"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaType:
+    """A type: ``Tensor``, ``int[]``, ``Tensor(a!)?[]``."""
+
+    base: str
+    suffix: str = ""
+    alias: str = ""
+    """Alias set as written between the brackets: ``a``, ``a!``, ``a -> *``.
+
+    Empty where there is none.
+    """
+
+    @property
+    def writes(self) -> bool:
+        """Whether the annotation says that the callee writes."""
+        return "!" in self.alias
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the type is a tensor, or a list or optional of tensors."""
+        return self.base == "Tensor"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the type is a list (an optional list included)."""
+        return "[" in self.suffix
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether ``None`` is allowed for the whole."""
+        return self.suffix.endswith("?")
+
+    @property
+    def alias_sets(self) -> frozenset[str]:
+        """Names of the alias sets that the value is in."""
+        before = self.alias.partition("->")[0].replace("!", "")
+        return frozenset(name.strip() for name in before.split("|") if name.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaArg:
+    """One argument of an operator."""
+
+    name: str
+    type: SchemaType
+    keyword_only: bool = False
+    default: str | None = None
+    """The default as written, ``None`` where the argument must be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpSchema:
+    """A parsed schema."""
+
+    name: str
+    """Qualified name, overload included: ``aten::addmm.out``."""
+    args: tuple[SchemaArg, ...]
+    returns: tuple[SchemaType, ...]
+    returns_tuple: bool = False
+    """Whether the results come as a tuple: more or fewer than one return."""
+
+    @property
+    def positional(self) -> tuple[SchemaArg, ...]:
+        """The arguments that may be given by position."""
+        return tuple(a for a in self.args if not a.keyword_only)
+
+    def arg(self, name: str) -> SchemaArg | None:
+        """The argument called ``name``."""
+        return next((a for a in self.args if a.name == name), None)
+
+
+@lru_cache(maxsize=8192)
+def parse_schema(text: str) -> OpSchema:
+    """Reads a schema.
+
+    Raises:
+        SchemaError: the text does not follow the grammar.
+    """
+    return _Parser(text).schema()
+
+
+class _Parser:
+    """Recursive descent over one schema."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def schema(self) -> OpSchema:
+        name = self.match(QUALIFIED_OP_NAME, "an operator name such as aten::relu")
+        args = self.args()
+        self.expect("->")
+        returns, is_tuple = self.returns()
+        if self.skip() != len(self.text):
+            self.fail("text after the end")
+        return OpSchema(name, args, returns, is_tuple)
+
+    def args(self) -> tuple[SchemaArg, ...]:
+        self.expect("(")
+        result: list[SchemaArg] = []
+        keyword_only = False
+        while not self.accept(")"):
+            if result or keyword_only:
+                self.expect(",")
+            if self.accept("*"):
+                keyword_only = True
+                continue
+            kind = self.type()
+            name = self.match(re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "an argument name")
+            result.append(
+                SchemaArg(name, kind, keyword_only, self.default() if self.accept("=") else None)
+            )
+        return tuple(result)
+
+    def returns(self) -> tuple[tuple[SchemaType, ...], bool]:
+        if not self.accept("("):
+            return (self.named_type(),), False
+        result: list[SchemaType] = []
+        while not self.accept(")"):
+            if result:
+                self.expect(",")
+            result.append(self.named_type())
+        return tuple(result), len(result) != 1
+
+    def named_type(self) -> SchemaType:
+        kind = self.type()
+        self.accept_pattern(re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII))
+        return kind
+
+    def type(self) -> SchemaType:
+        base = self.base()
+        alias = ""
+        suffix = ""
+        while True:
+            found = self.accept_pattern(re.compile(r"\[\d*\]|\?"))
+            if found:
+                suffix += found
+            elif not alias and self.peek("(") and base not in {"Dict", "Future", "Await", "RRef"}:
+                alias = self.bracketed()
+            elif base in {"Dict", "Future", "Await", "RRef"} and self.peek("("):
+                base += f"({self.bracketed()})"
+            else:
+                return SchemaType(base, suffix, alias)
+
+    def base(self) -> str:
+        if self.peek("("):
+            return f"({self.bracketed()})"
+        return self.match(re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII), "a type")
+
+    def bracketed(self) -> str:
+        """The text between matching round brackets."""
+        self.expect("(")
+        start, depth = self.at, 1
+        while depth:
+            if self.at >= len(self.text):
+                self.fail("a bracket that is not closed")
+            depth += {"(": 1, ")": -1}.get(self.text[self.at], 0)
+            self.at += 1
+        return self.text[start : self.at - 1]
+
+    def default(self) -> str:
+        pattern = re.compile(
+            r"""\s*("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\[[^\[\]()]*\]|[A-Za-z0-9_.+:-]+)""",
+            re.ASCII,
+        )
+        return self.match(pattern, "a default value").strip()
+
+    def skip(self) -> int:
+        while self.at < len(self.text) and self.text[self.at] == " ":
+            self.at += 1
+        return self.at
+
+    def peek(self, token: str) -> bool:
+        return self.text.startswith(token, self.skip())
+
+    def accept(self, token: str) -> bool:
+        if not self.peek(token):
+            return False
+        self.at += len(token)
+        return True
+
+    def accept_pattern(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.skip())
+        if found is None:
+            return ""
+        self.at = found.end()
+        return found[0]
+
+    def expect(self, token: str) -> None:
+        if not self.accept(token):
+            self.fail(f"'{token}' is missing")
+
+    def match(self, pattern: re.Pattern[str], what: str) -> str:
+        found = self.accept_pattern(pattern)
+        if not found:
+            self.fail(f"{what} is missing")
+        return found
+
+    def fail(self, reason: str) -> None:
+        raise SchemaError(schema=self.text, reason=reason, column=self.at + 1)

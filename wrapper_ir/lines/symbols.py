@@ -1,0 +1,121 @@
+"""Lines that bind, compute and check symbols and layouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, final
+
+from wrapper_ir.lines.base import DefSymbol, Line, Read, Use
+from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf:
+    """The size of dimension ``dim`` of a buffer, in elements."""
+
+    buffer: Use
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class StrideOf:
+    """The stride of dimension ``dim`` of a buffer, in elements."""
+
+    buffer: Use
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOffsetOf:
+    """The storage offset of a buffer, in elements."""
+
+    buffer: Use
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOf:
+    """The only element of a buffer, read on the host (waits for the device)."""
+
+    buffer: Read
+
+
+SymbolSource: TypeAlias = SizeOf | StrideOf | StorageOffsetOf | ItemOf
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BindSymbol(Line):
+    """``s0 = size %buffer, 0`` — gives a symbol the value found in a buffer.
+
+    It is found in the metadata, or, with ``item``, in the contents.
+    """
+
+    mnemonic: ClassVar[str] = "bind"
+    symbol: DefSymbol
+    source: SymbolSource
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ComputeSymbol(Line):
+    """``u1 = compute s0*4 + 1`` — gives a symbol the value of an expression."""
+
+    mnemonic: ClassVar[str] = "compute"
+    symbol: DefSymbol
+    value: Scalar
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", scalar(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ComputeSymbol):
+            return NotImplemented
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return (self.symbol, scalar_key(self.value))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AssertLayout(Line):
+    """``assert_layout %buffer, "what"`` — the buffer is as its layout declares.
+
+    Checked are rank, dtype, device, sizes and strides. Strides of dimensions of size one, and of
+    buffers without elements, do not count. ``alignment`` is in bytes, 0 for none. ``subject``
+    names in words what is checked: an input, or the op whose result it is.
+    """
+
+    mnemonic: ClassVar[str] = "assert_layout"
+    buffer: Use
+    subject: str = "input"
+    alignment: int = 0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AssertSymbol(Line):
+    """``assert condition, "message"`` — a relation among symbols holds."""
+
+    mnemonic: ClassVar[str] = "assert"
+    condition: Scalar
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "condition", scalar(self.condition))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AssertSymbol):
+            return NotImplemented
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return (self.message, scalar_key(self.condition))

@@ -1,0 +1,69 @@
+"""Lines that do nothing to the program's values: comments and probes."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from wrapper_ir.lines.base import Line, Peek
+from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Comment(Line):
+    """``// text`` — a remark for the reader, kept in every target."""
+
+    mnemonic: ClassVar[str] = "//"
+    text: str
+
+
+class When(enum.Enum):
+    """On which side of its call a probe stands."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class ProbeLevel(enum.Enum):
+    """What a probe does with what it sees; the first three are Inductor's levels 1 to 3."""
+
+    SAVE = "save"
+    PRINT = "print"
+    NAMES = "names"
+    CHECK = "check"
+    STATS = "stats"
+    COMPARE = "compare"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Probe(Line):
+    """``probe before "label" print(%buffers, scalars)`` — shows values next to a call.
+
+    It extends no lifetime and orders nothing.
+    """
+
+    mnemonic: ClassVar[str] = "probe"
+    label: str
+    when: When
+    level: ProbeLevel
+    buffers: tuple[Peek, ...] = ()
+    scalars: tuple[Scalar, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scalars", tuple(map(scalar, self.scalars)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Probe):
+            return NotImplemented
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        scalars = tuple(map(scalar_key, self.scalars))
+        return (self.label, self.when, self.level, self.buffers, scalars)

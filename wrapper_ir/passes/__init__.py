@@ -1,0 +1,28 @@
+"""Passes: pure functions from programs to programs, with a name and options, and ways to run them.
+
+A pass is a frozen dataclass; its fields are its options. It gives back the program it was given, as
+the same object, where it has nothing to do, and never changes it.
+"""
+
+from __future__ import annotations
+
+from wrapper_ir.passes.pipeline import (
+    PASSES,
+    PassSpellingError,
+    parse_pass,
+    parse_pipeline,
+    run_passes,
+)
+from wrapper_ir.passes.standard import InsertFrees, Pass, PlanMemory, StripComments
+
+__all__ = [
+    "PASSES",
+    "InsertFrees",
+    "Pass",
+    "PassSpellingError",
+    "PlanMemory",
+    "StripComments",
+    "parse_pass",
+    "parse_pipeline",
+    "run_passes",
+]

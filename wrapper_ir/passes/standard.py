@@ -1,0 +1,68 @@
+"""The passes that there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+
+from wrapper_ir.lines import Comment, rewrite_lines
+from wrapper_ir.planning import insert_frees, plan_memory
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines import AnyLine, Program
+
+
+@runtime_checkable
+class Pass(Protocol):
+    """What a pass is: a name, and a call that gives a new program."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the pass is found, such as ``plan-memory``."""
+
+    def __call__(self, program: Program) -> Program:
+        """The changed program; the same object where there is nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class InsertFrees:
+    """``insert-frees`` derives the frees that are missing; the program's stage is left alone."""
+
+    name: ClassVar[str] = "insert-frees"
+
+    free_inputs: bool | None = None
+    """Whether inputs are dropped after their last use; by default in training graphs."""
+
+    def __call__(self, program: Program) -> Program:
+        """The program with its frees."""
+        return insert_frees(program, free_inputs=self.free_inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMemory:
+    """``plan-memory`` makes a logical program a planned one."""
+
+    name: ClassVar[str] = "plan-memory"
+
+    strategy: str = "reuse"
+    """How storage is planned, one of ``planning.STRATEGIES``."""
+
+    def __call__(self, program: Program) -> Program:
+        """The planned program."""
+        return plan_memory(program, self.strategy)
+
+
+@dataclass(frozen=True, slots=True)
+class StripComments:
+    """``strip-comments`` removes comments, in regions too."""
+
+    name: ClassVar[str] = "strip-comments"
+
+    def __call__(self, program: Program) -> Program:
+        """The program without comments."""
+        body = rewrite_lines(program.body, _without_comment)
+        return program if body == program.body else program.replace(body=body)
+
+
+def _without_comment(line: AnyLine) -> tuple[AnyLine, ...]:
+    return () if isinstance(line, Comment) else (line,)

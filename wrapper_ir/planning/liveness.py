@@ -1,0 +1,165 @@
+"""Liveness: which storage a name stands for, and from where to where it is needed.
+
+A region is looked at by itself: its parameters are borrowed, and a line that holds regions uses its
+operands like any call. Names of one storage are folded together: views (reinterprets, results that
+are an alias) and results that may be one. Peeks by probes count for nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.lines import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    BufferInput,
+    BufferValue,
+    ExternKernel,
+    KernelCall,
+    MemoryKind,
+    effects,
+    regions_of,
+)
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines import AnyLine, Effects, Program, Region
+
+_NO_STREAMS: Final[frozenset[int]] = frozenset()
+
+BEFORE: Final = -1
+"""The position of what is there before the first line: inputs and parameters."""
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """A storage under one owner: from the definition of that name to its end.
+
+    Positions are indices of lines in the region's body.
+    """
+
+    owner: str
+    start: int
+    last_use: int
+    """The last line that touches any name of the storage, other than to free it."""
+    end: int | None = None
+    """The line that frees the storage or takes it over; ``None`` where no line says so."""
+    is_owned: bool = True
+    """Whether the region has to end it; inputs, parameters and constants are the caller's."""
+    leaves: bool = False
+    """Whether a name of it is a result."""
+    memory: MemoryKind = MemoryKind.DEFAULT
+    is_allocation: bool = False
+    """Whether the line that made it, or that made what it took over, is a plain allocation."""
+    is_pool: bool = False
+    pool: Life | None = None
+    """The pool that it is a slice of."""
+    before: Life | None = None
+    """The life that the storage began with, if it went on from another name."""
+    was_taken: bool = False
+    """Whether it goes on under another name."""
+    streams: frozenset[int] = _NO_STREAMS
+    """Streams of the calls that touch it."""
+
+    @property
+    def first(self) -> Life:
+        """The life that the storage began with: this one, if no other name had it before."""
+        return self.before or self
+
+
+class Liveness:
+    """The lives of one region's storages, in the order in which they begin."""
+
+    def __init__(self, region: Region, program: Program) -> None:
+        self.lives: list[Life] = []
+        self._by_name: dict[str, tuple[Life, ...]] = {}
+        self._program = program
+        for item in region.params:
+            if isinstance(item, BufferInput):
+                self._add(item.name, Life(item.name, BEFORE, BEFORE, is_owned=False))
+        for position, line in enumerate(region.body):
+            self._step(position, line)
+        for value in region.results:
+            for life in self.of(value.buffer) if isinstance(value, BufferValue) else ():
+                _leave(life)
+
+    def of(self, name: str) -> tuple[Life, ...]:
+        """The storages that a name may be a view of; none for a name of another region."""
+        found = self._by_name.get(name)
+        if found is None and name in self._program.constants:
+            found = (Life(name, BEFORE, BEFORE, is_owned=False),)
+            self._by_name[name] = found
+        return found or ()
+
+    def owned(self) -> list[Life]:
+        """What the region has to end."""
+        return [life for life in self.lives if life.is_owned]
+
+    def _add(self, name: str, life: Life) -> None:
+        self.lives.append(life)
+        self._by_name[name] = (life,)
+
+    def _step(self, position: int, line: AnyLine) -> None:
+        found = effects(line, self._program)
+        streams = streams_of(line)
+        for name in (*found.uses, *found.reads, *found.writes, *found.takes):
+            for life in self.of(name):
+                _touch(life, position, streams)
+        for name in found.kills:
+            for life in self.of(name)[:1]:
+                life.end = position
+        self._define(position, line, found)
+        for name in found.defines if streams else ():
+            for life in self.of(name):
+                life.streams |= streams
+
+    def _define(self, position: int, line: AnyLine, found: Effects) -> None:
+        aliased: dict[str, dict[Life, None]] = {}
+        for alias in found.aliases:
+            aliased.setdefault(alias.name, {}).update(dict.fromkeys(self.of(alias.source)))
+        for name in found.defines:
+            if found.takes:
+                self._take(position, name, found.takes[0])
+            elif name in aliased:
+                self._by_name[name] = tuple(aliased[name])
+            else:
+                life = Life(name, position, position, is_allocation=isinstance(line, Allocate))
+                if isinstance(line, (Allocate, AllocatePool)):
+                    life.memory = line.memory
+                    life.is_pool = isinstance(line, AllocatePool)
+                elif isinstance(line, AllocateFromPool):
+                    life.pool = next(iter(self.of(line.pool)), None)
+                self._add(name, life)
+
+    def _take(self, position: int, name: str, donor: str) -> None:
+        life = Life(name, position, position)
+        for old in self.of(donor)[:1]:
+            old.end, old.was_taken = position, True
+            life.before = old.first
+            life.memory, life.is_allocation, life.pool = old.memory, old.is_allocation, old.pool
+        self._add(name, life)
+
+
+def streams_of(line: AnyLine) -> frozenset[int]:
+    """The streams that a line, or a line inside its regions, launches work on."""
+    if isinstance(line, (KernelCall, ExternKernel)):
+        return frozenset((line.stream,))
+    regions = regions_of(line)
+    if not regions:
+        return _NO_STREAMS
+    return _NO_STREAMS.union(*(streams_of(inner) for _, region in regions for inner in region.body))
+
+
+def _touch(life: Life, position: int, streams: frozenset[int]) -> None:
+    life.last_use = position
+    if not streams <= life.streams:
+        life.streams |= streams
+    if life.pool is not None:
+        life.pool.last_use = position
+
+
+def _leave(life: Life) -> None:
+    life.leaves = True
+    if life.pool is not None:
+        life.pool.leaves = True

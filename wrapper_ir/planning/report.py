@@ -1,0 +1,97 @@
+"""What a plan amounts to, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wrapper_ir.lines import Allocate, AllocatePool, FrozenMap, Reuse, walk_regions
+from wrapper_ir.planning.liveness import Liveness
+from wrapper_ir.planning.sizes import Sizes
+from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines import Program, Region
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """Numbers of a plan; all bytes are at ``hints`` where sizes are symbolic.
+
+    Counted is what the program owns: its allocations and what library ops return. Inputs, constants
+    and what an op uses inside itself are not counted. A line with regions counts as holding what
+    the largest of them needs.
+    """
+
+    strategy: str
+    buffers: int
+    """Names that own storage, one for each reuse included."""
+    allocations: int
+    """Allocations, pools included, that the plan makes."""
+    reuses: int
+    """Storage that goes on under another name, where a front end said so included."""
+    total_bytes: int
+    """Bytes of all buffers: what the program would hold if nothing ended or were reused."""
+    unplanned_peak_bytes: int
+    """The most held at once when storage is freed after its last use and not reused by the plan."""
+    peak_bytes: int
+    """The most held at once under the plan."""
+    lower_bound_bytes: int
+    """The most needed at once by any plan for these lines in this order."""
+    hints: FrozenMap[int] = field(default_factory=FrozenMap)
+    """Value taken for each symbol that sizes depend on; empty where all sizes are known."""
+    assumed: tuple[str, ...] = ()
+    """Those symbols that have no hint, so that a usual value was taken."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the bytes are true for every call, not only at the hints."""
+        return not self.hints
+
+    @property
+    def ratio(self) -> float:
+        """Peak over lower bound: 1.0 is the best there is."""
+        return self.peak_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
+
+
+def report(strategy: str, freed: Program, planned: Program) -> PlanReport:
+    """The numbers of ``planned``, made from ``freed``: the same program with frees and no reuse."""
+    sizes = Sizes(planned)
+    main, before = planned.region, freed.region
+    liveness = Liveness(main, planned)
+    count = _Count()
+    count.add(main, liveness, sizes)
+    for path, _, region in walk_regions(planned):
+        if path:
+            count.add(region, Liveness(region, planned), sizes)
+    planned_peak = peak(held_bytes(main, liveness, planned, sizes))
+    return PlanReport(
+        strategy=strategy,
+        buffers=count.buffers,
+        allocations=count.allocations,
+        reuses=count.reuses,
+        total_bytes=count.nbytes,
+        unplanned_peak_bytes=peak(held_bytes(before, Liveness(before, freed), freed, sizes)),
+        peak_bytes=planned_peak,
+        lower_bound_bytes=peak(needed_bytes(main, liveness, planned, sizes)),
+        hints=FrozenMap(dict(sorted(sizes.taken.items()))),
+        assumed=tuple(sorted(sizes.assumed)),
+    )
+
+
+@dataclass(slots=True)
+class _Count:
+    """Sums over all regions of a program."""
+
+    buffers: int = 0
+    allocations: int = 0
+    reuses: int = 0
+    nbytes: int = 0
+
+    def add(self, region: Region, liveness: Liveness, sizes: Sizes) -> None:
+        """Counts one region, those inside it not included."""
+        owned = [life for life in liveness.owned() if not life.is_pool]
+        self.buffers += len(owned)
+        self.nbytes += sum(sizes.of(life.owner) for life in owned)
+        self.allocations += sum(isinstance(n, (Allocate, AllocatePool)) for n in region.body)
+        self.reuses += sum(isinstance(n, Reuse) for n in region.body)

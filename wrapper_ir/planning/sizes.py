@@ -1,0 +1,84 @@
+"""Bytes of buffers: exactly as expressions, and as numbers at the symbols' hints.
+
+Numbers at hints are for choosing and for reports. Whether storage fits is decided by the
+expressions alone.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import sympy
+
+from wrapper_ir.lines.expr import Dim, dim, free_symbols, substitute
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wrapper_ir.lines import Layout, Program, SymbolInfo
+
+ASSUMED: Final = 8192
+"""Taken for a symbol without a hint, moved into the symbol's range."""
+
+
+class Sizes:
+    """Bytes of a program's buffers at the hints; notes which symbols that depended on."""
+
+    def __init__(self, program: Program) -> None:
+        self._layouts: Mapping[str, Layout] = program.buffers
+        self._infos = program.symbols
+        #: Value taken for each symbol that a size asked for.
+        self.taken: dict[str, int] = {}
+        #: Those of them that have no hint.
+        self.assumed: set[str] = set()
+        self._by_name: dict[str, int] = {}
+        self._known: dict[Dim, int] = {}
+
+    def of(self, name: str) -> int:
+        """Bytes that a buffer spans, at the hints; 0 for one without a layout."""
+        found = self._by_name.get(name)
+        if found is None:
+            layout = self._layouts.get(name)
+            found = 0 if layout is None else self.value(nbytes_of(layout))
+            self._by_name[name] = found
+        return found
+
+    def value(self, nbytes: Dim) -> int:
+        """A number of bytes at the hints, not less than 0."""
+        if type(nbytes) is int:
+            return nbytes
+        found = self._known.get(nbytes)
+        if found is None:
+            result = substitute(nbytes, {name: self._take(name) for name in free_symbols(nbytes)})
+            found = self._known[nbytes] = max(result, 0) if type(result) is int else 0
+        return found
+
+    def _take(self, name: str) -> int:
+        if name not in self.taken:
+            info = self._infos.get(name)
+            if info is None or info.hint is None:
+                self.assumed.add(name)
+            self.taken[name] = _typical(info)
+        return self.taken[name]
+
+
+def _typical(info: SymbolInfo | None) -> int:
+    if info is None:
+        return ASSUMED
+    if info.hint is not None:
+        return info.hint
+    least = info.lower if info.lower is not None else 0
+    most = info.upper if info.upper is not None else max(ASSUMED, least)
+    return min(max(ASSUMED, least), most)
+
+
+def nbytes_of(layout: Layout) -> Dim:
+    """Bytes that a layout spans, multiplied out, so that equal sizes are equal values."""
+    extent = layout.extent if layout.is_static else _extent(layout)
+    return extent * layout.dtype.itemsize
+
+
+@lru_cache(maxsize=65536)
+def _extent(layout: Layout) -> Dim:
+    return dim(sympy.expand(layout.extent))

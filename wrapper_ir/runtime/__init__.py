@@ -1,0 +1,94 @@
+"""What emitted Python may import: kernels, checks, constants and quick ways to make tensors.
+
+Emitted modules import torch and this package, nothing else. It imports ``wrapper_ir.toolchain``
+and errors, otherwise nothing of ours: what runs a program knows nothing of how programs are made.
+"""
+
+from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor
+from wrapper_ir.runtime.autograd import past_autograd
+from wrapper_ir.runtime.checks import (
+    InputChecks,
+    TensorSpec,
+    check_layout,
+    check_symbol,
+    check_that,
+)
+from wrapper_ir.runtime.constants import load_constants, save_constants
+from wrapper_ir.runtime.control import run_while, run_while_stacked
+from wrapper_ir.runtime.errors import (
+    ConstantsError,
+    InputCountError,
+    InputLayoutError,
+    SymbolError,
+)
+from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
+from wrapper_ir.runtime.main import make_constants, random_tensor, run_main
+from wrapper_ir.runtime.results import (
+    AlignmentError,
+    ResultLayoutError,
+    check_result,
+    once,
+    refuse_misaligned,
+    result_check,
+)
+from wrapper_ir.runtime.scalars import (
+    ceil,
+    check_number,
+    cos,
+    exp,
+    floor,
+    log,
+    log2,
+    sin,
+    sqrt,
+    tanh,
+)
+from wrapper_ir.runtime.scratch import Scratch
+from wrapper_ir.runtime.views import KeptViews, MisalignedViewError, reinterpret_as
+from wrapper_ir.toolchain import CppSource
+
+__all__ = [
+    "AlignmentError",
+    "ConstantsError",
+    "CppKernels",
+    "CppSource",
+    "InputChecks",
+    "InputCountError",
+    "InputLayoutError",
+    "KeptViews",
+    "MisalignedViewError",
+    "ResultLayoutError",
+    "Scratch",
+    "SymbolError",
+    "TensorSpec",
+    "ceil",
+    "check_layout",
+    "check_number",
+    "check_result",
+    "check_symbol",
+    "check_that",
+    "cos",
+    "empty_strided_cpu",
+    "exp",
+    "floor",
+    "load_constants",
+    "load_kernels",
+    "log",
+    "log2",
+    "make_constants",
+    "once",
+    "past_autograd",
+    "random_tensor",
+    "refuse_misaligned",
+    "reinterpret_as",
+    "reinterpret_tensor",
+    "report_progress",
+    "result_check",
+    "run_main",
+    "run_while",
+    "run_while_stacked",
+    "save_constants",
+    "sin",
+    "sqrt",
+    "tanh",
+]

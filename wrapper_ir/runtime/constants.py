@@ -1,0 +1,240 @@
+"""The constants of an emitted module: named tensors in a safetensors file beside it.
+
+What safetensors cannot express is said in the file's metadata, one JSON object a name: element
+types it does not know (complex numbers among them) are stored as bytes, strides other than the
+contiguous ones are restored, and names that denote the same tensor (tied weights) share one entry
+and one tensor again after loading. Constants are detached; they come back on the CPU or on the
+device they are asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from wrapper_ir.runtime.checks import TensorSpec, check_layout
+from wrapper_ir.runtime.errors import ConstantsError, InputLayoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["load_constants", "save_constants"]
+
+#: Element types stored as they are: those every version of safetensors knows.
+_NATIVE = frozenset(
+    {
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+    }
+)
+_VERSION = "1"
+
+
+def save_constants(path: str | os.PathLike[str], tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write named tensors to a file, replacing it in one step.
+
+    A reader sees the old file or the new one, never half of one; modules that have loaded the old
+    one keep it.
+
+    Args:
+        path: The file.
+        tensors: The constants; strided tensors of any element type, size, stride and device.
+
+    Raises:
+        ConstantsError: A tensor cannot be stored, or the file cannot be written.
+    """
+    file = Path(path)
+    stored: dict[str, torch.Tensor] = {}
+    notes: dict[str, dict[str, Any]] = {}
+    first_of: dict[tuple[object, ...], str] = {}
+    for name, tensor in tensors.items():
+        _check_storable(file, name, tensor)
+        same = first_of.setdefault(_identity(tensor, name), name)
+        if same != name:
+            notes[name] = {"same_as": same}
+            continue
+        stored[name], note = _encode(tensor)
+        if note:
+            notes[name] = note
+    _write(file, stored, notes)
+
+
+def _check_storable(file: Path, name: str, tensor: torch.Tensor) -> None:
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
+        reason = f"{name!r} is not an ordinary tensor with elements (it is stored as "
+        kind = "meta" if tensor.is_meta else str(tensor.layout)
+        raise ConstantsError(file=str(file), reason=f"{reason}{kind})")
+    if _overlaps(tensor):
+        raise ConstantsError(file=str(file), reason=f"elements of {name!r} overlap in memory")
+    if name == "__metadata__":
+        raise ConstantsError(file=str(file), reason=f"{name!r} is a name of the file format's own")
+
+
+def _identity(tensor: torch.Tensor, name: str) -> tuple[object, ...]:
+    """Return what two names must have in common to denote the same tensor."""
+    if tensor.numel() == 0:  # empty tensors have no address to tell them apart by
+        return (name,)
+    lazy = (tensor.is_conj(), tensor.is_neg())
+    where = (tensor.device, tensor.data_ptr())
+    return (*where, tensor.dtype, tensor.shape, tensor.stride(), *lazy)
+
+
+def _encode(tensor: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
+    """Return what to store for a tensor, and how to make the tensor from it."""
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    note: dict[str, Any] = {}
+    if not tensor.is_contiguous():
+        note["stride"] = list(tensor.stride())
+    plain = plain.cpu().contiguous()
+    if plain.dtype not in _NATIVE:
+        note["dtype"] = str(plain.dtype).removeprefix("torch.")
+        note["size"] = list(plain.shape)
+        plain = plain.reshape(-1).view(torch.uint8)
+    # safetensors refuses tensors that share storage; each is given its own here.
+    return plain.clone(), note
+
+
+def _decode(stored: torch.Tensor, note: dict[str, Any]) -> torch.Tensor:
+    tensor = stored
+    if "dtype" in note:
+        tensor = tensor.view(getattr(torch, note["dtype"])).reshape(note["size"])
+    if "stride" in note:
+        return _with_strides(tensor, note["stride"])
+    return tensor
+
+
+def _with_strides(tensor: torch.Tensor, stride: list[int]) -> torch.Tensor:
+    result = torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype)
+    target = result
+    for dim, step in enumerate(stride):
+        # A dimension of stride 0 repeats its elements, so writing its first is writing all.
+        if step == 0 and tensor.shape[dim] > 1:
+            tensor, target = tensor.narrow(dim, 0, 1), target.narrow(dim, 0, 1)
+    target.copy_(tensor)
+    return result
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """Return whether elements may share memory otherwise than by a dimension of stride 0."""
+    pairs = zip(tensor.stride(), tensor.shape, strict=True)
+    reach = 0
+    for step, size in sorted((step, size) for step, size in pairs if step > 0 and size > 1):
+        if step <= reach:
+            return True
+        reach += step * (size - 1)
+    return False
+
+
+def _write(file: Path, stored: dict[str, torch.Tensor], notes: dict[str, dict[str, Any]]) -> None:
+    metadata = {"wrapper_ir": _VERSION, "format": "pt", "notes": json.dumps(notes, sort_keys=True)}
+    unfinished: str | None = None
+    try:
+        handle, unfinished = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        os.close(handle)
+        save_file(stored, unfinished, metadata)
+        Path(unfinished).chmod(0o644)
+        Path(unfinished).replace(file)
+    except (OSError, SafetensorError) as error:
+        if unfinished is not None:
+            with contextlib.suppress(OSError):
+                Path(unfinished).unlink()
+        raise ConstantsError(file=str(file), reason=f"cannot be written: {error}") from error
+
+
+def load_constants(
+    module_file: str | os.PathLike[str],
+    name: str,
+    expected: Iterable[TensorSpec] = (),
+) -> dict[str, torch.Tensor]:
+    """Read the constants of a module.
+
+    Args:
+        module_file: The module's ``__file__``; the constants lie beside it.
+        name: Name of the file with the constants.
+        expected: What each constant must be; also says which to read, and on which device each is
+            to be. All are read, to the CPU, when nothing is expected.
+
+    Returns:
+        The tensors by name, in the order of ``expected``. Names saved from one tensor give one.
+
+    Raises:
+        ConstantsError: The file is missing or damaged, lacks a constant, or has another dtype,
+            size or stride than expected.
+    """
+    file = Path(module_file).resolve().parent / name
+    specs = {spec.name: spec for spec in expected}
+    try:
+        with safe_open(file, framework="pt", device="cpu") as opened:
+            metadata = opened.metadata() or {}
+            reader = _Reader(file, opened, json.loads(metadata.get("notes", "{}")))
+            return {each: reader.read(each, specs.get(each)) for each in specs or reader.names()}
+    except FileNotFoundError as error:
+        raise ConstantsError(
+            file=str(file), reason="there is no such file", hint=f"keep it beside {module_file}"
+        ) from error
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ConstantsError(file=str(file), reason=f"cannot be read: {error}") from error
+
+
+class _Opened(Protocol):
+    """What is used of an open safetensors file, whose own class has no types."""
+
+    def keys(self) -> list[str]: ...
+
+    def get_tensor(self, name: str) -> torch.Tensor: ...
+
+
+class _Reader:
+    """An open file of constants."""
+
+    def __init__(self, file: Path, opened: _Opened, notes: dict[str, dict[str, Any]]) -> None:
+        self._file = file
+        self._opened = opened
+        self._notes = notes
+        self._stored = frozenset(opened.keys())
+        self._made: dict[tuple[str, str], torch.Tensor] = {}
+
+    def names(self) -> list[str]:
+        """Return every name in the file, sorted."""
+        return sorted(self._stored | self._notes.keys())
+
+    def read(self, name: str, spec: TensorSpec | None) -> torch.Tensor:
+        """Return one constant, checked against what is expected of it."""
+        source = self._notes.get(name, {}).get("same_as", name)
+        if source not in self._stored:
+            raise ConstantsError(file=str(self._file), reason=f"there is no constant {name!r}")
+        device = "cpu" if spec is None else str(spec.device)
+        if (source, device) not in self._made:
+            tensor = _decode(self._opened.get_tensor(source), self._notes.get(source, {}))
+            self._made[source, device] = tensor.to(device)
+        tensor = self._made[source, device]
+        if spec is not None:
+            self._check(tensor, spec)
+        return tensor
+
+    def _check(self, tensor: torch.Tensor, spec: TensorSpec) -> None:
+        try:
+            check_layout(tensor, spec.name, spec.dtype, spec.device, spec.size, spec.stride)
+        except InputLayoutError as error:
+            reason = error.message.removeprefix("input ")
+            raise ConstantsError(
+                file=str(self._file),
+                reason=f"constant {reason}",
+                hint="the file belongs to another version of the module",
+            ) from error

@@ -1,0 +1,51 @@
+"""What an emitted module raises when it is loaded or called wrongly, one class per mistake."""
+
+from __future__ import annotations
+
+from wrapper_ir.errors import WrapperIRError
+
+__all__ = ["ConstantsError", "InputCountError", "InputLayoutError", "SymbolError"]
+
+
+class InputLayoutError(WrapperIRError, AssertionError):
+    """An input is not the tensor that the program was made for.
+
+    It is an AssertionError, too, as what Inductor's wrappers raise for the same mistake.
+
+    Fields: ``name`` of the input, ``expected`` and ``got`` describe tensors, ``difference`` says
+    in which respects they differ.
+    """
+
+    code = "WIR2151"
+    template = "input {name!r} has the wrong {difference}: expected {expected}, got {got}"
+
+
+class InputCountError(WrapperIRError, TypeError):
+    """A program was called with too few or too many inputs.
+
+    Fields: ``expected`` and ``got`` are numbers of inputs.
+    """
+
+    code = "WIR2152"
+    template = "the program takes {expected} inputs, not {got}"
+
+
+class SymbolError(WrapperIRError, AssertionError):
+    """A symbolic size has a value that the program was not made for.
+
+    Fields: ``relation`` is what has to hold, ``values`` what the symbols are.
+    """
+
+    code = "WIR2153"
+    template = "the program needs {relation}, but {values}"
+    default_hint = "give inputs of other sizes, or make the program with wider dynamic shapes"
+
+
+class ConstantsError(WrapperIRError):
+    """The file with a module's constants is missing, damaged, or not of this module.
+
+    Fields: ``file`` and ``reason``.
+    """
+
+    code = "WIR2154"
+    template = "constants in {file}: {reason}"

@@ -1,0 +1,113 @@
+"""The C++ kernels of an emitted module.
+
+An emitted module collects its kernels, then loads them all at once, which compiles in parallel
+what is not yet on disk::
+
+    kernels = CppKernels(isa="avx512 avx512_vnni")
+    kernels.add(
+        "cpp_fused_relu_0",
+        ("float*", "const int64_t"),
+        r'''
+    #include <torch/csrc/inductor/cpp_prefix.h>
+    extern "C" void kernel(float* in_out_ptr0, const int64_t ks0) { ... }
+    ''',
+    )
+    (cpp_fused_relu_0,) = kernels.load()
+
+The module can be edited by hand: a kernel is whatever the text says, a compile error names the
+kernel and shows its lines, and argument types that do not fit the function do not compile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from wrapper_ir.runtime._private import data_ptr_address, enable_amx
+from wrapper_ir.toolchain import CppSource, KernelSourceError, build_kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wrapper_ir.toolchain import DiskCache
+
+__all__ = ["CppKernels", "load_kernels", "report_progress"]
+
+_progress: ContextVar[Callable[[int, int], None] | None] = ContextVar("progress", default=None)
+
+
+class CppKernels:
+    """The kernels of one module, in the order in which they were added.
+
+    Args:
+        isa: The instruction set all of them were written for; empty for whatever this CPU has.
+        extra_flags: Further compiler flags for all of them.
+    """
+
+    def __init__(self, isa: str = "", *, extra_flags: Sequence[str] = ()) -> None:
+        self._isa = isa
+        self._extra_flags = tuple(extra_flags)
+        self._sources: dict[str, CppSource] = {}
+
+    def add(self, name: str, arg_types: Sequence[str], code: str, *, entry: str = "kernel") -> None:
+        """Add one kernel.
+
+        Args:
+            name: What it is called, in Python and in error messages.
+            arg_types: The C++ type of each parameter, such as ``"const float*"`` or
+                ``"const int64_t"``. Pointers take tensors, the rest numbers.
+            code: Its C++ text, which defines the function ``entry``.
+            entry: Name of that function in the text.
+
+        Raises:
+            KernelSourceError: A kernel of that name was added before.
+        """
+        if name in self._sources:
+            raise KernelSourceError(kernel=name, reason="a kernel of that name was added before")
+        self._sources[name] = CppSource(
+            name, code, tuple(arg_types), entry, self._isa, self._extra_flags
+        )
+
+    def load(self) -> tuple[Callable[..., None], ...]:
+        """Compile what is not on disk, and return one callable a kernel, in order.
+
+        Raises:
+            WrapperIRError: As ``wrapper_ir.toolchain.build_kernels`` says.
+        """
+        return load_kernels(*self._sources.values())
+
+
+def load_kernels(
+    *sources: CppSource, cache: DiskCache | None = None, jobs: int | None = None
+) -> tuple[Callable[..., None], ...]:
+    """Return one callable for each source, compiling those that are not on disk.
+
+    Like ``wrapper_ir.toolchain.build_kernels``, with the fastest way to a tensor's data that this
+    version of PyTorch has.
+
+    Args:
+        sources: The kernels.
+        cache: Where libraries are kept; the default cache when absent.
+        jobs: How many compilers to run at once; by default one a processor.
+    """
+    if any("amx" in source.isa for source in sources):
+        enable_amx()
+    functions = build_kernels(
+        sources,
+        cache=cache,
+        jobs=jobs,
+        progress=_progress.get(),
+        data_ptr_address=data_ptr_address(),
+    )
+    return tuple(functions)
+
+
+@contextlib.contextmanager
+def report_progress(callback: Callable[[int, int], None]) -> Iterator[None]:
+    """Have ``callback(ready, all)`` called as kernels of modules loaded in here become ready."""
+    token = _progress.set(callback)
+    try:
+        yield
+    finally:
+        _progress.reset(token)

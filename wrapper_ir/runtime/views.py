@@ -1,0 +1,198 @@
+"""Views of tensors: made anew, made in another dtype, or kept from call to call.
+
+A call that passes its weights transposed to a library makes the same views again each time, and a
+view costs about as much as a small kernel. :class:`KeptViews` makes them once. A view is used again
+only while its source is the same tensor object *and* its data is at the same address, so whatever
+replaces a weight (``load_state_dict``, with or without ``assign``, ``weight.data = ...``, a new
+parameter) is seen by the next call. Other metadata of sources is not looked at here: that is the
+input checks' business.
+
+Nothing is kept alive: a view goes when its source does. (A weight whose ``data`` was replaced goes
+with the next call.)
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.runtime._private import reinterpret_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["KeptViews", "MisalignedViewError", "reinterpret_as"]
+
+_data_ptr: Final = Tensor.data_ptr
+
+
+class MisalignedViewError(WrapperIRError):
+    """A view in another dtype would begin inside one of its elements.
+
+    Fields: ``offset`` in bytes from the start of the storage, ``dtype``.
+    """
+
+    code = "WIR2155"
+    template = "a view of {dtype} begins {offset} bytes into its storage, inside an element"
+
+
+def reinterpret_as(
+    source: Tensor, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], offset: int
+) -> Tensor:
+    """Return a view of a tensor's storage in another dtype.
+
+    Args:
+        source: The tensor.
+        dtype: Element type of the view.
+        size: Its sizes.
+        stride: Its strides in elements.
+        offset: Where it begins, in bytes from the beginning of ``source``.
+
+    Raises:
+        MisalignedViewError: It would begin inside an element.
+    """
+    start = int(source.storage_offset()) * source.element_size() + offset
+    elements, rest = divmod(start, dtype.itemsize)
+    if rest:
+        raise MisalignedViewError(offset=start, dtype=dtype)
+    made = torch.empty(0, dtype=dtype, device=source.device)
+    return made.set_(source.untyped_storage(), elements, size, stride)
+
+
+class _Kept(NamedTuple):
+    """What is kept; replaced as a whole, so that other threads see the old or the new."""
+
+    positions: tuple[int, ...]
+    """The sources whose views are kept; all but those that move."""
+    moving: tuple[int, ...]
+    pick: Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
+    """From all sources to those."""
+    ids: list[int]
+    pointers: list[int]
+    views: tuple[Tensor, ...]
+    owners: tuple[weakref.ref[Tensor], ...]
+    """An identity is good as long as its object lives; what belongs to a dead one is dropped."""
+
+
+_NO_VIEW: Final = torch.empty(0)
+
+#: A source that is another tensor so often is no weight; its view is then made anew in each call.
+_PATIENCE: Final = 3
+
+
+class KeptViews:
+    """Views of tensors that are the same from call to call, most of them.
+
+    Args:
+        *views: Of each source in turn, size, stride and offset of the view, in elements; the offset
+            counts from the source's own.
+
+    It may be used by several threads at once. A source that turns out to be another tensor call
+    after call is dropped from what is kept, unless it is a parameter.
+    """
+
+    def __init__(self, *views: tuple[Sequence[int], Sequence[int], int]) -> None:
+        self._views = views
+        self._changes = [0] * len(views)
+        self._kept = _nothing(len(views))
+        # Held only where what is kept is replaced. Reentrant, for owners may die at any point.
+        self._replacing = threading.RLock()
+        me = weakref.ref(self)
+        self._on_death: Callable[[weakref.ref[Tensor]], None] = lambda owner: _forget(me, owner)
+
+    def of(self, *sources: Tensor) -> Sequence[Tensor]:
+        """Return the view of each source."""
+        kept = self._kept
+        if kept.moving:
+            return self._of_some(kept, sources)
+        if [*map(_data_ptr, sources)] == kept.pointers and [*map(id, sources)] == kept.ids:
+            return kept.views
+        return self._renew(kept, sources)
+
+    def _of_some(self, kept: _Kept, sources: tuple[Tensor, ...]) -> Sequence[Tensor]:
+        """Like :meth:`of`, where some sources move."""
+        steady = kept.pick(sources)
+        if [*map(_data_ptr, steady)] != kept.pointers or [*map(id, steady)] != kept.ids:
+            return self._renew(kept, sources)
+        views = list(kept.views)
+        for position in kept.moving:  # in ascending order, so each lands in its place
+            views.insert(position, self._make(position, sources[position]))
+        return views
+
+    def _renew(self, kept: _Kept, sources: tuple[Tensor, ...]) -> Sequence[Tensor]:
+        """Make what changed, keep the rest, and learn which sources move."""
+        known = dict(zip(kept.positions, zip(kept.ids, kept.pointers, strict=True), strict=False))
+        old = dict(zip(kept.positions, kept.views, strict=False))
+        views = []
+        for position, source in enumerate(sources):
+            if known.get(position) != (id(source), source.data_ptr()):
+                old[position] = self._make(position, source)
+                self._changes[position] += 1
+            views.append(old[position])
+        moves = [self._moves(position, source) for position, source in enumerate(sources)]
+        steady = tuple(position for position, move in enumerate(moves) if not move)
+        renewed = _Kept(
+            steady,
+            tuple(position for position, move in enumerate(moves) if move),
+            _picker(steady, len(sources)),
+            [id(sources[n]) for n in steady],
+            [sources[n].data_ptr() for n in steady],
+            tuple(views[n] for n in steady),
+            tuple(weakref.ref(sources[n], self._on_death) for n in steady),
+        )
+        with self._replacing:
+            self._kept = renewed  # its owners are alive: the caller holds them
+        return views
+
+    def _moves(self, position: int, source: Tensor) -> bool:
+        changes = self._changes[position]
+        return changes > _PATIENCE and not isinstance(source, torch.nn.Parameter)
+
+    def _make(self, position: int, source: Tensor) -> Tensor:
+        size, stride, offset = self._views[position]
+        if torch.is_inference_mode_enabled():
+            # An inference tensor would be of no use to a later call outside of that mode.
+            with torch.inference_mode(mode=False):
+                return reinterpret_tensor(source, size, stride, offset)
+        return reinterpret_tensor(source, size, stride, offset)
+
+    def _drop(self, owner: weakref.ref[Tensor]) -> None:
+        """Forget the view of a source that dies; called before its identity can be another's."""
+        with self._replacing:
+            kept = self._kept
+            stays = [each is not owner for each in kept.owners]
+            if all(stays):
+                return
+            self._kept = kept._replace(
+                ids=[ident if stay else 0 for ident, stay in zip(kept.ids, stays, strict=True)],
+                views=tuple(
+                    view if stay else _NO_VIEW for view, stay in zip(kept.views, stays, strict=True)
+                ),
+            )
+
+
+def _nothing(count: int) -> _Kept:
+    """What is kept in the beginning. One view of no source: equal to nothing that is passed in."""
+    return _Kept(tuple(range(count)), (), tuple, [0] * count, [0] * count, (), ())
+
+
+def _picker(
+    positions: tuple[int, ...], count: int
+) -> Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]:
+    if len(positions) == count:
+        return tuple
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda sources: tuple(sources[n] for n in positions)
+
+
+def _forget(me: weakref.ref[KeptViews], owner: weakref.ref[Tensor]) -> None:
+    views = me()
+    if views is not None:
+        views._drop(owner)  # noqa: SLF001 - its own

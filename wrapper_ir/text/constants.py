@@ -1,0 +1,292 @@
+"""Values of constants in safetensors files; the only part of the text form that knows torch.
+
+Convention: a constant is stored under its own name, dense, with its own dtype, so that other tools
+can read the file. Where that cannot say it all (tensors that overlap in memory, or themselves, and
+dtypes that the format lacks) the bytes are stored, and the file's metadata says what lies where.
+Strides come from the program's layouts; storages that were shared are shared after loading.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+
+from wrapper_ir.lines import DType, Layout, Program
+from wrapper_ir.text.errors import ConstantsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+Tensor: TypeAlias = Any
+"""A ``torch.Tensor``; torch is imported when there is one, and not before."""
+
+Opened: TypeAlias = Any
+"""An open safetensors file, for which that package has no type."""
+
+#: The key of our metadata in the file.
+METADATA: Final = "wrapper_ir"
+
+#: Types that every version of the format has; others are stored as bytes.
+_NATIVE: Final = frozenset(
+    (
+        *(DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.BOOL),
+        *(DType.INT64, DType.INT32, DType.INT16, DType.INT8, DType.UINT8),
+    )
+)
+
+#: Byte offsets in a stored piece of memory are multiples of this, as those in the memory were.
+_ALIGN: Final = 64
+
+
+class Piece(NamedTuple):
+    """Where the value of a constant is, if not under its own name: in the bytes ``key``."""
+
+    key: str
+    offset: int
+    stride: tuple[int, ...]
+
+
+def save_constants(program: Program, file: Path, shown: Path) -> None:
+    """Writes the values of a program's constants to ``file``, called ``shown`` in messages.
+
+    Raises:
+        ConstantsError: a value does not fit its layout, or is of no constant.
+    """
+    packer = _Packer(program, str(shown))
+    packer.pack()
+    places = {name: piece._asdict() for name, piece in packer.pieces.items()}
+    about = {"names": packer.names, "same": packer.same, "pieces": places}
+    metadata = {METADATA: json.dumps(about, separators=(",", ":"))}
+    if packer.tensors:
+        from safetensors import SafetensorError  # noqa: PLC0415 - only where it is needed
+        from safetensors.torch import save_file  # noqa: PLC0415 - it imports torch
+
+        try:
+            save_file(packer.tensors, file, metadata)
+        except (SafetensorError, RuntimeError, ValueError) as error:
+            raise ConstantsError(file=str(shown), reason=str(error)) from error
+    else:
+        from safetensors import serialize  # noqa: PLC0415 - only where it is needed
+
+        file.write_bytes(serialize({}, metadata))
+
+
+class _Packer:
+    """Finds for each constant how it is stored."""
+
+    def __init__(self, program: Program, shown: str) -> None:
+        self.names = [name for name in program.constants if name in program.data]
+        self.tensors: dict[str, Tensor] = {}
+        self.same: dict[str, str] = {}
+        self.pieces: dict[str, Piece] = {}
+        self._program = program
+        self._shown = shown
+
+    def pack(self) -> None:
+        """Goes over the storages."""
+        strays = sorted(set(self._program.data) - set(self._program.constants))
+        if strays:
+            self._fail(f"there is a value for '{strays[0]}', which is no constant of the program")
+        storages: defaultdict[object, list[str]] = defaultdict(list)
+        for name in self.names:
+            tensor = self._program.data[name]
+            self._check(name, tensor)
+            storages[_storage_key(name, tensor)].append(name)
+        for names in storages.values():
+            self._pack_storage(names)
+
+    def _check(self, name: str, tensor: Tensor) -> None:
+        layout = self._layout(name)
+        for what, found, wanted in (
+            ("dtype", str(tensor.dtype).removeprefix("torch."), layout.dtype.torch_name),
+            ("size", tuple(tensor.shape), layout.size),
+        ):
+            if found != wanted:
+                self._fail(f"the {what} of '{name}' is {found}, its layout says {wanted}")
+        if tensor.is_quantized or tensor.device.type == "meta":
+            self._fail(f"'{name}' is a {tensor.device.type} tensor whose value cannot be stored")
+
+    def _layout(self, name: str) -> Layout:
+        layout = self._program.buffers.get(name)
+        if layout is None or not layout.is_static:
+            self._fail(f"'{name}' has no layout of known numbers")
+        return layout
+
+    def _pack_storage(self, names: Sequence[str]) -> None:
+        """Stores constants that share memory, or one that shares it with none."""
+        first = names[0]
+        tensors = {n: self._program.data[n].detach().resolve_conj().resolve_neg() for n in names}
+        root = tensors[first]
+        is_native = self._layout(first).dtype in _NATIVE and not _overlaps(root)
+        if is_native and all(_same_view(root, other) for other in tensors.values()):
+            self.tensors[first] = root.contiguous().cpu()
+            self.same.update(dict.fromkeys(names[1:], first))
+            return
+        start = min(map(_start, tensors.values())) // _ALIGN * _ALIGN
+        end = max(start, *map(_end, tensors.values()))
+        import torch  # noqa: PLC0415 - there is a tensor, so torch is there already
+
+        memory = torch.empty(0, dtype=torch.uint8, device=root.device)
+        memory.set_(root.untyped_storage(), start, (end - start,), (1,))
+        self.tensors[first] = memory.cpu()
+        for name, tensor in tensors.items():
+            self.pieces[name] = Piece(first, _start(tensor) - start, tuple(tensor.stride()))
+
+    def _fail(self, reason: str) -> NoReturn:
+        raise ConstantsError(file=self._shown, reason=reason)
+
+
+def _storage_key(name: str, tensor: Tensor) -> object:
+    """The same for tensors that share memory and so must be stored together."""
+    if tensor.is_conj() or tensor.is_neg() or tensor.numel() == 0:
+        return name
+    return (str(tensor.device), tensor.untyped_storage().data_ptr())
+
+
+def _same_view(a: Tensor, b: Tensor) -> bool:
+    return a is b or (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and a.stride() == b.stride()
+        and a.storage_offset() == b.storage_offset()
+    )
+
+
+def _start(tensor: Tensor) -> int:
+    return int(tensor.storage_offset() * tensor.element_size())
+
+
+def _end(tensor: Tensor) -> int:
+    if tensor.numel() == 0:
+        return _start(tensor)
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return _start(tensor) + int((last + 1) * tensor.element_size())
+
+
+def _overlaps(tensor: Tensor) -> bool:
+    """Whether two elements may lie in one place; true where that is not plain to see."""
+    reach = 0
+    for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if step <= reach:
+                return True
+            reach += (size - 1) * step
+    return False
+
+
+def load_constants(program: Program, file: Path) -> dict[str, Tensor]:
+    """Reads the values of a program's constants, with the layouts that the program gives them.
+
+    Raises:
+        ConstantsError: the file is missing or damaged, or does not fit the program.
+    """
+    loader = _Loader(program, str(file))
+    if not file.exists():
+        loader.fail("there is no such file", hint="load(path, data=False) reads the program alone")
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - only where it is needed
+
+    try:
+        with safe_open(file, framework="pt") as opened:
+            return loader.load(opened)
+    except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
+        loader.fail(str(error).partition("\n")[0] or type(error).__name__)
+
+
+class _Loader:
+    """Reads one file."""
+
+    def __init__(self, program: Program, file: str) -> None:
+        self._program = program
+        self._file = file
+        self._memory: dict[str, Tensor] = {}
+
+    def fail(self, reason: str, hint: str | None = None) -> NoReturn:
+        """Raises the one error of this module."""
+        raise ConstantsError(file=self._file, reason=reason, hint=hint)
+
+    def load(self, opened: Opened) -> dict[str, Tensor]:
+        """Every value that the file has, in the order of the program's constants."""
+        about = self._about(opened.metadata() or {})
+        names = set(about["names"])
+        strays = sorted(names - set(self._program.constants))
+        if strays:
+            self.fail(f"it has a value for '{strays[0]}', which is no constant of the program")
+        stored = set(opened.keys())
+        found: dict[str, Tensor] = {}
+        for name in (n for n in self._program.constants if n in names and n not in about["same"]):
+            piece = about["pieces"].get(name)
+            key = name if piece is None else piece["key"]
+            if key not in stored:
+                self.fail(f"the value of '{name}' is missing in it")
+            layout = self._layout(name)
+            if piece is None:
+                found[name] = self._dense(name, layout, opened.get_tensor(name))
+            else:
+                if key not in self._memory:
+                    self._memory[key] = opened.get_tensor(key).clone()
+                found[name] = self._view(name, layout, piece)
+        for name, root in about["same"].items():
+            if root not in found or self._layout(name) != self._layout(root):
+                self.fail(f"'{name}' cannot be the same as '{root}'")
+            found[name] = found[root].view_as(found[root])
+        return {name: found[name] for name in self._program.constants if name in found}
+
+    def _about(self, metadata: Mapping[str, str]) -> dict[str, Any]:
+        """Our metadata, checked: it comes from outside like everything in the file."""
+        if METADATA not in metadata:
+            self.fail("it was not written by wrapper_ir")
+        about = json.loads(metadata[METADATA])
+        if not _fits(about, {"names": list, "same": dict, "pieces": dict}):
+            self.fail("its metadata is damaged")
+        pieces = about["pieces"].values()
+        if (
+            not all(isinstance(name, str) for name in (*about["names"], *about["same"].values()))
+            or not set(about["same"]) <= set(about["names"])
+            or not all(_fits(p, {"key": str, "offset": int, "stride": list}) for p in pieces)
+        ):
+            self.fail("its metadata is damaged")
+        return dict(about)
+
+    def _layout(self, name: str) -> Layout:
+        layout = self._program.buffers.get(name)
+        if layout is None or not layout.is_static:
+            self.fail(f"the constant '{name}' has no layout of known numbers")
+        return layout
+
+    def _dense(self, name: str, layout: Layout, stored: Tensor) -> Tensor:
+        import torch  # noqa: PLC0415 - there is a tensor to make
+
+        for what, found, wanted in (
+            ("dtype", str(stored.dtype).removeprefix("torch."), layout.dtype.torch_name),
+            ("size", tuple(stored.shape), layout.size),
+        ):
+            if found != wanted:
+                self.fail(f"the {what} of '{name}' is {found}, the program says {wanted}")
+        result = torch.empty_strided(layout.size, layout.stride, dtype=stored.dtype)
+        return self._placed(result.copy_(stored), layout)
+
+    def _view(self, name: str, layout: Layout, piece: dict[str, Any]) -> Tensor:
+        import torch  # noqa: PLC0415 - there is a tensor to make
+
+        dtype = getattr(torch, layout.dtype.torch_name, None)
+        memory = self._memory[piece["key"]]
+        itemsize = layout.dtype.itemsize
+        offset, stride = piece["offset"], tuple(piece["stride"])
+        if dtype is None or str(memory.dtype) != "torch.uint8" or offset % itemsize:
+            self.fail(f"the bytes of '{name}' cannot be read as {layout.dtype.torch_name}")
+        typed = memory[: memory.numel() // itemsize * itemsize].view(dtype)
+        return self._placed(typed.as_strided(layout.size, stride, offset // itemsize), layout)
+
+    def _placed(self, value: Tensor, layout: Layout) -> Tensor:
+        return value if layout.device.type == "cpu" else value.to(str(layout.device))
+
+
+def _fits(value: object, kinds: Mapping[str, type]) -> bool:
+    """Whether a value from JSON is an object with these members, and no others."""
+    return (
+        isinstance(value, dict)
+        and value.keys() == kinds.keys()
+        and all(isinstance(value[key], kind) for key, kind in kinds.items())
+    )

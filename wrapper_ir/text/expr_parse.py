@@ -1,0 +1,354 @@
+"""Reading expressions and numbers.
+
+Each operation is built with all its operands at once, as :func:`wrapper_ir.lines.expr.scalar`
+builds it: sympy evaluates ``Mul(2, s0 + 1)`` to ``2*s0 + 2`` but leaves ``Mul(2, s0 + 1, s1)``
+alone, so building factor by factor would read another expression than was printed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+import sympy
+from sympy.logic.boolalg import Boolean
+
+from wrapper_ir.lines import Dim, Scalar, UnsupportedExprError, dim, real_symbol, scalar, symbol
+from wrapper_ir.lines.expr_printer import Level
+from wrapper_ir.text.errors import ExprTextError, NestingTextError, NumberTextError
+from wrapper_ir.text.expr_print import CALLS, COMPARISONS, DIVISIONS
+from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH, MAX_DIGITS, RESERVED
+
+if TYPE_CHECKING:
+    from wrapper_ir.text.tokens import Cursor
+
+Operand: TypeAlias = Any
+"""A Python number, or something of sympy's, which has no types."""
+
+#: Bits of the largest power of two numbers that is worked out.
+_POWER_BITS: Final = 1 << 16
+
+_LEVELS: Final[dict[str, Level]] = {
+    "||": Level.OR,
+    "&&": Level.AND,
+    **dict.fromkeys(COMPARISONS, Level.COMPARE),
+    **dict.fromkeys("+-", Level.SUM),
+}
+
+_WORDS: Final[dict[str, Scalar]] = {
+    "true": True,
+    "false": False,
+    "inf": math.inf,
+    "nan": math.nan,
+}
+
+_END: Final = frozenset((",", ")", "]", "}", ""))
+
+
+class ExprParser:
+    """Reads expressions; knows which symbols are floating-point numbers."""
+
+    def __init__(self) -> None:
+        self._symbols: dict[str, sympy.Symbol] = {}
+        self._depth = 0
+
+    def declare(self, name: str, *, is_real: bool) -> bool:
+        """Says what kind of number a symbol is; false if it was used as another kind before.
+
+        A symbol that is never declared is an integer.
+        """
+        wanted = real_symbol(name) if is_real else symbol(name)
+        return bool(self._symbols.setdefault(name, wanted) == wanted)
+
+    def dim(self, cursor: Cursor) -> Dim:
+        """Reads an integer-valued expression."""
+        token = cursor.tokens[cursor.at]
+        if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
+            cursor.at += 1
+            return int(token)
+        start = cursor.at
+        value = self._expr(cursor)
+        try:
+            return dim(value)
+        except _SYMPY_ERRORS as error:
+            _refuse(cursor, error, start)
+
+    def scalar(self, cursor: Cursor) -> Scalar:
+        """Reads a number, truth value or expression."""
+        token = cursor.tokens[cursor.at]
+        if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
+            cursor.at += 1
+            return int(token)
+        start = cursor.at
+        if token == "complex" and cursor.tokens[cursor.at + 1] == "(":
+            return self._complex(cursor)
+        value = self._expr(cursor)
+        try:
+            return scalar(value)
+        except _SYMPY_ERRORS as error:
+            _refuse(cursor, error, start)
+
+    def _expr(self, cursor: Cursor, level: Level = Level.OR) -> Operand:
+        """Reads an expression whose operators bind at least as tightly as ``level``."""
+        if self._depth > MAX_DEPTH:
+            cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
+        self._depth += 1
+        try:
+            left = self._product(cursor)
+            while True:
+                at = cursor.at
+                operator = cursor.tokens[at]
+                found = _LEVELS.get(operator)
+                if found is None or found < level:
+                    return left
+                if found is Level.SUM:
+                    left = self._sum(cursor, left)
+                elif found is Level.COMPARE:
+                    left = self._comparison(cursor, left)
+                else:
+                    left = self._connective(cursor, operator, left)
+        except RecursionError:
+            cursor.fail("this expression is too deep to be worked out", NestingTextError)
+        finally:
+            self._depth -= 1
+
+    def _sum(self, cursor: Cursor, first: Operand) -> Operand:
+        at = cursor.at
+        terms = [first]
+        while (operator := cursor.tokens[cursor.at]) in ("+", "-"):
+            cursor.at += 1
+            term = self._product(cursor, negative=operator == "-")
+            terms.append(term)
+        return _build(cursor, at, sympy.Add, terms)
+
+    def _product(self, cursor: Cursor, *, negative: bool = False) -> Operand:
+        """Reads factors up to an operator that binds less; a sign before them is of the product."""
+        at = cursor.at
+        if cursor.tokens[at] == "-":
+            cursor.at += 1
+            negative = not negative
+        factors = [self._unary(cursor)]
+        while True:
+            operator = cursor.tokens[cursor.at]
+            if operator == "*":
+                cursor.at += 1
+                factors.append(self._unary(cursor))
+            elif operator in DIVISIONS:
+                position = cursor.at
+                left = _signed(cursor, position, factors, negative=negative)
+                cursor.at += 1
+                right = self._unary(cursor)
+                factors = [_build(cursor, position, DIVISIONS[operator], [left, right])]
+                negative = False
+            else:
+                return _signed(cursor, at, factors, negative=negative)
+
+    def _comparison(self, cursor: Cursor, left: Operand) -> Operand:
+        at = cursor.at
+        operator = cursor.take()
+        right = self._expr(cursor, Level.SUM)
+        if cursor.tokens[cursor.at] in COMPARISONS:
+            cursor.fail("comparisons do not chain", ExprTextError, hint="join them with &&")
+        return _build(cursor, at, COMPARISONS[operator], [left, right])
+
+    def _connective(self, cursor: Cursor, operator: str, first: Operand) -> Operand:
+        at = cursor.at
+        args = [first]
+        tighter = Level.AND if operator == "||" else Level.COMPARE
+        while cursor.accept(operator):
+            args.append(self._expr(cursor, tighter))
+        return _build(cursor, at, sympy.And if operator == "&&" else sympy.Or, args)
+
+    def _unary(self, cursor: Cursor) -> Operand:
+        at = cursor.at
+        token = cursor.tokens[at]
+        if token in ("-", "!"):
+            if self._depth > MAX_DEPTH:
+                cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
+            cursor.at += 1
+            self._depth += 1
+            try:
+                operand = self._unary(cursor)
+            finally:
+                self._depth -= 1
+            if token == "-":
+                return _signed(cursor, at, [operand], negative=True)
+            return _build(cursor, at, sympy.Not, [operand])
+        base = self._primary(cursor)
+        if cursor.tokens[cursor.at] != "**":
+            return base
+        at = cursor.at
+        cursor.at += 1
+        self._depth += 1
+        try:
+            if self._depth > MAX_DEPTH:
+                cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
+            return _power(cursor, at, base, self._unary(cursor))
+        finally:
+            self._depth -= 1
+
+    def _primary(self, cursor: Cursor) -> Operand:
+        token = cursor.tokens[cursor.at]
+        if token[:1].isdecimal() and token.isascii():
+            return _number(cursor)
+        if token == "(":
+            cursor.at += 1
+            value = self._expr(cursor)
+            cursor.expect(")")
+            return value
+        if token in _WORDS:
+            cursor.at += 1
+            return _WORDS[token]
+        if token[:1] == "$" and len(token) > 1:
+            cursor.at += 1
+            return self._symbol(token[1:])
+        if not IDENTIFIER.fullmatch(token):
+            hint = "a remainder has spaces: 's0 % s1'" if token[:1] == "%" else None
+            (
+                cursor.fail_expecting("an expression")
+                if hint is None
+                else cursor.fail(
+                    f"an expression is expected, but the buffer '{token}' was found", hint=hint
+                )
+            )
+        if cursor.tokens[cursor.at + 1] == "(":
+            return self._call(cursor, token)
+        if token in RESERVED:
+            hint = f"write ${token} for the symbol of this name"
+            cursor.fail(f"an expression is expected, but '{token}' was found", hint=hint)
+        cursor.at += 1
+        return self._symbol(token)
+
+    def _symbol(self, name: str) -> sympy.Symbol:
+        found = self._symbols.get(name)
+        if found is None:
+            found = self._symbols[name] = symbol(name)
+        return found
+
+    def _call(self, cursor: Cursor, name: str) -> Operand:
+        at = cursor.at
+        function = CALLS.get(name)
+        if function is None:
+            cursor.fail_word(CALLS, "a function of expressions")
+        cursor.at += 2
+        args: list[Operand] = []
+        while not cursor.accept(")"):
+            if args:
+                cursor.expect(",")
+            args.append(self._expr(cursor))
+        counts = getattr(function, "nargs", None)
+        few = not args or (isinstance(counts, sympy.Set) and len(args) not in counts)
+        if few or (function is sympy.Abs and len(args) != 1):
+            cursor.fail(f"'{name}' does not take {len(args)} arguments", ExprTextError, at=at)
+        return _build(cursor, at, function, args)
+
+    def _complex(self, cursor: Cursor) -> complex:
+        cursor.at += 2
+        real = self._float(cursor)
+        cursor.expect(",")
+        imaginary = self._float(cursor)
+        cursor.expect(")")
+        return complex(real, imaginary)
+
+    def _float(self, cursor: Cursor) -> float:
+        start = cursor.at
+        value = self._expr(cursor, Level.PRODUCT)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            cursor.fail("a number is expected", ExprTextError, at=start)
+        try:
+            return float(value)
+        except OverflowError:
+            cursor.fail("this number is too large for a double", NumberTextError, at=start)
+
+
+def _number(cursor: Cursor) -> int | float:
+    token = cursor.take()
+    if token.isdecimal():
+        if len(token) > MAX_DIGITS:
+            cursor.fail(
+                f"an integer has more than {MAX_DIGITS} digits",
+                NumberTextError,
+                at=cursor.at - 1,
+                hint="write it in hexadecimal: 0x...",
+            )
+        return int(token)
+    if token[:2] in ("0x", "0X"):
+        return int(token, 16)
+    value = float(token)
+    if math.isinf(value):
+        cursor.fail("this number is too large for a double", NumberTextError, at=cursor.at - 1)
+    return value
+
+
+#: What sympy raises when it is given something that it cannot work out. Its constructors promise
+#: nothing, and text from outside may hold anything.
+_SYMPY_ERRORS: Final = (
+    UnsupportedExprError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    NotImplementedError,
+    RecursionError,
+)
+
+
+def _is_truth(value: object) -> bool:
+    return isinstance(value, (bool, Boolean)) and not isinstance(value, sympy.Symbol)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, sympy.Expr)) and not _is_truth(value)
+
+
+def _build(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> Operand:
+    """Makes an expression of checked operands, evaluated."""
+    _check(cursor, at, function, args)
+    try:
+        return function(*args)
+    except _SYMPY_ERRORS as error:
+        _refuse(cursor, error, at)
+
+
+def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> None:
+    """Truth values are for ``&&``, ``||``, ``!``, ``==``, ``!=`` and conditions alone."""
+    if function in (sympy.And, sympy.Or, sympy.Not):
+        numbers = False
+    elif function in (sympy.Eq, sympy.Ne):
+        numbers = not all(_is_truth(a) or isinstance(a, sympy.Symbol) for a in args)
+    else:
+        numbers = True
+    for position, arg in enumerate(args):
+        want_number = numbers and not (position == 0 and function is CALLS["Where"])
+        if want_number and not _is_number(arg):
+            cursor.fail("a truth value stands where a number is needed", ExprTextError, at=at)
+        if not want_number and not (_is_truth(arg) or isinstance(arg, sympy.Symbol)):
+            cursor.fail("a number stands where a truth value is needed", ExprTextError, at=at)
+
+
+def _signed(cursor: Cursor, at: int, factors: list[Operand], *, negative: bool) -> Operand:
+    """The product of the factors, or what has its sign changed."""
+    if len(factors) == 1:
+        only = factors[0]
+        if not negative:
+            return only
+        if isinstance(only, (int, float)) and not isinstance(only, bool):
+            return -only
+    return _build(cursor, at, sympy.Mul, [-1, *factors] if negative else factors)
+
+
+def _power(cursor: Cursor, at: int, base: Operand, exponent: Operand) -> Operand:
+    if isinstance(exponent, (int, sympy.Integer)):
+        if exponent < 0:
+            cursor.fail("a power is not a natural number", ExprTextError, at=at)
+        bits = int(base).bit_length() if isinstance(base, (int, sympy.Integer)) else 0
+        if bits * int(exponent) > _POWER_BITS:
+            cursor.fail("this power is too large a number", NumberTextError, at=at)
+    return _build(cursor, at, sympy.Pow, [base, exponent])
+
+
+def _refuse(cursor: Cursor, error: Exception, at: int) -> NoReturn:
+    if isinstance(error, UnsupportedExprError):
+        cursor.fail(error.message, ExprTextError, at=at, hint=error.hint)
+    reason = str(error).partition("\n")[0][:120] or type(error).__name__
+    cursor.fail(f"this expression cannot be worked out: {reason}", ExprTextError, at=at)

@@ -1,0 +1,320 @@
+"""Reading the parts of lines: layouts, arguments, results, parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wrapper_ir.lines import (
+    CPU,
+    Access,
+    Arg,
+    BufferArg,
+    BufferInput,
+    BufferParam,
+    BufferValue,
+    CallResult,
+    Device,
+    DeviceArg,
+    DTypeArg,
+    EnumArg,
+    Input,
+    Layout,
+    ListArg,
+    NamedArg,
+    NoneArg,
+    NoneValue,
+    Param,
+    Relation,
+    ResultBuffer,
+    ResultSymbol,
+    Scalar,
+    ScalarArg,
+    ScalarInput,
+    ScalarParam,
+    ScalarValue,
+    StringArg,
+    Value,
+    contiguous_strides,
+)
+from wrapper_ir.text.errors import ConflictTextError, NestingTextError, NumberTextError
+from wrapper_ir.text.words import DTYPES, ENUM_KINDS, MAX_DEPTH, RELATIONS, SCALAR_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wrapper_ir.text.expr_parse import ExprParser
+    from wrapper_ir.text.tokens import Cursor
+
+#: What stands left of ``=``: a buffer's name, or a symbol's (with ``False``).
+Target: TypeAlias = tuple[str, bool]
+
+_ACCESS: Final = {"in": Access.READ, "out": Access.WRITE, "inout": Access.READ_WRITE}
+_FIRST_RELATION: Final = frozenset(RELATIONS)
+_CPU_TEXT: Final = "@cpu"
+
+
+class ItemParser:
+    """Reads parts of lines and gathers the layouts of the buffers that they define."""
+
+    def __init__(self, exprs: ExprParser) -> None:
+        self.exprs = exprs
+        self.buffers: dict[str, Layout] = {}
+        self._layouts: dict[str, Layout] = {}
+        self._devices: dict[str, Device] = {_CPU_TEXT: CPU}
+        self._reads: dict[str, BufferArg] = {}
+
+    def integer(self, cursor: Cursor, what: str) -> int:
+        """Reads a literal integer."""
+        start = cursor.at
+        value = self.exprs.scalar(cursor)
+        if type(value) is not int:
+            cursor.fail(f"{what} is a literal integer", NumberTextError, at=start)
+        return value
+
+    def device(self, cursor: Cursor) -> Device:
+        """Reads ``@cuda:0``."""
+        token = cursor.tokens[cursor.at]
+        device = self._devices.get(token)
+        if device is None:
+            if token[:1] != "@" or len(token) == 1:
+                cursor.fail_expecting("a device such as @cpu")
+            kind, _, index = token[1:].partition(":")
+            if len(index) > 9:
+                cursor.fail("no device has such an index", NumberTextError)
+            device = self._devices[token] = Device(kind, int(index) if index else None)
+        cursor.at += 1
+        return device
+
+    def layout(self, cursor: Cursor) -> Layout | None:
+        """Reads a layout; ``None`` for ``?``. The same text gives the same object."""
+        if cursor.accept("?"):
+            return None
+        tokens, start = cursor.tokens, cursor.at
+        end = start
+        while tokens[end] and tokens[end][0] != "@":
+            end += 1
+        key = " ".join(tokens[start : end + 1])
+        layout = self._layouts.get(key)
+        if layout is not None:
+            cursor.at = end + 1
+            return layout
+        layout = self._layout(cursor)
+        if cursor.at == end + 1:
+            self._layouts[key] = layout
+        return layout
+
+    def _layout(self, cursor: Cursor) -> Layout:
+        dtype = cursor.word(DTYPES, "an element type")
+        cursor.expect("[")
+        size = tuple(self.exprs.dim(cursor) for _ in listed(cursor, "]"))
+        stride = None
+        if cursor.accept("{"):
+            stride = tuple(self.exprs.dim(cursor) for _ in listed(cursor, "}"))
+        offset = self.exprs.dim(cursor) if cursor.accept("+") else 0
+        device = self.device(cursor)
+        return Layout(
+            dtype, device, size, contiguous_strides(size) if stride is None else stride, offset
+        )
+
+    def define(self, cursor: Cursor, name: str) -> None:
+        """Reads the layout of a buffer and keeps it."""
+        start = cursor.at
+        layout = self.layout(cursor)
+        if layout is None:
+            return
+        known = self.buffers.setdefault(name, layout)
+        if known is not layout and known != layout:
+            cursor.fail(
+                f"the buffer '%{name}' has another layout already", ConflictTextError, at=start
+            )
+
+    def arg(self, cursor: Cursor, depth: int = 0) -> Arg:
+        """Reads an argument."""
+        token = cursor.tokens[cursor.at]
+        first = token[:1]
+        if first == "%":
+            name = cursor.buffer()
+            found = self._reads.get(name)
+            if found is None:
+                found = self._reads[name] = BufferArg(name)
+            return found
+        if first == '"':
+            return StringArg(cursor.string("a string"))
+        if first == "@":
+            return DeviceArg(self.device(cursor))
+        if first == "[":
+            return self._list_arg(cursor, depth)
+        return self._word_arg(cursor, token)
+
+    def _list_arg(self, cursor: Cursor, depth: int) -> ListArg:
+        if depth >= MAX_DEPTH:
+            cursor.fail(f"a list is nested deeper than {MAX_DEPTH}", NestingTextError)
+        cursor.at += 1
+        return ListArg(tuple([self.arg(cursor, depth + 1) for _ in listed(cursor, "]")]))
+
+    def _word_arg(self, cursor: Cursor, token: str) -> Arg:
+        following = cursor.tokens[cursor.at + 1]
+        if token in ("out", "inout") and following[:1] == "%":
+            cursor.at += 1
+            return BufferArg(cursor.buffer(), _ACCESS[token])
+        if token == "none":
+            cursor.at += 1
+            return NoneArg()
+        if token in DTYPES:
+            cursor.at += 1
+            return DTypeArg(DTYPES[token])
+        if following == "." and token in ENUM_KINDS:
+            cursor.at += 2
+            return EnumArg(ENUM_KINDS[token], cursor.identifier("the name of the constant"))
+        return ScalarArg(self.exprs.scalar(cursor))
+
+    def args(self, cursor: Cursor) -> tuple[Arg, ...]:
+        """Reads arguments in round brackets."""
+        cursor.expect("(")
+        return tuple([self.arg(cursor) for _ in listed(cursor, ")")])
+
+    def all_args(self, cursor: Cursor) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
+        """Reads arguments in round brackets, those with names last."""
+        cursor.expect("(")
+        args: list[Arg] = []
+        kwargs: list[NamedArg] = []
+        for _ in listed(cursor, ")"):
+            if cursor.tokens[cursor.at + 1] == "=":
+                name = cursor.identifier("the name of an argument")
+                cursor.at += 1
+                kwargs.append((name, self.arg(cursor)))
+            elif kwargs:
+                cursor.fail("an argument without a name follows one with a name")
+            else:
+                args.append(self.arg(cursor))
+        return tuple(args), tuple(kwargs)
+
+    def scalars(self, cursor: Cursor) -> tuple[Scalar, ...]:
+        """Reads expressions in square brackets."""
+        cursor.expect("[")
+        return tuple([self.exprs.scalar(cursor) for _ in listed(cursor, "]")])
+
+    def place(self, cursor: Cursor) -> tuple[Device, int]:
+        """Reads where a call runs: nothing, a device, a stream, or both."""
+        device = self.device(cursor) if cursor.tokens[cursor.at][:1] == "@" else CPU
+        return device, self.integer(cursor, "a stream") if cursor.accept("stream") else 0
+
+    def results(self, cursor: Cursor, targets: list[Target]) -> tuple[CallResult, ...]:
+        """Reads the types after a call and joins them with the names before it."""
+        if not targets:
+            return ()
+        cursor.expect(":")
+        if len(targets) == 1:
+            return (self._result(cursor, targets[0], ()),)
+        cursor.expect("(")
+        found: list[CallResult] = []
+        for index, target in enumerate(targets):
+            if index:
+                cursor.expect(",")
+            found.append(self._result(cursor, target, (index,)))
+        cursor.expect(")")
+        return tuple(found)
+
+    def _result(
+        self, cursor: Cursor, target: Target, usual_path: tuple[int | str, ...]
+    ) -> CallResult:
+        name, is_buffer = target
+        if not is_buffer:
+            cursor.expect("symbol")
+            return ResultSymbol(name, self._path(cursor, usual_path))
+        self.define(cursor, name)
+        relation = Relation.FRESH
+        of: tuple[str, ...] = ()
+        if cursor.tokens[cursor.at] in _FIRST_RELATION:
+            relation = RELATIONS[cursor.take()]
+            cursor.expect("(")
+            of = tuple([cursor.buffer() for _ in listed(cursor, ")")])
+        return ResultBuffer(name, self._path(cursor, usual_path), relation, of)
+
+    def _path(self, cursor: Cursor, usual_path: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        if not cursor.accept("at"):
+            return usual_path
+        cursor.expect("[")
+        return tuple([self._step(cursor) for _ in listed(cursor, "]")])
+
+    def _step(self, cursor: Cursor) -> int | str:
+        if cursor.tokens[cursor.at][:1] == '"':
+            return cursor.string("a string")
+        return self.integer(cursor, "a step of a path")
+
+    def values(self, cursor: Cursor) -> tuple[Value, ...]:
+        """Reads results of the program or of a region, up to the end of the line."""
+        if not cursor.next:
+            return ()
+        found = [self._value(cursor)]
+        while cursor.accept(","):
+            found.append(self._value(cursor))
+        return tuple(found)
+
+    def _value(self, cursor: Cursor) -> Value:
+        token = cursor.tokens[cursor.at]
+        if token[:1] == "%":
+            return BufferValue(cursor.buffer())
+        if token == "none":
+            cursor.at += 1
+            return NoneValue()
+        return ScalarValue(self.exprs.scalar(cursor))
+
+    def input(self, cursor: Cursor) -> Input:
+        """Reads an input or the parameter of a region."""
+        if cursor.tokens[cursor.at][:1] != "%":
+            return ScalarInput(cursor.symbol())
+        name = cursor.buffer()
+        cursor.expect(":")
+        self.define(cursor, name)
+        return BufferInput(name, donated=cursor.accept("donated"))
+
+    def inputs(self, cursor: Cursor) -> tuple[Input, ...]:
+        """Reads the parameters of a region, in round brackets."""
+        cursor.expect("(")
+        return tuple([self.input(cursor) for _ in listed(cursor, ")")])
+
+    def params(self, cursor: Cursor) -> tuple[Param, ...]:
+        """Reads the parameters of a kernel, in round brackets."""
+        cursor.expect("(")
+        return tuple([self._param(cursor) for _ in listed(cursor, ")")])
+
+    def _param(self, cursor: Cursor) -> Param:
+        name = cursor.identifier("the name of a parameter")
+        cursor.expect(":")
+        access = _ACCESS.get(cursor.next)
+        if access is None:
+            return ScalarParam(
+                name, cursor.word(SCALAR_TYPES, "a type of a number, or 'in', 'out'")
+            )
+        cursor.at += 1
+        return BufferParam(name, cursor.word(DTYPES, "an element type"), access)
+
+    def strings(self, cursor: Cursor, what: str) -> tuple[str, ...]:
+        """Reads strings in square brackets."""
+        cursor.expect("[")
+        return tuple([cursor.string(what) for _ in listed(cursor, "]")])
+
+    def table(self, cursor: Cursor) -> tuple[tuple[str, Scalar | str | None], ...]:
+        """Reads ``{key: value, ...}``."""
+        cursor.expect("{")
+        return tuple([self._row(cursor) for _ in listed(cursor, "}")])
+
+    def _row(self, cursor: Cursor) -> tuple[str, Scalar | str | None]:
+        is_quoted = cursor.next[:1] == '"'
+        key = cursor.string("a key") if is_quoted else cursor.identifier("a key")
+        cursor.expect(":")
+        if cursor.next[:1] == '"':
+            return key, cursor.string("a value")
+        return key, None if cursor.accept("none") else self.exprs.scalar(cursor)
+
+
+def listed(cursor: Cursor, closing: str) -> Iterator[None]:
+    """Yields once an item of a list with commas; reads the commas and the closing bracket."""
+    if cursor.accept(closing):
+        return
+    yield
+    while not cursor.accept(closing):
+        if not cursor.accept(","):
+            cursor.fail_expecting(f"',' or '{closing}'")
+        yield

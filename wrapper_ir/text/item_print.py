@@ -1,0 +1,239 @@
+"""The parts of lines as text: names, layouts, arguments, results, parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.lines import (
+    CPU,
+    Access,
+    Arg,
+    BufferArg,
+    BufferInput,
+    BufferParam,
+    BufferValue,
+    CallResult,
+    Device,
+    DeviceArg,
+    DTypeArg,
+    EnumArg,
+    Input,
+    Layout,
+    ListArg,
+    NamedArg,
+    NoneArg,
+    NoneValue,
+    Param,
+    Program,
+    Relation,
+    ResultBuffer,
+    ResultSymbol,
+    Scalar,
+    ScalarArg,
+    ScalarParam,
+    ScalarValue,
+    StringArg,
+    Value,
+    contiguous_strides,
+)
+from wrapper_ir.lines.expr_printer import Level
+from wrapper_ir.lines.schema import QUALIFIED_OP_NAME
+from wrapper_ir.text.errors import UnprintableError
+from wrapper_ir.text.escape import quote
+from wrapper_ir.text.expr_print import NOT_AN_IDENTIFIER, TextExprPrinter, symbol_text
+from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ARG_ACCESS: Final = {Access.READ: "", Access.WRITE: "out ", Access.READ_WRITE: "inout "}
+_PARAM_ACCESS: Final = {Access.READ: "in ", Access.WRITE: "out ", Access.READ_WRITE: "inout "}
+
+
+class ItemPrinter:
+    """Prints the parts of a program's lines.
+
+    Args:
+        program: Whose layouts and symbols are meant.
+        strict: Whether to refuse what could not be read back; else it is quoted, for the eye.
+    """
+
+    def __init__(self, program: Program, *, strict: bool = True) -> None:
+        self.exprs = TextExprPrinter(program.symbols, strict=strict)
+        self._layouts = program.buffers
+        self._strict = strict
+        self._names: dict[str, str] = {}
+        self._layout_texts: dict[Layout, str] = {}
+
+    def buffer(self, name: str) -> str:
+        """``%name``."""
+        text = self._names.get(name)
+        if text is None:
+            text = self._names[name] = "%" + self.identifier(name, "the buffer")
+        return text
+
+    def kernel(self, name: str) -> str:
+        """``@name``."""
+        return "@" + self.identifier(name, "the kernel")
+
+    def symbol(self, name: str) -> str:
+        """The name of a symbol."""
+        return symbol_text(name, strict=self._strict)
+
+    def identifier(self, name: str, what: str) -> str:
+        """A name, which must be one."""
+        if IDENTIFIER.fullmatch(name):
+            return name
+        return self.refuse(quote(name), f"{what} {quote(name)}", NOT_AN_IDENTIFIER)
+
+    def op(self, name: str) -> str:
+        """``namespace::name.overload``."""
+        if QUALIFIED_OP_NAME.fullmatch(name):
+            return name
+        return self.refuse(
+            quote(name), f"the operator {quote(name)}", "its name is not like aten::add.Tensor"
+        )
+
+    def refuse(self, shown: str, what: str, reason: str) -> str:
+        """Raises where printing is strict, else gives what is to be shown instead."""
+        if self._strict:
+            raise UnprintableError(what=what, reason=reason)
+        return shown
+
+    def scalar(self, value: Scalar) -> str:
+        """A number or expression."""
+        return str(value) if type(value) is int and -1e9 < value < 1e9 else self.exprs.print(value)
+
+    def scalars(self, values: Iterable[Scalar]) -> str:
+        """Numbers or expressions with commas."""
+        return ", ".join(map(self.scalar, values))
+
+    def device(self, device: Device) -> str:
+        """``@cuda:0``."""
+        if device.index is not None and device.index < 0:
+            return self.refuse(f"@{device}", f"the device '{device}'", "its index is negative")
+        kind = self.identifier(device.type, "the device type")
+        return f"@{kind}" if device.index is None else f"@{kind}:{device.index}"
+
+    def place(self, device: Device, stream: int) -> str:
+        """Where a call runs, empty for the ordinary stream of the CPU."""
+        text = "" if device == CPU else f" {self.device(device)}"
+        return f"{text} stream {self.scalar(stream)}" if stream else text
+
+    def layout(self, layout: Layout) -> str:
+        """``f32[s0, 64]{1, s0}+8 @cuda:0``; row-major strides and no offset are left out."""
+        text = self._layout_texts.get(layout)
+        if text is None:
+            text = self._layout_texts[layout] = self._layout(layout)
+        return text
+
+    def _layout(self, layout: Layout) -> str:
+        text = f"{layout.dtype.short}[{self.scalars(layout.size)}]"
+        if layout.stride != contiguous_strides(layout.size):
+            text += f"{{{self.scalars(layout.stride)}}}"
+        if layout.offset != 0:
+            text += f"+{self.exprs.print(layout.offset, Level.ATOM)}"
+        return f"{text} {self.device(layout.device)}"
+
+    def layout_of(self, name: str) -> str:
+        """The layout of a buffer, ``?`` where the program does not say."""
+        layout = self._layouts.get(name)
+        return "?" if layout is None else self.layout(layout)
+
+    def defined(self, name: str) -> str:
+        """``%name : layout``."""
+        return f"{self.buffer(name)} : {self.layout_of(name)}"
+
+    def arg(self, arg: Arg, depth: int = 0) -> str:
+        """An argument of a call."""
+        match arg:
+            case BufferArg():
+                return _ARG_ACCESS[arg.access] + self.buffer(arg.buffer)
+            case ScalarArg():
+                return self.scalar(arg.value)
+            case NoneArg():
+                return "none"
+            case StringArg():
+                return quote(arg.value)
+            case DTypeArg():
+                return arg.dtype.short
+            case DeviceArg():
+                return self.device(arg.device)
+            case EnumArg():
+                return f"{arg.kind.value}.{self.identifier(arg.name, 'the constant')}"
+            case ListArg():
+                if depth >= MAX_DEPTH:
+                    self.refuse("", "a list", f"it is nested deeper than {MAX_DEPTH}")
+                return f"[{', '.join([self.arg(item, depth + 1) for item in arg.items])}]"
+
+    def args(self, args: tuple[Arg, ...], kwargs: tuple[NamedArg, ...] = ()) -> str:
+        """Arguments in round brackets, those with names last."""
+        texts = [self.arg(arg) for arg in args]
+        for name, arg in kwargs:
+            texts.append(f"{self.identifier(name, 'the argument')}={self.arg(arg)}")
+        return f"({', '.join(texts)})"
+
+    def assigned(self, results: tuple[CallResult, ...]) -> str:
+        """``%a =``, ``(%a, u0) =`` or nothing, before a call."""
+        names = [
+            self.buffer(r.out) if isinstance(r, ResultBuffer) else self.symbol(r.symbol)
+            for r in results
+        ]
+        if not names:
+            return ""
+        return f"{names[0]} = " if len(names) == 1 else f"({', '.join(names)}) = "
+
+    def result_types(self, results: tuple[CallResult, ...]) -> str:
+        """`` : type`` or `` : (type, type)`` after a call."""
+        if not results:
+            return ""
+        if len(results) == 1:
+            return f" : {self._result(results[0], ())}"
+        types = [self._result(result, (index,)) for index, result in enumerate(results)]
+        return f" : ({', '.join(types)})"
+
+    def _result(self, result: CallResult, usual_path: tuple[int | str, ...]) -> str:
+        if isinstance(result, ResultSymbol):
+            text = "symbol"
+        else:
+            text = self.layout_of(result.out)
+            if result.relation is not Relation.FRESH or result.of:
+                sources = ", ".join(map(self.buffer, result.of))
+                text += f" {result.relation.value}({sources})"
+        if result.path == usual_path:
+            return text
+        steps = [quote(s) if isinstance(s, str) else self.scalar(s) for s in result.path]
+        return f"{text} at [{', '.join(steps)}]"
+
+    def value(self, value: Value) -> str:
+        """A result of the program or of a region."""
+        match value:
+            case BufferValue():
+                return self.buffer(value.buffer)
+            case ScalarValue():
+                return self.scalar(value.value)
+            case NoneValue():
+                return "none"
+
+    def returned(self, word: str, values: tuple[Value, ...]) -> str:
+        """``return %a, s0, none``."""
+        return f"{word} {', '.join(map(self.value, values))}" if values else word
+
+    def input(self, item: Input) -> str:
+        """``%x : layout donated`` or ``s0``."""
+        if isinstance(item, BufferInput):
+            return self.defined(item.name) + (" donated" if item.donated else "")
+        return self.symbol(item.symbol)
+
+    def param(self, param: Param) -> str:
+        """``name: in f32`` or ``name: i64``."""
+        name = self.identifier(param.name, "the parameter")
+        match param:
+            case BufferParam():
+                return f"{name}: {_PARAM_ACCESS[param.access]}{param.dtype.short}"
+            case ScalarParam():
+                return f"{name}: {param.type.value}"
+
+    def key(self, name: str) -> str:
+        """A key of a table: bare where it is a name, else quoted."""
+        return name if IDENTIFIER.fullmatch(name) else quote(name)

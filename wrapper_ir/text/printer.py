@@ -1,0 +1,235 @@
+"""Printing programs.
+
+The text is made line by line: each line of the program starts a line of text, so that a change of
+one line is a change of one line in a diff. Regions and kernel sources follow on lines of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from wrapper_ir.lines import (
+    SCHEMA_VERSION,
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    AnyLine,
+    BufferInput,
+    Cond,
+    ExternKernel,
+    KernelDefinition,
+    Origin,
+    Path,
+    Program,
+    Region,
+    Reinterpret,
+    ResultBuffer,
+    Reuse,
+    SymbolInfo,
+    TorchOp,
+    While,
+    regions_of,
+    walk_regions,
+)
+from wrapper_ir.lines.fields import misfits
+from wrapper_ir.text.errors import UnprintableError
+from wrapper_ir.text.escape import quote, source_lines
+from wrapper_ir.text.line_print import LinePrinter
+from wrapper_ir.text.words import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class TextLine(NamedTuple):
+    """A line of text; ``path`` is the address of the program line that starts on it, if any."""
+
+    text: str
+    path: Path | None = None
+
+
+def print_program(program: Program, *, origins: bool = False, strict: bool = True) -> str:
+    """The program as text, which :func:`wrapper_ir.parse` reads back as an equal program.
+
+    Args:
+        program: What to print.
+        origins: Whether to say of each line where in the model it comes from.
+        strict: Whether to refuse what could not be read back. Without, faulty names are quoted: for
+            showing a program, not for keeping it.
+
+    Raises:
+        UnprintableError: the program holds something that the text form cannot say.
+    """
+    lines = text_lines(program, origins=origins, strict=strict)
+    return "".join([f"{line.text}\n" for line in lines])
+
+
+def text_lines(
+    program: Program, *, origins: bool = False, strict: bool = True, paths: bool = False
+) -> Iterator[TextLine]:
+    """The lines of :func:`print_program`; with ``paths`` each says what program line it starts."""
+    wrong = misfits(program)
+    if wrong:
+        path, part, expected, found = wrong[0]
+        raise UnprintableError(
+            what=part or "a line", reason=f"it is {found}, where {expected} is wanted", path=path
+        )
+    try:
+        yield from _ProgramPrinter(program, origins=origins, strict=strict, paths=paths).lines()
+    except RecursionError:
+        raise UnprintableError(what="the program", reason="it is nested too deeply") from None
+
+
+def print_line(line: AnyLine, program: Program) -> str:
+    """The first line of the text of one line of a program, for messages; refuses nothing."""
+    return LinePrinter(program, origins=False, strict=False).visit(line)
+
+
+class _ProgramPrinter:
+    """Prints a whole program."""
+
+    def __init__(self, program: Program, *, origins: bool, strict: bool, paths: bool) -> None:
+        self._program = program
+        self._origins = origins
+        self._paths = paths
+        self._strict = strict
+        self._printer = LinePrinter(program, origins=origins, strict=strict)
+
+    def lines(self) -> Iterator[TextLine]:
+        """Every line of the text."""
+        yield from map(TextLine, self._head())
+        yield from self._main()
+        yield TextLine(self._printer.items.returned("return", self._program.results))
+        if self._origins and self._program.origins:
+            yield TextLine("")
+            for index, origin in enumerate(self._program.origins):
+                yield TextLine(_origin_text(index, origin))
+
+    def _head(self) -> Iterator[str]:
+        program, items = self._program, self._printer.items
+        name = items.identifier(program.name, "the program")
+        yield f"wir {SCHEMA_VERSION}"
+        yield f"program @{name} {program.role.value} {program.stage.value}"
+        if program.in_spec:
+            yield f"in_spec {quote(program.in_spec)}"
+        if program.out_spec:
+            yield f"out_spec {quote(program.out_spec)}"
+        yield ""
+        for symbol, info in program.symbols.items():
+            yield self._symbol(symbol, info)
+        for item in program.inputs:
+            yield f"input {items.input(item)}"
+        yield from self._constants()
+        for stray in self._strays():
+            yield f"buffer {items.defined(stray)}"
+
+    def _symbol(self, name: str, info: SymbolInfo) -> str:
+        items = self._printer.items
+        text = f"symbol {items.symbol(name)} : {info.kind.value}"
+        if info.lower is not None or info.upper is not None:
+            lower = "-inf" if info.lower is None else items.scalar(info.lower)
+            upper = "inf" if info.upper is None else items.scalar(info.upper)
+            text += f" [{lower}, {upper}]"
+        if info.hint is not None:
+            text += f" hint {items.scalar(info.hint)}"
+        return f"{text} unbacked" if info.unbacked else text
+
+    def _constants(self) -> Iterator[str]:
+        items = self._printer.items
+        for name, constant in self._program.constants.items():
+            text = f"constant {items.defined(name)} = {constant.kind.value}"
+            text += f" {quote(constant.qualified_name)}"
+            if constant.mutable:
+                text += " mutable"
+            if constant.tied_to is not None:
+                text += f" tied {items.buffer(constant.tied_to)}"
+            yield text
+
+    def _strays(self) -> list[str]:
+        """Buffers with a layout that nothing defines: a fault, which a text must be able to say."""
+        buffers = self._program.buffers
+        if not buffers:
+            return []
+        defined = set(self._program.constants)
+        for _, _, region in walk_regions(self._program):
+            defined.update(_defined_in(region))
+        return [name for name in buffers if name not in defined]
+
+    def _main(self) -> Iterator[TextLine]:
+        """The body; definitions stand at the margin, set apart by empty lines."""
+        blank = TextLine("")
+        before = "head"
+        for index, line in enumerate(self._program.body):
+            path = Path().then("body", index) if self._paths else None
+            kind = _kind(line)
+            if kind == "kernel" or kind != before:
+                yield blank
+            before = kind
+            yield from self._line(line, path, 1 if kind == "line" else 0)
+        if before != "line":
+            yield blank
+
+    def _line(self, line: AnyLine, path: Path | None, depth: int) -> Iterator[TextLine]:
+        indent = "  " * depth
+        yield TextLine(indent + self._printer.line(line), path)
+        if isinstance(line, KernelDefinition):
+            if not isinstance(line.source, TorchOp):
+                for text in source_lines(line.source.code):
+                    yield TextLine(f"{indent}  {text}")
+            return
+        for name, region in regions_of(line):
+            yield from self._region(name, region, path, depth + 1)
+
+    def _region(
+        self, name: str, region: Region, parent: Path | None, depth: int
+    ) -> Iterator[TextLine]:
+        if depth > 2 * MAX_DEPTH and self._strict:
+            raise UnprintableError(
+                what="a region", reason=f"it is nested deeper than {MAX_DEPTH}", path=parent
+            )
+        indent = "  " * depth
+        params = ", ".join(map(self._printer.items.input, region.params))
+        yield TextLine(f"{indent}{name} ({params}) {{")
+        for index, line in enumerate(region.body):
+            path = None if parent is None else parent.then(name, index)
+            yield from self._line(line, path, depth + 1)
+        yield TextLine(f"{indent}  {self._printer.items.returned('yield', region.results)}")
+        yield TextLine(indent + "}")
+
+
+def _kind(line: AnyLine) -> str:
+    if not isinstance(line, KernelDefinition):
+        return "line"
+    return "extern" if isinstance(line.source, TorchOp) else "kernel"
+
+
+def _defined_in(region: Region) -> Iterator[str]:
+    """Buffers that get a layout in the text where they are defined."""
+    for item in region.params:
+        if isinstance(item, BufferInput):
+            yield item.name
+    for line in region.body:
+        match line:
+            case Allocate() | Reuse() | Reinterpret() | AllocatePool() | AllocateFromPool():
+                yield line.out
+            case ExternKernel() | Cond() | While():
+                yield from (r.out for r in line.results if isinstance(r, ResultBuffer))
+            case _:
+                pass
+
+
+def _origin_text(index: int, origin: Origin) -> str:
+    text = f"#{index} = loc"
+    if origin.nodes:
+        text += f" nodes [{', '.join(map(quote, origin.nodes))}]"
+    if origin.ops:
+        text += f" ops [{', '.join(map(quote, origin.ops))}]"
+    if origin.module:
+        text += f" module {quote(origin.module)}"
+    for frame in origin.frames:
+        text += f" at {quote(frame.file)}:{frame.line}"
+        if frame.function:
+            text += f" in {quote(frame.function)}"
+        if frame.code:
+            text += f" code {quote(frame.code)}"
+    return text

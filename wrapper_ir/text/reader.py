@@ -1,0 +1,314 @@
+"""Reading a whole text.
+
+The reader goes over the text once, line by line. Every line stands for itself: what it is can be
+told from its first words, and an error on it is reported with its number.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.lines import (
+    SCHEMA_VERSION,
+    AnyLine,
+    Constant,
+    Frame,
+    FrozenMap,
+    Input,
+    Origin,
+    Program,
+    SymbolInfo,
+    SymbolKind,
+    Value,
+)
+from wrapper_ir.text.errors import (
+    CharacterTextError,
+    ConflictTextError,
+    NestingTextError,
+    OriginTextError,
+    Place,
+    SyntaxTextError,
+    VersionTextError,
+    visible,
+)
+from wrapper_ir.text.expr_parse import ExprParser
+from wrapper_ir.text.item_parse import ItemParser
+from wrapper_ir.text.line_parse import LineParser
+from wrapper_ir.text.tokens import Cursor
+from wrapper_ir.text.words import CONSTANT_KINDS, ROLES, STAGES, SYMBOL_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def parse(text: str, *, source_name: str = "<text>") -> Program:
+    """Reads a program.
+
+    Args:
+        text: What :func:`print_program` gave, or what a person wrote.
+        source_name: The file's name, for messages.
+
+    Raises:
+        TextError: the text is not a program; says the line and the column.
+    """
+    reader = Reader(text, source_name)
+    try:
+        return reader.program()
+    except RecursionError:
+        raise NestingTextError(
+            reason="this is nested too deeply to be read", place=reader.place()
+        ) from None
+
+
+class Reader:
+    """Goes over the lines of a text and gathers a program."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._source = visible(source)
+        self._lines = text.split("\n")
+        self._at = 0
+        self._check_characters(text)
+        self._exprs = ExprParser()
+        self._items = ItemParser(self._exprs)
+        self._parser = LineParser(self._items, self)
+        self._used_origins: dict[int, Place] = {}
+        self._specs: dict[str, str] = {}
+        self._symbols: dict[str, SymbolInfo] = {}
+        self._inputs: list[Input] = []
+        self._constants: dict[str, Constant] = {}
+        self._declarations: dict[str, Callable[[Cursor], None]] = {
+            "in_spec": self._spec,
+            "out_spec": self._spec,
+            "symbol": self._symbol,
+            "input": self._input,
+            "constant": self._constant,
+            "buffer": self._buffer,
+        }
+
+    def program(self) -> Program:
+        """Reads the text from first to last."""
+        self._version()
+        cursor = self.cursor("'program @name'")
+        cursor.expect("program")
+        name = cursor.kernel()
+        role = cursor.word(ROLES, "a role")
+        stage = cursor.word(STAGES, "a stage")
+        cursor.end()
+        while (cursor := self.cursor("'return'")).next in self._declarations:
+            if cursor.tokens[1] == "=":
+                break
+            declare = self._declarations[cursor.take()]
+            declare(cursor)
+            cursor.end()
+        self._at -= 1
+        body, results = self._main()
+        return Program(
+            name=name,
+            inputs=tuple(self._inputs),
+            results=results,
+            body=body,
+            buffers=FrozenMap(self._items.buffers),
+            symbols=FrozenMap(self._symbols),
+            constants=FrozenMap(self._constants),
+            role=role,
+            stage=stage,
+            in_spec=self._specs.get("in_spec", ""),
+            out_spec=self._specs.get("out_spec", ""),
+            origins=self._origins(),
+        )
+
+    def _main(self) -> tuple[tuple[AnyLine, ...], tuple[Value, ...]]:
+        body, last = self.body("return")
+        results = self._items.values(last)
+        last.end()
+        return body, results
+
+    def body(self, last_word: str) -> tuple[tuple[AnyLine, ...], Cursor]:
+        """Reads lines up to the one that starts with ``last_word``, whose cursor comes back too."""
+        found: list[AnyLine] = []
+        parser = self._parser
+        while True:
+            cursor = self.cursor(f"'{last_word}'")
+            tokens = cursor.tokens
+            if tokens[0] == last_word and tokens[1] != "=":
+                cursor.at = 1
+                return tuple(found), cursor
+            found.append(parser.comment(cursor) if tokens[0] == "//" else parser.line(cursor))
+
+    def cursor(self, wanted: str) -> Cursor:
+        """The next line that is neither empty nor a remark.
+
+        Raises:
+            SyntaxTextError: there is none; ``wanted`` says what should have come.
+        """
+        cursor = self._next()
+        if cursor is None:
+            raise SyntaxTextError(reason=f"{wanted} is missing at the end", place=self.place())
+        return cursor
+
+    def _next(self) -> Cursor | None:
+        lines = self._lines
+        while self._at < len(lines):
+            text = lines[self._at]
+            self._at += 1
+            if text and not text.isspace():
+                cursor = Cursor(text, self._at, self._source)
+                if cursor.tokens[0]:
+                    return cursor
+        return None
+
+    def source_line(self) -> str | None:
+        """The next line if it is one of a kernel's source, from its margin on."""
+        if self._at < len(self._lines):
+            text = self._lines[self._at].lstrip(" \t")
+            if text[:1] == "|":
+                self._at += 1
+                return text
+        return None
+
+    def place(self, stripped: str | None = None, position: int = 0) -> Place:
+        """The place of the last line read, at a position of what was stripped of its indent."""
+        number = min(self._at, len(self._lines)) or 1
+        text = self._lines[number - 1]
+        indent = 0 if stripped is None else len(text) - len(stripped)
+        column = len(text) + 1 if stripped is None else indent + position + 1
+        return Place(self._source, number, column, text)
+
+    def origin(self, index: int) -> int:
+        """Notes that the line being read refers to an origin."""
+        if index not in self._used_origins:
+            self._used_origins[index] = self.place()
+        return index
+
+    def _check_characters(self, text: str) -> None:
+        """Refuses what does not print: nothing in a text may be other than it looks."""
+        if "\r" in text:
+            self._lines = [line.removesuffix("\r") for line in self._lines]
+            text = "\n".join(self._lines)
+        if text.isascii() and not _CONTROL.search(text):
+            return
+        for number, line in enumerate(self._lines, start=1):
+            plain = line.replace("\t", " ")
+            if plain.isprintable():
+                continue
+            column = next(i for i, char in enumerate(plain, start=1) if not char.isprintable())
+            code = f"{ord(plain[column - 1]):x}"
+            raise CharacterTextError(
+                reason=f"the character U+{code.upper():0>4} does not print",
+                place=Place(self._source, number, column, line),
+                hint=f"in a string or comment write \\u{{{code}}}",
+            )
+
+    def _version(self) -> None:
+        cursor = self.cursor(f"the first line 'wir {SCHEMA_VERSION}'")
+        if cursor.next != "wir":
+            cursor.fail(f"a text starts with its version, 'wir {SCHEMA_VERSION}'", VersionTextError)
+        cursor.take()
+        at = cursor.at
+        version = self._items.integer(cursor, "a version")
+        cursor.end()
+        if version > SCHEMA_VERSION:
+            cursor.fail(
+                f"the text is of version {_short(version)}, this wrapper_ir reads up to version "
+                f"{SCHEMA_VERSION}",
+                VersionTextError,
+                at=at,
+                hint="read it with the wrapper_ir that wrote it, or a newer one",
+            )
+        if version < 1:
+            cursor.fail(f"there is no version {_short(version)}", VersionTextError, at=at)
+
+    def _spec(self, cursor: Cursor) -> None:
+        word = cursor.tokens[0]
+        if word in self._specs:
+            cursor.fail(f"'{word}' is given twice", ConflictTextError, at=0)
+        self._specs[word] = cursor.string("a string")
+
+    def _symbol(self, cursor: Cursor) -> None:
+        name = cursor.symbol()
+        if name in self._symbols:
+            cursor.fail(f"the symbol '{name}' is declared twice", ConflictTextError, at=1)
+        cursor.expect(":")
+        kind = cursor.word(SYMBOL_KINDS, "a kind of symbol")
+        lower, upper = self._range(cursor)
+        hint = self._items.integer(cursor, "a hint") if cursor.accept("hint") else None
+        unbacked = cursor.accept("unbacked")
+        self._symbols[name] = SymbolInfo(kind, lower, upper, hint, unbacked)
+        if not self._exprs.declare(name, is_real=kind is SymbolKind.FLOAT):
+            reason = f"the symbol '{name}' was taken for an integer above"
+            cursor.fail(reason, ConflictTextError, at=1, hint="declare it before it is used")
+
+    def _range(self, cursor: Cursor) -> tuple[int | None, int | None]:
+        if not cursor.accept("["):
+            return None, None
+        lower: int | None = None
+        if cursor.next == "-" and cursor.tokens[cursor.at + 1] == "inf":
+            cursor.at += 2
+        else:
+            lower = self._items.integer(cursor, "a bound, unless -inf,")
+        cursor.expect(",")
+        is_open = cursor.accept("inf")
+        upper = None if is_open else self._items.integer(cursor, "a bound, unless inf,")
+        cursor.expect("]")
+        return lower, upper
+
+    def _input(self, cursor: Cursor) -> None:
+        self._inputs.append(self._items.input(cursor))
+
+    def _constant(self, cursor: Cursor) -> None:
+        name = cursor.buffer()
+        if name in self._constants:
+            cursor.fail(f"the constant '%{name}' is declared twice", ConflictTextError, at=1)
+        cursor.expect(":")
+        self._items.define(cursor, name)
+        cursor.expect("=")
+        kind = cursor.word(CONSTANT_KINDS, "a kind of constant")
+        qualified = cursor.string("the constant's name in the model")
+        mutable = cursor.accept("mutable")
+        tied = cursor.buffer() if cursor.accept("tied") else None
+        self._constants[name] = Constant(qualified, kind, mutable, tied)
+
+    def _buffer(self, cursor: Cursor) -> None:
+        name = cursor.buffer()
+        cursor.expect(":")
+        self._items.define(cursor, name)
+
+    def _origins(self) -> tuple[Origin, ...]:
+        """Reads the table of origins, and that nothing follows it."""
+        found: list[Origin] = []
+        while (cursor := self._next()) is not None:
+            if cursor.next != f"#{len(found)}":
+                wanted = f"'#{len(found)} = loc ...' or the end of the text"
+                cursor.fail_expecting(wanted)
+            cursor.take()
+            cursor.expect("=")
+            cursor.expect("loc")
+            found.append(self._origin_of(cursor))
+            cursor.end()
+        for index, place in self._used_origins.items():
+            if index >= len(found):
+                raise OriginTextError(reason=f"the text has no origin #{index}", place=place)
+        return tuple(found)
+
+    def _origin_of(self, cursor: Cursor) -> Origin:
+        items = self._items
+        nodes = items.strings(cursor, "the name of a node") if cursor.accept("nodes") else ()
+        ops = items.strings(cursor, "the name of an op") if cursor.accept("ops") else ()
+        module = cursor.string("a module's path") if cursor.accept("module") else ""
+        frames: list[Frame] = []
+        while cursor.accept("at"):
+            file = cursor.string("a file's name")
+            cursor.expect(":")
+            line = items.integer(cursor, "the number of a line")
+            function = cursor.string("a function's name") if cursor.accept("in") else ""
+            code = cursor.string("a line of code") if cursor.accept("code") else ""
+            frames.append(Frame(file, line, function, code))
+        return Origin(nodes, ops, tuple(frames), module)
+
+
+def _short(number: int) -> str:
+    text = hex(number)
+    return str(number) if len(text) < 20 else f"{text[:12]}..."

@@ -1,0 +1,221 @@
+"""Cutting a line into tokens, and walking over them.
+
+A line is cut by one regular expression into a list of plain strings; a token's first character says
+what it is. Columns are found again only when an error needs one: good texts pay nothing for them.
+"""
+
+from __future__ import annotations
+
+import re
+from sys import intern
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+
+from wrapper_ir.errors import nearest
+from wrapper_ir.text.errors import (
+    CharacterTextError,
+    Place,
+    StringTextError,
+    SyntaxTextError,
+    TextError,
+    WordTextError,
+)
+from wrapper_ir.text.escape import EscapeError, unescape
+from wrapper_ir.text.words import IDENTIFIER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+_TOKEN: Final = re.compile(
+    r"%[A-Za-z_]\w*"  # a buffer
+    r"|[A-Za-z_]\w*(?:::[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)?"  # a word; an op
+    r"|0[xX][0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"  # a number
+    r"|@[A-Za-z_]\w*(?::\d+)?"  # a kernel, a device
+    r'|"(?:[^"\\]|\\.)*"'  # a string
+    r"|\$[A-Za-z_]\w*|#\d+"  # a symbol, an origin
+    r"|\*\*|//|==|!=|<=|>=|&&|\|\|"
+    r"|;.*"  # a remark
+    r"|\S",
+    re.ASCII,
+)
+
+T = TypeVar("T")
+
+
+class Cursor:
+    """The tokens of one line, and the next one to be read.
+
+    ``tokens`` ends with an empty string, so that looking one ahead needs no check.
+    """
+
+    __slots__ = ("at", "number", "origin", "source", "text", "tokens")
+
+    def __init__(self, text: str, number: int, source: str) -> None:
+        self.text = text
+        self.number = number
+        self.source = source
+        self.tokens: list[str] = _TOKEN.findall(text)
+        if ";" in text and self.tokens and self.tokens[-1][0] == ";":
+            self.tokens.pop()
+        self.tokens += ("", "")
+        self.at = 0
+        self.origin: int | None = None
+
+    @property
+    def next(self) -> str:
+        """The token to be read, empty at the end of the line."""
+        return self.tokens[self.at]
+
+    def take(self) -> str:
+        """Reads a token."""
+        token = self.tokens[self.at]
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        """Reads ``token`` if it comes next."""
+        if self.tokens[self.at] != token:
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, token: str) -> None:
+        """Reads ``token``, which must come next."""
+        if self.tokens[self.at] != token:
+            self.fail_expecting(f"'{token}'")
+        self.at += 1
+
+    def end(self) -> None:
+        """The line must end here."""
+        if self.tokens[self.at]:
+            self.fail_expecting("the end of the line")
+
+    def take_origin(self, note: Callable[[int], int]) -> None:
+        """Takes ``loc(#3)`` off the end of the line, so that it need not be thought of anywhere."""
+        tokens = self.tokens
+        if len(tokens) < 6 or tokens[-3] != ")" or tokens[-4][0] != "#":
+            return
+        if tokens[-6] == "loc" and tokens[-5] == "(" and 1 < len(tokens[-4]) < 10:
+            self.origin = note(int(tokens[-4][1:]))
+            del tokens[-6:-2]
+
+    def rest(self) -> tuple[str, int]:
+        """Takes what is left of the line as it is written, and gives its column too."""
+        last = len(self.tokens) - 3
+        if self.at > last:
+            self.fail_expecting("more text")
+        spans = [match.span() for match in _TOKEN.finditer(self.text)]
+        start = spans[self.at][0]
+        self.at = last + 1
+        return self.text[start : spans[last][1]], start + 1
+
+    def buffer(self) -> str:
+        """Reads the name of a buffer, without its sign."""
+        token = self.tokens[self.at]
+        if token[:1] != "%" or len(token) == 1:
+            self.fail_expecting("a buffer such as %x")
+        self.at += 1
+        return intern(token[1:])
+
+    def identifier(self, what: str) -> str:
+        """Reads a bare name."""
+        token = self.tokens[self.at]
+        if not IDENTIFIER.fullmatch(token):
+            self.fail_expecting(what)
+        self.at += 1
+        return intern(token)
+
+    def kernel(self) -> str:
+        """Reads the name of a kernel or program, without its sign."""
+        token = self.tokens[self.at]
+        if token[:1] != "@" or len(token) == 1 or ":" in token:
+            self.fail_expecting("a name such as @name")
+        self.at += 1
+        return intern(token[1:])
+
+    def symbol(self) -> str:
+        """Reads the name of a symbol, without a dollar sign."""
+        token = self.tokens[self.at]
+        name = token[1:] if token[:1] == "$" else token
+        if not IDENTIFIER.fullmatch(name):
+            self.fail_expecting("a symbol such as s0")
+        self.at += 1
+        return intern(name)
+
+    def string(self, what: str) -> str:
+        """Reads a string literal and gives its value."""
+        token = self.tokens[self.at]
+        if token[:1] != '"' or len(token) == 1:
+            self.fail_expecting(what)
+        self.at += 1
+        try:
+            return unescape(token[1:-1])
+        except EscapeError as error:
+            column = self.column(self.at - 1) + 1 + error.position
+            raise StringTextError(reason=str(error), place=self.place(column)) from None
+
+    def word(self, table: Mapping[str, T], what: str) -> T:
+        """Reads a word of a table and gives what it stands for."""
+        token = self.tokens[self.at]
+        found = table.get(token)
+        if found is None:
+            self.fail_word(table, what)
+        self.at += 1
+        return found
+
+    def fail_word(self, words: Iterable[str], what: str) -> NoReturn:
+        """Refuses the next token, which is none of ``words``."""
+        self._refuse_foreign(what)
+        token = self.tokens[self.at]
+        if not IDENTIFIER.fullmatch(token):
+            self.fail_expecting(what)
+        close = nearest(token, words)
+        hint = f"did you mean '{close}'?" if close else f"known are {', '.join(sorted(words))}"
+        self.fail(f"'{token}' is not {what}", WordTextError, hint=hint)
+
+    def fail_expecting(self, what: str) -> NoReturn:
+        """Refuses the next token, since something else was expected."""
+        self._refuse_foreign(what)
+        token = self.tokens[self.at]
+        if token == '"':
+            self.fail("this string is not closed on its line", StringTextError)
+        shown = token if len(token) <= 40 else token[:37] + "..."
+        found = f"'{shown}' was found" if token else "the line ends here"
+        self.fail(f"{what} is expected, but {found}")
+
+    def _refuse_foreign(self, what: str) -> None:
+        """Refuses the first character that no token may have: likely the cause of any trouble."""
+        if self.text.isascii():
+            return
+        for index, token in enumerate(self.tokens):
+            if not token.isascii() and token[0] != '"':
+                self.fail(
+                    f"{what} is expected, but '{token}' (U+{ord(token):04X}) is not ASCII",
+                    CharacterTextError,
+                    at=index,
+                    hint="names are ASCII; other letters may stand in strings and comments",
+                )
+
+    def fail(
+        self,
+        reason: str,
+        kind: type[TextError] = SyntaxTextError,
+        *,
+        at: int | None = None,
+        hint: str | None = None,
+    ) -> NoReturn:
+        """Raises an error at a token, by default the next one."""
+        column = self.column(self.at if at is None else at)
+        raise kind(reason=reason, place=self.place(column), hint=hint)
+
+    def place(self, column: int) -> Place:
+        """A place on this line."""
+        return Place(self.source, self.number, column, self.text)
+
+    def column(self, index: int) -> int:
+        """The column of a token, from 1; the one after the last token where there are no more."""
+        end = 0
+        for position, match in enumerate(_TOKEN.finditer(self.text)):
+            if match[0].startswith(";") or position == index:
+                return (match.start() if position == index else end) + 1
+            end = match.end()
+        return end + 1

@@ -1,0 +1,209 @@
+"""From C++ files to one shared library: compile side by side, link, explain what fails."""
+
+from __future__ import annotations
+
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wrapper_ir.toolchain import bindings
+from wrapper_ir.toolchain.compiler import (
+    Compiler,
+    CompilerRunError,
+    compile_flags,
+    include_dirs,
+    link_flags,
+    run,
+)
+from wrapper_ir.toolchain.errors import CompileError, LinkError
+from wrapper_ir.toolchain.headers import HeaderStore
+from wrapper_ir.toolchain.isa import Isa
+from wrapper_ir.toolchain.units import Kernel, Unit, partition, unit_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+
+__all__ = ["Recipe", "build_library", "default_jobs"]
+
+#: Compiler messages that stand for all that follow.
+_MAX_MESSAGES = 12
+_CONTEXT = 2  #: source lines shown before and after an offending one
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a set of kernels is compiled."""
+
+    compiler: Compiler
+    isa: Isa
+    extra_flags: tuple[str, ...]
+    headers: HeaderStore
+    jobs: int
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Every flag that reaches the compiler, include paths excepted."""
+        return compile_flags(self.compiler, self.isa) + self.extra_flags
+
+
+def default_jobs() -> int:
+    """Return how many compilers to run at once: the processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def build_library(
+    kernels: Sequence[Kernel],
+    recipe: Recipe,
+    module: str,
+    scratch: Path,
+    advance: Callable[[int], None],
+) -> Path:
+    """Compile kernels and link them into one extension module.
+
+    Args:
+        kernels: What to build; the module numbers them in this order.
+        recipe: With what and how.
+        module: Name of the extension module.
+        scratch: An empty directory to work in.
+        advance: Told the number of kernels each time some are compiled.
+
+    Returns:
+        The shared library, in ``scratch``.
+
+    Raises:
+        CompileError: A kernel does not compile; the error names the kernel.
+        LinkError: The objects do not fit together.
+    """
+    table = bindings.module_table(module, [(kernel.symbol, kernel.doc) for kernel in kernels])
+    reads_prefix = any(kernel.includes_prefix for kernel in kernels)
+    header = recipe.headers.find(recipe.compiler, recipe.flags) if reads_prefix else None
+    units = partition(kernels, recipe.jobs, precompiled=header is not None)
+    work = _Work(recipe, scratch, header, table, advance)
+    objects = work.compile(units)
+    if reads_prefix and header is None:
+        recipe.headers.want(recipe.compiler, recipe.flags)
+    library = scratch / f"{module}.so"
+    _link(recipe.compiler, objects, library)
+    return library
+
+
+def _link(compiler: Compiler, objects: Sequence[Path], library: Path) -> None:
+    inputs = [str(path) for path in objects]
+    command = [*compiler.command, *inputs, "-o", str(library), *link_flags()]
+    try:
+        run(command)
+    except CompilerRunError as error:
+        raise LinkError(command=error.command, output=error.output) from error
+
+
+class _Work:
+    """Compiling the files of one library."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        scratch: Path,
+        header: Path | None,
+        table: str,
+        advance: Callable[[int], None],
+    ) -> None:
+        self._recipe = recipe
+        self._scratch = scratch
+        self._header = header
+        self._table = table
+        self._advance = advance
+
+    def compile(self, units: Sequence[Unit]) -> list[Path]:
+        """Return the objects of all files; files that fail are taken apart."""
+        objects: dict[int, list[Path]] = {}
+        with ThreadPoolExecutor(max_workers=self._recipe.jobs) as pool:
+            futures = {
+                pool.submit(self._compile_unit, unit, f"u{index}", with_table=index == 0): index
+                for index, unit in enumerate(units)
+            }
+            for future in as_completed(futures):
+                index = futures[future]
+                try:
+                    objects[index] = [future.result()]
+                    self._advance(len(units[index].kernels))
+                except CompilerRunError:
+                    objects[index] = self._compile_apart(units[index], with_table=index == 0)
+        return [path for index in range(len(units)) for path in objects[index]]
+
+    def _compile_apart(self, unit: Unit, *, with_table: bool) -> list[Path]:
+        """Compile each kernel of a failed file alone, without a precompiled header.
+
+        So the error names the right kernel; and kernels that only disagree with each other, or
+        with a damaged header, compile after all.
+        """
+        if self._header is not None:
+            self._recipe.headers.discard(self._recipe.compiler, self._recipe.flags)
+            self._header = None
+        objects = []
+        for position, kernel in enumerate(unit.kernels):
+            name = f"a{'t' if with_table else 'u'}{position}_{kernel.symbol}"
+            first = with_table and position == 0
+            try:
+                objects.append(self._compile_unit(Unit((kernel,)), name, with_table=first))
+            except CompilerRunError as error:
+                raise _explain(kernel, error) from error
+            self._advance(1)
+        return objects
+
+    def _compile_unit(self, unit: Unit, name: str, *, with_table: bool) -> Path:
+        source = self._scratch / f"{name}.cpp"
+        target = self._scratch / f"{name}.o"
+        source.write_text(unit_text(unit, self._table if with_table else ""), encoding="utf-8")
+        header = self._header if unit.includes_prefix else None
+        command = [
+            *self._recipe.compiler.command,
+            *self._recipe.flags,
+            *(f"-I{path}" for path in include_dirs()),
+            *(("-include", str(header)) if header is not None else ()),
+            *("-c", str(source), "-o", str(target)),
+        ]
+        run(command)
+        return target
+
+
+def _explain(kernel: Kernel, error: CompilerRunError) -> CompileError:
+    source = kernel.source
+    here = re.findall(
+        rf"^{re.escape(source.name)}\.cpp:(\d+):.*error", error.output, flags=re.MULTILINE
+    )
+    lines = list(dict.fromkeys(int(number) for number in here))
+    hint = None
+    if f"call of {source.name}:" in error.output:
+        given = ", ".join(source.arg_types)
+        hint = f"its argument types ({given}) disagree with its parameters"
+    return CompileError(
+        unit=f"kernel {source.name!r}",
+        command=error.command,
+        excerpt=_excerpt(source.code, lines[:3]),
+        output=_shortened(error.output),
+        hint=hint,
+    )
+
+
+def _excerpt(code: str, offending: Sequence[int]) -> str:
+    """Return the offending lines of a kernel with their neighbours and numbers."""
+    lines = code.splitlines()
+    shown: dict[int, str] = {}
+    for number in offending or [1]:
+        for near in range(number - _CONTEXT, number + _CONTEXT + 1):
+            if 1 <= near <= len(lines):
+                mark = ">" if near in offending else " "
+                shown[near] = f"{mark} {near:4} | {lines[near - 1]}"
+    return "\n".join(shown[number] for number in sorted(shown))
+
+
+def _shortened(output: str) -> str:
+    lines = output.splitlines()
+    if len(lines) <= 4 * _MAX_MESSAGES:
+        return output
+    kept = lines[: 4 * _MAX_MESSAGES]
+    return "\n".join([*kept, f"... and {len(lines) - len(kept)} lines more"])

@@ -1,0 +1,278 @@
+"""What the toolchain keeps on disk: content-addressed, shared by processes, bounded, self-healing.
+
+An entry is one file, ``objects/<two digits>/<key>.<kind>``: the payload, then a trailer with its
+SHA-256. Keys are digests of *what was asked for* (source, flags, compiler version, ...), never of
+where it lies, so a cache can be moved or copied between machines. The loader and the linker ignore
+what follows the last section of an ELF file, so shared libraries keep the trailer, too.
+
+Three rules make it safe for several processes at once: an entry appears by renaming a finished
+file, is never changed afterwards, and is checked against its trailer before it is used; a damaged
+one is removed and counts as absent. ``locked`` lets one process build while others wait for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.toolchain import locks
+from wrapper_ir.toolchain.errors import CacheDirError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["CacheStats", "DiskCache", "clear", "default_cache", "default_dir", "stats", "trim"]
+
+_MAGIC = b"WIRSHA2\x01"
+_TRAILER = len(_MAGIC) + 32
+_DEFAULT_MAX_BYTES = 2 << 30
+#: An entry's time stamp is renewed on use, but not more often than this (seconds).
+_TOUCH_AFTER = 60.0
+#: Unfinished files older than this belong to processes that died (seconds).
+_STALE_AFTER = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What a cache holds."""
+
+    directory: Path
+    entries: int  #: libraries, records and precompiled headers
+    libraries: int  #: shared libraries among them
+    total_bytes: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    file: Path
+    size: int
+    used: float
+
+
+class DiskCache:
+    """A directory of entries.
+
+    Args:
+        directory: Where; made when absent, readable by its owner only.
+        max_bytes: Bound on the sum of all entries, kept by removing the longest unused; by default
+            the environment variable ``WRAPPER_IR_CACHE_MAX_BYTES``, or else 2 GiB.
+
+    Raises:
+        CacheDirError: The directory cannot be made or written, or belongs to somebody else.
+    """
+
+    def __init__(self, directory: Path, *, max_bytes: int | None = None) -> None:
+        self.directory = directory
+        self.max_bytes = _max_bytes_from_environment() if max_bytes is None else max_bytes
+        self._objects = directory / "objects"
+        self._scratch = directory / "tmp"
+        self._lock_file = directory / "lock"
+        _make_private(directory)
+
+    def get(self, key: str, kind: str) -> Path | None:
+        """Return the file of an entry, trailer included, or None when absent or damaged."""
+        file = self._file(key, kind)
+        return None if self._checked(file) is None else file
+
+    def get_bytes(self, key: str, kind: str) -> bytes | None:
+        """Return the payload of an entry, or None when it is absent or damaged."""
+        return self._checked(self._file(key, kind))
+
+    def put(self, key: str, kind: str, payload: bytes | Path) -> Path:
+        """Store an entry, replacing one of the same key, and return its file.
+
+        A bound that is exceeded is restored at once; the new entry is never what is removed.
+        """
+        content = payload.read_bytes() if isinstance(payload, Path) else payload
+        file = self._file(key, kind)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with self.scratch() as scratch:
+                unfinished = scratch / file.name
+                with unfinished.open("wb") as out:
+                    out.write(content + _MAGIC + hashlib.sha256(content).digest())
+                unfinished.chmod(0o700)
+                unfinished.replace(file)
+        except OSError as error:
+            raise CacheDirError(directory=str(self.directory), reason=str(error)) from error
+        if len(content) > 1 << 14:  # scanning for each small record would cost more than it saves
+            self.trim(keep=file)
+        return file
+
+    def remove(self, key: str, kind: str) -> None:
+        """Remove an entry, if it is there."""
+        self._file(key, kind).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self, keys: Iterable[str], *, wait: bool = True) -> Iterator[bool]:
+        """Keep other processes and threads from working on the same keys.
+
+        Yields:
+            True; or False when ``wait`` is false and somebody else is at work on one of them.
+        """
+        self.directory.mkdir(
+            mode=0o700, parents=True, exist_ok=True
+        )  # somebody may have removed it
+        with locks.hold(self._lock_file, keys, wait=wait) as held:
+            yield held
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Make a directory on the same file system, removed with what is left in it."""
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._scratch, ignore_cleanup_errors=True) as name:
+            yield Path(name)
+
+    def stats(self) -> CacheStats:
+        """Return what the cache holds now."""
+        entries = self._entries()
+        return CacheStats(
+            directory=self.directory,
+            entries=len(entries),
+            libraries=sum(entry.file.suffix == ".so" for entry in entries),
+            total_bytes=sum(entry.size for entry in entries),
+            max_bytes=self.max_bytes,
+        )
+
+    def trim(self, max_bytes: int | None = None, *, keep: Path | None = None) -> int:
+        """Remove the longest unused entries until at most ``max_bytes`` are left.
+
+        Returns:
+            The number of bytes removed.
+        """
+        bound = self.max_bytes if max_bytes is None else max_bytes
+        self._remove_stale()
+        entries = sorted(self._entries(), key=lambda entry: entry.used)
+        total = sum(entry.size for entry in entries)
+        removed = 0
+        for entry in entries:
+            if total - removed <= bound:
+                break
+            if entry.file != keep:
+                entry.file.unlink(missing_ok=True)
+                removed += entry.size
+        return removed
+
+    def clear(self) -> int:
+        """Remove every entry and return the number of bytes removed."""
+        return self.trim(max_bytes=-1)
+
+    def touch(self, file: Path) -> None:
+        """Note that an entry was used."""
+        now = time.time()
+        with contextlib.suppress(OSError):
+            if now - file.stat().st_mtime > _TOUCH_AFTER:
+                os.utime(file)
+
+    def _file(self, key: str, kind: str) -> Path:
+        return self._objects / key[:2] / f"{key}.{kind}"
+
+    def _checked(self, file: Path) -> bytes | None:
+        try:
+            content = file.read_bytes()
+        except OSError:
+            return None
+        payload, trailer = content[:-_TRAILER], content[-_TRAILER:]
+        if trailer != _MAGIC + hashlib.sha256(payload).digest():
+            with contextlib.suppress(OSError):
+                file.unlink()
+            return None
+        self.touch(file)
+        return payload
+
+    def _entries(self) -> list[_Entry]:
+        found = []
+        for top in (self._objects, self.directory / "headers"):
+            for file in top.glob("*/*"):
+                with contextlib.suppress(OSError):  # removed by another process meanwhile
+                    stat = file.stat()
+                    found.append(_Entry(file, stat.st_size, stat.st_mtime))
+        return found
+
+    def _remove_stale(self) -> None:
+        now = time.time()
+        for item in self._scratch.glob("*"):
+            with contextlib.suppress(OSError):
+                if now - item.stat().st_mtime > _STALE_AFTER:
+                    shutil.rmtree(item)
+
+
+def default_dir() -> Path:
+    """Return the directory of the default cache.
+
+    ``WRAPPER_IR_CACHE_DIR``, or else ``wrapper_ir`` in ``XDG_CACHE_HOME``, or in ``~/.cache``.
+    """
+    named = os.environ.get("WRAPPER_IR_CACHE_DIR")
+    if named:
+        return Path(named).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "wrapper_ir"
+
+
+def default_cache() -> DiskCache:
+    """Return the default cache; see ``default_dir`` for where it is.
+
+    Raises:
+        CacheDirError: The directory cannot be used.
+    """
+    return _cache_at(default_dir(), _max_bytes_from_environment())
+
+
+@functools.lru_cache(maxsize=8)
+def _cache_at(directory: Path, max_bytes: int) -> DiskCache:
+    return DiskCache(directory, max_bytes=max_bytes)
+
+
+def stats() -> CacheStats:
+    """Return what the default cache holds."""
+    return default_cache().stats()
+
+
+def trim(max_bytes: int | None = None) -> int:
+    """Remove the longest unused entries of the default cache; return the bytes removed."""
+    return default_cache().trim(max_bytes)
+
+
+def clear() -> int:
+    """Empty the default cache; return the bytes removed."""
+    return default_cache().clear()
+
+
+def _max_bytes_from_environment() -> int:
+    text = os.environ.get("WRAPPER_IR_CACHE_MAX_BYTES")
+    if not text:
+        return _DEFAULT_MAX_BYTES
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise OptionValueError(
+            option="WRAPPER_IR_CACHE_MAX_BYTES", value=text, expected="a number of bytes"
+        )
+    return value
+
+
+def _make_private(directory: Path) -> None:
+    """Make the directory, and refuse one that others could put code into."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = directory.stat().st_uid
+    except OSError as error:
+        raise CacheDirError(directory=str(directory), reason=str(error)) from error
+    if os.getuid() not in (owner, 0) and owner != 0:
+        raise CacheDirError(
+            directory=str(directory), reason="it belongs to another user, whose code it may hold"
+        )
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise CacheDirError(directory=str(directory), reason="it cannot be written")

@@ -1,0 +1,152 @@
+"""Kernels put together into C++ files: as many files as compile fastest, as few as that allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wrapper_ir.toolchain import bindings
+from wrapper_ir.toolchain.headers import PREFIX
+from wrapper_ir.toolchain.source import (
+    CppSource,
+    Parameter,
+    is_solitary,
+    parameters,
+    split_includes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Kernel", "Unit", "partition", "unit_text"]
+
+# Seconds, measured with g++ 12 on 19 kernels of a transformer's forward and backward: what a file
+# costs before its first kernel, what a kernel costs, what a character of it costs.
+_FILE_COST = 1.35
+_FILE_COST_PRECOMPILED = 0.38
+_KERNEL_COST = 0.04
+_CHARACTER_COST = 2e-5
+
+#: More files must be at least this much faster to be worth the processor time they burn.
+_WORTH = 0.93
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel about to be compiled."""
+
+    source: CppSource
+    key: str  #: digest of all that its machine code depends on
+    params: tuple[Parameter, ...]
+    solitary: bool
+
+    @classmethod
+    def of(cls, source: CppSource, key: str) -> Kernel:
+        """Return the kernel of a checked source."""
+        return cls(source, key, parameters(source), is_solitary(source))
+
+    @property
+    def symbol(self) -> str:
+        """Unique name of its function and namespace."""
+        return f"wir_k_{self.key[:20]}"
+
+    @property
+    def doc(self) -> str:
+        """One line about its parameters."""
+        return f"({', '.join(' '.join(text.split()) for text in self.source.arg_types)})"
+
+    @property
+    def includes_prefix(self) -> bool:
+        """Whether it reads the big header, so that a precompiled one helps."""
+        return f"<{PREFIX}>" in self.source.code
+
+    @property
+    def cost(self) -> float:
+        """Estimated seconds to compile it, the file around it excepted."""
+        return _KERNEL_COST + _CHARACTER_COST * len(self.source.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One C++ file."""
+
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def includes_prefix(self) -> bool:
+        """Whether one of its kernels reads the big header."""
+        return any(kernel.includes_prefix for kernel in self.kernels)
+
+
+def partition(kernels: Sequence[Kernel], jobs: int, *, precompiled: bool) -> list[Unit]:
+    """Return the files to compile side by side.
+
+    Every file reads the headers again, so the number of files is the smallest that comes close to
+    the shortest wall time on ``jobs`` processors.
+    """
+    fixed = _FILE_COST_PRECOMPILED if precompiled else _FILE_COST
+    best = [list(kernels)]
+    best_time = _wall_time(best, fixed)
+    for count in range(2, min(jobs, len(kernels)) + 1):
+        bins = _balanced(kernels, count)
+        time = _wall_time(bins, fixed)
+        if time < best_time * _WORTH:
+            best, best_time = bins, time
+    return [Unit(tuple(group)) for group in best]
+
+
+def _wall_time(bins: Iterable[Sequence[Kernel]], fixed: float) -> float:
+    return fixed + max(sum(kernel.cost for kernel in group) for group in bins)
+
+
+def _balanced(kernels: Sequence[Kernel], count: int) -> list[list[Kernel]]:
+    """Deal the kernels out, the costliest first, each to the lightest bin."""
+    bins: list[list[Kernel]] = [[] for _ in range(count)]
+    loads = [0.0] * count
+    for kernel in sorted(kernels, key=lambda kernel: (-kernel.cost, kernel.key)):
+        lightest = loads.index(min(loads))
+        bins[lightest].append(kernel)
+        loads[lightest] += kernel.cost
+    return bins
+
+
+def unit_text(unit: Unit, table: str = "") -> str:
+    """Return the text of one file: headers, kernels, bindings, and perhaps the module's table."""
+    parts = [_solitary(unit.kernels[0])] if unit.kernels[0].solitary else _gathered(unit.kernels)
+    parts.append('#line 1 "bindings"\n')
+    parts.append(bindings.prologue())
+    for kernel in unit.kernels:
+        scope = "" if kernel.solitary else f"{kernel.symbol}::"
+        callee = scope + kernel.symbol
+        parts.append(bindings.binding(kernel.symbol, callee, kernel.source.name, kernel.params))
+    parts.append(table)
+    return "\n".join(parts)
+
+
+def _gathered(kernels: Sequence[Kernel]) -> list[str]:
+    includes: dict[str, None] = {}  # in order, each once
+    bodies = []
+    for kernel in kernels:
+        headers, body = split_includes(kernel.source.code)
+        includes.update(dict.fromkeys(headers))
+        bodies.append(
+            f"namespace {kernel.symbol} {{\n"
+            f"#define {kernel.source.entry} {kernel.symbol}\n"
+            f'#line 1 "{kernel.source.name}.cpp"\n'
+            f"{body}\n"
+            f"#undef {kernel.source.entry}\n"
+            f"}}  // namespace {kernel.symbol}\n"
+        )
+    return ["".join(f"#include {header}\n" for header in includes), *bodies]
+
+
+def _solitary(kernel: Kernel) -> str:
+    # Its own #include lines stay where they are, perhaps under a condition; the big header comes
+    # first, so that the entry's new name does not reach into it.
+    first = f"#include <{PREFIX}>\n" if kernel.includes_prefix else ""
+    return (
+        f"{first}#define {kernel.source.entry} {kernel.symbol}\n"
+        f'#line 1 "{kernel.source.name}.cpp"\n'
+        f"{kernel.source.code}\n"
+        f"#undef {kernel.source.entry}\n"
+    )

@@ -1,0 +1,151 @@
+"""The verifier: every rule of the IR, all faults at once.
+
+:func:`diagnose` gives the faults of a program, :func:`verify` raises one error that holds them.
+Both walk the program once, in order, and cost time in proportion to its lines. What is checked:
+
+**Names and tables**
+
+- WIR1001 names are ASCII identifiers (an op's is ``namespace::name`` with an optional overload)
+- WIR1002 a buffer is defined once in the whole program, regions included
+- WIR1003 what is defined has a layout
+- WIR1004 a layout belongs to something that is defined
+- WIR1005 a line's origin is in the program's table
+- WIR1006 a tied constant names the constant that holds the storage
+- WIR1007 regions are nested at most 64 deep
+- WIR1008 fields hold values of their types; where one does not, nothing else is checked
+
+**Layouts**
+
+- WIR1011 as many strides as sizes
+- WIR1012 sizes, strides and offsets are not provably negative
+- WIR1013 what a layout spans fits an int64, in bytes
+- WIR1014 what owns its storage (allocations, inputs, constants, fresh results) begins at its start
+- WIR1015 a pool has one dimension
+- WIR1016 a constant's layout is known numbers
+
+**Lifetimes.** A name is a view; a storage has one owner; ending it ends every view of it.
+
+- WIR1021 a buffer is defined before it is used
+- WIR1022 nothing uses a buffer whose storage was freed
+- WIR1023 nothing uses a buffer whose storage went on under another name: a view that is still
+  looked at would see its contents change
+- WIR1024 storage is freed once
+- WIR1025 views are not freed, only what owns the storage
+- WIR1026 constants are not freed
+- WIR1027 constants that are not mutable are not written, through views of them either
+- WIR1028 planned programs only: what is owned is freed, reused, or leaves as a result (itself, or
+  through a view)
+- WIR1029 a probe looks at what is alive
+- WIR1030 results are alive
+- WIR1031 a region sees its parameters, its own definitions and constants, nothing else
+- WIR1032 a region's parameters are not freed or taken, unless donated
+
+**Storage that goes on, and views**
+
+- WIR1041 reuse fits: the bytes that the new layout spans provably lie within the storage
+- WIR1042 only what owns storage is reused, not a view
+- WIR1043 inputs that are not donated, constants and pools are not reused
+- WIR1044 a view, reuse or slice is on the device of its storage
+- WIR1045 a view does not provably end behind its storage (wherever it has elements at all)
+- WIR1046 a view begins a whole number of its elements into its source, a slice into its pool
+
+**Symbols**
+
+- WIR1051 a symbol is bound once
+- WIR1052 a symbol is bound before its value is needed. Of an input, a parameter or a call's result,
+  the layout's numbers are needed when the buffer is first used other than for its metadata
+- WIR1053 a symbol is in the program's table
+- WIR1054 a symbol bound in a region is not used outside
+- WIR1055 a symbol's kind fits its value and its uses
+- WIR1056 a symbol's range is not empty
+- WIR1057 a dimension that is asked for exists
+- WIR1058 what is read as a number has one element
+- WIR1059 what is asserted is a truth value
+
+**Kernels and calls**
+
+- WIR1061 kernels and ops are declared before they are called
+- WIR1062 ... once
+- WIR1063 ... and outside regions
+- WIR1064 an op is declared under its schema's name, without parameters of its own
+- WIR1065 a schema can be read
+- WIR1066 kernels are called by ``call``, ops by ``extern``
+- WIR1067 the number of arguments is right
+- WIR1068 each argument is of the kind that the parameter or schema wants
+- WIR1069 ... of the parameter's dtype
+- WIR1070 ... with the declared access
+- WIR1071 ... on the call's device
+- WIR1072 Triton kernels have a grid, others have none
+- WIR1073 a number fits the parameter's machine type
+- WIR1074 a kernel's parameters have different names
+- WIR1075 streams count from 0
+- WIR1082 keyword arguments exist
+- WIR1083 ... and are given once
+- WIR1084 ``none`` is given only where the schema says that it is optional
+- WIR1085 a result's path leads to a value that the op returns, and no two results' to the same
+- WIR1086 tensors define buffers, numbers bind symbols
+- WIR1087 a result is declared fresh, or a view, as the schema's alias sets say
+- WIR1088 a view says of which argument, a fresh result of none
+
+**Regions**
+
+- WIR1091 a region's parameters match the operands: number, kind, layout
+- WIR1092 a region gives as many results as its line defines
+- WIR1093 ... of the same kind and layout
+- WIR1094 a predicate is a truth value or one bool
+- WIR1095 a result that is declared fresh is not the caller's own storage, a constant or another
+  result
+- WIR1096 an operand is passed for writing where a region changes it
+
+**Pools**
+
+- WIR1101 slices are cut from pools
+- WIR1102 a slice does not provably reach out of its pool
+- WIR1103 two slices do not provably overlap while both are alive (a slice with a symbolic place is
+  compared with at most 64 others)
+- WIR1104 a pool ends after its slices
+
+What is not checked: what kernels do with what they are given, whether contents were ever written,
+and relations among symbols that only their values at run time decide: sizes are compared by what
+their ranges prove, and where a rule says "provably" the benefit of the doubt is the program's.
+Hints are never looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
+
+from wrapper_ir.verify.diagnostics import Diagnostic, VerificationError
+from wrapper_ir.verify.rules import RULES, Rule
+from wrapper_ir.verify.verifier import check_program
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines import Program
+
+__all__ = ["RULES", "Diagnostic", "Rule", "VerificationError", "diagnose", "verify"]
+
+
+#: Programs that broke no rule, by identity: what cannot change need not be looked at twice, and
+#: planning and emitting verify again what their callers often have verified.
+_GOOD: Final[WeakValueDictionary[int, Program]] = WeakValueDictionary()
+
+
+def diagnose(program: Program) -> tuple[Diagnostic, ...]:
+    """Every fault of ``program``, in the order of its text; none for a good one."""
+    return check_program(program)
+
+
+def verify(program: Program) -> Program:
+    """``program`` itself, if it breaks no rule.
+
+    Raises:
+        VerificationError: it breaks rules; the error holds a diagnostic for each fault.
+    """
+    if _GOOD.get(id(program)) is program:
+        return program
+    found = check_program(program)
+    if found:
+        raise VerificationError(program, found)
+    _GOOD[id(program)] = program
+    return program

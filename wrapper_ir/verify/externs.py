@@ -1,0 +1,323 @@
+"""Calls of library ops, against the schema under which the op is declared."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.lines import (
+    Access,
+    BufferArg,
+    DeviceArg,
+    DTypeArg,
+    EnumArg,
+    ListArg,
+    NoneArg,
+    Relation,
+    ResultBuffer,
+    ScalarArg,
+    StringArg,
+    TorchOp,
+)
+from wrapper_ir.verify import rules
+from wrapper_ir.verify.calls import check_stream, counted, described, report_access
+from wrapper_ir.verify.kernels import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wrapper_ir.lines import Arg, CallResult, ExternKernel, OpSchema, SchemaArg, SchemaType
+    from wrapper_ir.verify.kernels import Kernels
+    from wrapper_ir.verify.state import State
+    from wrapper_ir.verify.symbols import Symbols
+
+_INTS: Final = ("int",)
+_BOOLS: Final = ("bool",)
+_FLOATS: Final = ("float", "int")
+_NUMBERS: Final = ("int", "float", "bool", "complex")
+
+#: Kinds of number that each scalar type of a schema takes.
+_SCALARS: Final = {
+    **dict.fromkeys(("int", "SymInt"), _INTS),
+    **dict.fromkeys(("bool", "SymBool"), _BOOLS),
+    **dict.fromkeys(("float", "SymFloat"), _FLOATS),
+    **dict.fromkeys(("Scalar", "number", "complex"), _NUMBERS),
+}
+
+#: Classes of argument that the other types take; a type in neither table takes anything.
+_CLASSES: Final[dict[str, tuple[type, ...]]] = {
+    "Tensor": (BufferArg,),
+    "str": (StringArg,),
+    "ScalarType": (DTypeArg, ScalarArg),
+    "Device": (DeviceArg,),
+    "Layout": (EnumArg, ScalarArg),
+    "MemoryFormat": (EnumArg, ScalarArg),
+}
+
+_SIZED_LIST: Final = re.compile(r"\[\d+\]$")
+
+
+class Externs:
+    """The checks of 'extern' lines."""
+
+    def __init__(self, state: State, symbols: Symbols, kernels: Kernels) -> None:
+        self.state = state
+        self.symbols = symbols
+        self.kernels = kernels
+
+    def check(self, line: ExternKernel) -> None:
+        """Checks one call against its op's schema."""
+        check_stream(self.state, line.stream)
+        kernel = self.kernels.find(line.op)
+        if kernel is None:
+            return
+        if not isinstance(kernel.source, TorchOp):
+            self.state.report(
+                rules.WRONG_CALL,
+                name=shown(line.op),
+                what="a kernel of this program",
+                mnemonic=line.mnemonic,
+                fix="call it with a call line",
+            )
+            return
+        schema = self.kernels.schema(line.op)
+        if schema is None:
+            return
+        bound = self._bind(line, schema)
+        for declared, arg in bound:
+            self._check_arg(line, declared, arg)
+        self._check_results(line, schema, bound)
+
+    def _bind(self, line: ExternKernel, schema: OpSchema) -> list[tuple[SchemaArg, Arg]]:
+        """Each argument with what the schema says of it; checks that all are there, once."""
+        positional = schema.positional
+        if len(line.args) > len(positional):
+            self.state.report(
+                rules.ARGUMENT_COUNT,
+                name=shown(line.op),
+                expected=f"at most {counted(len(positional), 'argument')} by position",
+                given=f"{len(line.args)} are",
+                fix="arguments behind the '*' of the schema are given by name",
+            )
+        bound = {d.name: (d, arg) for d, arg in zip(positional, line.args, strict=False)}
+        for name, arg in line.kwargs:
+            declared = schema.arg(name)
+            if declared is None:
+                names = [a.name for a in schema.args]
+                self.state.report(
+                    rules.UNKNOWN_KEYWORD,
+                    name=shown(line.op),
+                    keyword=name,
+                    names=", ".join(names) or "none",
+                    near=self.state.near(name, names),
+                )
+            elif name in bound:
+                self.state.report(rules.ARGUMENT_TWICE, name=shown(line.op), keyword=name)
+            else:
+                bound[name] = (declared, arg)
+        missing = [a.name for a in schema.args if a.default is None and a.name not in bound]
+        if missing:
+            self.state.report(
+                rules.ARGUMENT_COUNT,
+                name=shown(line.op),
+                expected=f"{', '.join(missing)} as well",
+                given="nothing is",
+                fix="only arguments with a default may be left out",
+            )
+        return list(bound.values())
+
+    # Arguments.
+
+    def _check_arg(self, line: ExternKernel, declared: SchemaArg, arg: Arg) -> None:
+        which = f"argument '{declared.name}'"
+        fault = self._misfit(arg, declared.type.base, declared.type.suffix)
+        if fault is not None:
+            wanted = declared.type.base + declared.type.suffix
+            rule = rules.UNWANTED_NONE if fault == "none" else rules.ARGUMENT_KIND
+            self.state.report(rule, which=which, name=shown(line.op), expected=wanted, given=fault)
+        for buffer in _buffers_in(arg):
+            if declared.type.writes and not buffer.access.writes:
+                report_access(
+                    self.state, which, shown(line.op), buffer, Access.READ_WRITE, "schema"
+                )
+            elif not declared.type.writes and buffer.access is not Access.READ:
+                report_access(self.state, which, shown(line.op), buffer, Access.READ, "schema")
+
+    def _misfit(self, arg: Arg, base: str, suffix: str) -> str | None:
+        """What is given instead of ``base + suffix``, in words; nothing where it fits."""
+        if isinstance(arg, NoneArg):
+            return None if suffix.endswith("?") or base == "NoneType" else "none"
+        suffix = suffix.removesuffix("?")
+        if not suffix.endswith("]"):
+            return self._misfit_leaf(arg, base)
+        inner = suffix[: suffix.rindex("[")]
+        if isinstance(arg, ListArg):
+            found = (self._misfit(item, base, inner) for item in arg.items)
+            return next((f"a list with {fault}" for fault in found if fault is not None), None)
+        if _SIZED_LIST.search(suffix) and not isinstance(arg, BufferArg):
+            return self._misfit(arg, base, inner)
+        return described(arg)
+
+    def _misfit_leaf(self, arg: Arg, base: str) -> str | None:
+        if base in _SCALARS:
+            if not isinstance(arg, ScalarArg):
+                return described(arg)
+            self.symbols.check_kinds(arg.value, self.state.here())
+            kind = self.symbols.kind_of(arg.value)
+            return None if kind in _SCALARS[base] else f"{described(arg)} ({kind})"
+        if base in _CLASSES:
+            return None if isinstance(arg, _CLASSES[base]) else described(arg)
+        return None
+
+    # Results.
+
+    def _check_results(
+        self, line: ExternKernel, schema: OpSchema, bound: list[tuple[SchemaArg, Arg]]
+    ) -> None:
+        seen: set[tuple[int | str, ...]] = set()
+        for result in line.results:
+            type_ = self._leaf(line, schema, result, repeated=result.path in seen)
+            seen.add(result.path)
+            if type_ is not None:
+                self._check_kind(line, result, type_)
+            if isinstance(result, ResultBuffer):
+                check_alias_source(self.state, result, (arg for _, arg in bound))
+                if type_ is not None and type_.is_tensor:
+                    self._check_relation(line, result, type_, bound)
+
+    def _leaf(
+        self, line: ExternKernel, schema: OpSchema, result: CallResult, *, repeated: bool
+    ) -> SchemaType | None:
+        """The type that the schema gives for a result's path, ``None`` where it gives none."""
+        type_, why = _resolve(schema, result.path)
+        if repeated:
+            why = " that is not bound already"
+        if why:
+            self.state.report(
+                rules.BAD_RESULT_PATH,
+                name=shown(line.op),
+                path=_path(result.path),
+                why=why,
+                returns=", ".join(r.base + r.suffix for r in schema.returns) or "none",
+            )
+            return None
+        return type_
+
+    def _check_kind(self, line: ExternKernel, result: CallResult, type_: SchemaType) -> None:
+        """Checks that tensors define buffers and numbers bind symbols, of their kind."""
+        is_buffer = isinstance(result, ResultBuffer)
+        given = "a buffer" if is_buffer else "a symbol"
+        wanted = ""
+        if type_.is_tensor and not is_buffer:
+            wanted = "a tensor"
+        elif type_.base in _SCALARS and is_buffer:
+            wanted = f"a number ({type_.base})"
+        elif type_.base in _SCALARS and not isinstance(result, ResultBuffer):
+            info = self.state.program.symbols.get(result.symbol)
+            if info is not None and info.kind.value not in _SCALARS[type_.base]:
+                wanted, given = (
+                    f"a number ({type_.base})",
+                    f"symbol {result.symbol} ({info.kind.value})",
+                )
+        if wanted:
+            self.state.report(
+                rules.BAD_RESULT_KIND,
+                name=shown(line.op),
+                path=_path(result.path),
+                expected=wanted,
+                given=given,
+            )
+
+    def _check_relation(
+        self,
+        line: ExternKernel,
+        result: ResultBuffer,
+        type_: SchemaType,
+        bound: list[tuple[SchemaArg, Arg]],
+    ) -> None:
+        """Checks a result's relation to the arguments against the schema's alias sets."""
+        sets = type_.alias_sets
+        given = result.relation.value.replace("_", "-")
+        if not sets:
+            if result.relation is Relation.ALIAS:
+                self._report_relation(line, result, given, "fresh")
+            return
+        legal = {
+            buffer.buffer
+            for declared, arg in bound
+            if "*" in sets or sets & declared.type.alias_sets
+            for buffer in _buffers_in(arg)
+        }
+        listed = ", ".join(f"%{name}" for name in sorted(legal)) or "an argument"
+        if result.relation is Relation.FRESH:
+            self._report_relation(line, result, given, f"a view of {listed}")
+        elif not legal.issuperset(result.of):
+            sources = ", ".join(f"%{name}" for name in result.of)
+            self._report_relation(line, result, f"{given} of {sources}", f"a view of {listed}")
+
+    def _report_relation(
+        self, line: ExternKernel, result: ResultBuffer, given: str, expected: str
+    ) -> None:
+        self.state.report(
+            rules.BAD_RELATION,
+            result=result.out,
+            given=given,
+            name=shown(line.op),
+            expected=expected,
+        )
+
+
+def check_alias_source(state: State, result: ResultBuffer, args: Iterator[Arg]) -> None:
+    """Checks that a view says of which argument, and that a fresh result is a view of nothing."""
+    given = result.relation.value.replace("_", "-")
+    fault = ("", "")
+    if result.relation is Relation.FRESH:
+        if result.of:
+            fault = ("but names what it is a view of", "declare it as alias or may-alias")
+    elif not result.of:
+        fault = ("but not of what", "name the argument that it is a view of")
+    else:
+        buffers = {buffer.buffer for arg in args for buffer in _buffers_in(arg)}
+        strangers = [name for name in result.of if name not in buffers]
+        if strangers:
+            fault = (f"but %{strangers[0]} is not an argument of the call", "name an argument")
+    if fault[0]:
+        state.report(
+            rules.BAD_ALIAS_SOURCE, result=result.out, given=given, why=fault[0], fix=fault[1]
+        )
+
+
+def _buffers_in(arg: Arg) -> Iterator[BufferArg]:
+    if isinstance(arg, BufferArg):
+        yield arg
+    elif isinstance(arg, ListArg):
+        for item in arg.items:
+            yield from _buffers_in(item)
+
+
+def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType | None, str]:
+    """The type at a path, or why there is none; types that are not modelled give neither."""
+    returns = schema.returns
+    if not returns:
+        return None, ": it returns nothing"
+    rest = path
+    if schema.returns_tuple:
+        if not path or not isinstance(path[0], int) or not 0 <= path[0] < len(returns):
+            return None, f": it returns {len(returns)} values"
+        type_, rest = returns[path[0]], path[1:]
+    else:
+        type_ = returns[0]
+    if not type_.base.isidentifier():
+        return None, ""
+    suffix = type_.suffix.removesuffix("?")
+    for step in rest:
+        if not suffix.endswith("]") or not isinstance(step, int) or step < 0:
+            return None, f": it is not a list there, but {type_.base}{type_.suffix}"
+        suffix = suffix[: suffix.rindex("[")].removesuffix("?")
+    if suffix:
+        return None, ": it is a list there"
+    return type_, ""
+
+
+def _path(path: tuple[int | str, ...]) -> str:
+    return "".join(f"[{step!r}]" for step in path) or "the top"

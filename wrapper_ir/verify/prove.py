@@ -1,0 +1,299 @@
+"""What can be proved about symbolic sizes from the ranges of their symbols.
+
+Convention: an answer of ``True`` is a proof; ``False`` means "not proved", never "disproved". Hints
+are not looked at. Three facts are used: the ranges in ``Program.symbols``; that a symbol which is a
+size of some buffer is not negative; and, where a caller says so, that the sizes of one view are at
+least one (a view without elements spans no bytes and fits anywhere).
+
+Two methods, the cheap one first: interval arithmetic over the expression, then moving each symbol
+to its lower bound (``s = lower + t`` with ``t >= 0``) and looking at the signs of the coefficients,
+which proves for example ``s0*s0 - s0 >= 0`` for ``s0 >= 1``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import sympy
+
+from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Mod, dim
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines import Layout, Program
+
+Interval: TypeAlias = tuple[int | None, int | None]
+"""Inclusive bounds; ``None`` is unbounded."""
+
+_ANY: Final[Interval] = (None, None)
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+
+
+class Facts:
+    """What is known of a program's symbols, with a memory of what was proved."""
+
+    def __init__(self, program: Program) -> None:
+        self._ranges: dict[str, Interval] = {
+            name: (info.lower, info.upper) for name, info in program.symbols.items()
+        }
+        for layout in program.buffers.values():
+            for size in layout.size:
+                if isinstance(size, sympy.Symbol):
+                    self._raise_lower(size.name, 0)
+        self._proved: dict[tuple[sympy.Expr, frozenset[str]], bool] = {}
+        self._negative: dict[sympy.Expr, bool] = {}
+
+    def nonnegative(self, value: Dim, nonempty: frozenset[str] = _NO_NAMES) -> bool:
+        """Whether ``value >= 0`` is proved, taking the symbols in ``nonempty`` as at least 1."""
+        if type(value) is int:
+            return value >= 0
+        key = (value, nonempty)
+        found = self._proved.get(key)
+        if found is None:
+            found = self._proved[key] = _Proof(self._ranges, nonempty).nonnegative(value)
+        return found
+
+    def at_least(self, large: Dim, small: Dim, nonempty: frozenset[str] = _NO_NAMES) -> bool:
+        """Whether ``large >= small`` is proved."""
+        if type(large) is int and type(small) is int:
+            return large >= small
+        return large == small or self.nonnegative(dim(large - small), nonempty)
+
+    def exceeds(self, large: Dim, small: Dim, nonempty: frozenset[str] = _NO_NAMES) -> bool:
+        """Whether ``large > small`` is proved."""
+        if type(large) is int and type(small) is int:
+            return large > small
+        return self.nonnegative(dim(large - small - 1), nonempty)
+
+    def negative(self, value: Dim) -> bool:
+        """Whether ``value < 0`` is proved."""
+        if type(value) is int:
+            return value < 0
+        found = self._negative.get(value)
+        if found is None:
+            found = self._negative[value] = self.nonnegative(dim(-value - 1))
+        return found
+
+    def fits(self, layout: Layout, capacity: Dim) -> bool:
+        """Whether a view proves to lie within ``capacity`` bytes of its storage's start."""
+        return self.at_least(capacity, end_of(layout), sizes_of(layout))
+
+    def sticks_out(self, layout: Layout, capacity: Dim) -> bool:
+        """Whether a view proves to end behind ``capacity`` bytes whenever it has an element."""
+        return self.exceeds(end_of(layout), capacity, sizes_of(layout))
+
+    def _raise_lower(self, name: str, least: int) -> None:
+        lower, upper = self._ranges.get(name, _ANY)
+        self._ranges[name] = (least if lower is None else max(lower, least), upper)
+
+
+def end_of(layout: Layout) -> Dim:
+    """Bytes from the storage's start to the view's end; 0 where a size is known to be 0."""
+    return _end_of(layout) if layout.symbols else _static_end_of(layout)
+
+
+def _static_end_of(layout: Layout) -> Dim:
+    extent = layout.extent
+    return (layout.offset + extent) * layout.dtype.itemsize if extent else 0
+
+
+@lru_cache(maxsize=65536)
+def _end_of(layout: Layout) -> Dim:
+    extent = layout.extent
+    return 0 if extent == 0 else dim((layout.offset + extent) * layout.dtype.itemsize)
+
+
+def sizes_of(layout: Layout) -> frozenset[str]:
+    """Names of the symbols that are a size of the layout: at least 1 where it has an element."""
+    if all(type(size) is int for size in layout.size):
+        return _NO_NAMES
+    return frozenset(size.name for size in layout.size if isinstance(size, sympy.Symbol))
+
+
+def same(a: Dim, b: Dim) -> bool:
+    """Whether two dims are equal for all values of their symbols, as far as expanding shows."""
+    if type(a) is int and type(b) is int:
+        return a == b
+    return a == b or bool(sympy.expand(a - b) == 0)
+
+
+class _Proof:
+    """One attempt, under one set of assumptions."""
+
+    def __init__(self, ranges: dict[str, Interval], nonempty: frozenset[str]) -> None:
+        self.ranges = ranges
+        self.nonempty = nonempty
+
+    def nonnegative(self, expr: sympy.Expr) -> bool:
+        expr = sympy.expand(self.settle(expr))
+        return (
+            self.is_nonnegative(expr)
+            or self.by_moving(expr)
+            or self.by_moving(self.undivided(expr))
+        )
+
+    def settle(self, expr: sympy.Expr) -> sympy.Expr:
+        """The expression with each ``Max`` and ``Min`` of known order replaced by its winner."""
+        if not expr.args or not expr.has(sympy.Max, sympy.Min):
+            return expr
+        args = [self.settle(arg) for arg in expr.args]
+        if isinstance(expr, (sympy.Max, sympy.Min)):
+            sign = 1 if isinstance(expr, sympy.Max) else -1
+            for arg in tuple(args):
+                rivals = [other for other in args if other is not arg]
+                if any(self.is_nonnegative(sign * (rival - arg)) for rival in rivals):
+                    args = rivals
+        return expr.func(*args)
+
+    def is_nonnegative(self, expr: sympy.Expr) -> bool:
+        """Whether interval arithmetic alone proves it."""
+        lower, _ = self.interval(sympy.expand(expr))
+        return lower is not None and lower >= 0
+
+    def undivided(self, expr: sympy.Expr) -> sympy.Expr:
+        """Something not larger, with fractions in place of the quotients that they bound.
+
+        ``a // b <= a / b`` bounds what is subtracted, ``a // b >= (a - b + 1) / b`` what is added.
+        """
+        terms = (self.undivided_term(term) for term in sympy.Add.make_args(expr))
+        return sympy.expand(sympy.Add(*terms))
+
+    def undivided_term(self, term: sympy.Expr) -> sympy.Expr:
+        coefficient, rest = term.as_coeff_Mul()
+        factors = list(sympy.Mul.make_args(rest))
+        for at, factor in enumerate(factors):
+            others = factors[:at] + factors[at + 1 :]
+            divides = isinstance(factor, (FloorDiv, CeilDiv)) and isinstance(
+                factor.args[1], sympy.Integer
+            )
+            if divides and factor.args[1] > 0 and all(map(self.is_nonnegative, others)):
+                a, b = factor.args
+                least, most = (1 - b, 0) if isinstance(factor, FloorDiv) else (0, b - 1)
+                # What is subtracted is bounded from above.
+                slack = least if coefficient > 0 else most
+                return coefficient * (a + slack) / b * sympy.Mul(*others)
+        return term
+
+    def by_moving(self, expr: sympy.Expr) -> bool:
+        """Moves what the expression is made of to its lower bounds: no coefficient may be < 0."""
+        moves = {}
+        for atom in _atoms(expr):
+            lower, _ = self.interval(atom)
+            if lower is None:
+                return False
+            moves[atom] = lower + sympy.Dummy(integer=True, nonnegative=True)
+        moved = sympy.expand(expr.xreplace(moves))
+        terms = sympy.Add.make_args(moved)
+        return all(term.as_coeff_Mul()[0] >= 0 for term in terms)
+
+    def interval(self, expr: sympy.Basic) -> Interval:
+        """Bounds of an integer expression."""
+        if isinstance(expr, sympy.Integer):
+            return int(expr), int(expr)
+        if isinstance(expr, sympy.Symbol):
+            lower, upper = self.ranges.get(expr.name, _ANY)
+            if expr.name in self.nonempty:
+                lower = max(lower or 1, 1)
+            return lower, upper
+        return self.of_function(expr)
+
+    def of_function(self, expr: sympy.Basic) -> Interval:
+        parts = [self.interval(arg) for arg in expr.args]
+        match expr:
+            case sympy.Add():
+                return _sum(parts)
+            case sympy.Mul():
+                return _product(parts)
+            case sympy.Pow() if isinstance(expr.exp, sympy.Integer) and 0 <= int(expr.exp) <= 16:
+                return _power(parts[0], int(expr.exp))
+            case sympy.Max():
+                return _extreme(parts, largest=True)
+            case sympy.Min():
+                return _extreme(parts, largest=False)
+            case FloorDiv() | CeilDiv():
+                return _quotient(expr, parts)
+            case Mod() if isinstance(expr.args[1], sympy.Integer) and int(expr.args[1]) > 0:
+                return 0, int(expr.args[1]) - 1
+            case _:
+                return _ANY
+
+
+def _sum(parts: list[Interval]) -> Interval:
+    lowers, uppers = [p[0] for p in parts], [p[1] for p in parts]
+    return (
+        None if None in lowers else sum(v for v in lowers if v is not None),
+        None if None in uppers else sum(v for v in uppers if v is not None),
+    )
+
+
+def _product(parts: list[Interval]) -> Interval:
+    result: Interval = (1, 1)
+    for part in parts:
+        result = _times(result, part)
+    return result
+
+
+def _times(a: Interval, b: Interval) -> Interval:
+    if (a[0] or 0) >= 0 and a[0] is not None and (b[0] or 0) >= 0 and b[0] is not None:
+        return a[0] * b[0], None if a[1] is None or b[1] is None else a[1] * b[1]
+    if a[0] == a[1] and a[0] is not None:
+        return _scaled(b, a[0])
+    if b[0] == b[1] and b[0] is not None:
+        return _scaled(a, b[0])
+    if None in a or None in b:
+        return _ANY
+    corners = [x * y for x in a for y in b if x is not None and y is not None]
+    return min(corners), max(corners)
+
+
+def _scaled(part: Interval, factor: int) -> Interval:
+    if factor == 0:
+        return 0, 0
+    ends = [None if end is None else end * factor for end in part]
+    return (ends[0], ends[1]) if factor > 0 else (ends[1], ends[0])
+
+
+def _power(part: Interval, exponent: int) -> Interval:
+    result = _product([part] * exponent)
+    return (max(result[0] or 0, 0), result[1]) if exponent % 2 == 0 else result
+
+
+def _extreme(parts: list[Interval], *, largest: bool) -> Interval:
+    """Bounds of a maximum; of a minimum with the roles of the ends swapped."""
+    pick = max if largest else min
+    sides: list[int | None] = []
+    for side in (0, 1):
+        known = [p[side] for p in parts if p[side] is not None]
+        # One bounded argument bounds a maximum from below (a minimum from above).
+        enough = bool(known) if side == (0 if largest else 1) else len(known) == len(parts)
+        sides.append(pick(k for k in known if k is not None) if enough else None)
+    return sides[0], sides[1]
+
+
+def _quotient(expr: sympy.Basic, parts: list[Interval]) -> Interval:
+    divisor = expr.args[1]
+    if not isinstance(divisor, sympy.Integer) or int(divisor) <= 0:
+        both = parts[0][0], parts[1][0]
+        positive = both[0] is not None and both[0] >= 0 and both[1] is not None and both[1] > 0
+        return (0, parts[0][1]) if positive else _ANY
+    by = int(divisor)
+    if isinstance(expr, FloorDiv):
+        lower, upper = (None if end is None else end // by for end in parts[0])
+    else:
+        lower, upper = (None if end is None else -(-end // by) for end in parts[0])
+    return lower, upper
+
+
+def _atoms(expr: sympy.Basic) -> list[sympy.Basic]:
+    """What a polynomial is made of: symbols and applications of functions, in a fixed order."""
+    found: dict[sympy.Basic, None] = {}
+    todo = [expr]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, (sympy.Add, sympy.Mul)) or (
+            isinstance(part, sympy.Pow) and isinstance(part.exp, sympy.Integer)
+        ):
+            todo.extend(part.args)
+        elif not isinstance(part, sympy.Number):
+            found[part] = None
+    return list(found)

@@ -1,0 +1,442 @@
+"""The rules as data: a stable code, a short name, a message and a hint each.
+
+A rule's code never changes and is never given to another rule: people search for it and tools match
+on it. The numbered list that opens :mod:`wrapper_ir.verify` says in full what each one checks; a
+test keeps the two in step and looks for an invalid program for each rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is checked.
+
+    ``template`` and ``hint`` are format strings; the fields come with each violation.
+    """
+
+    code: str
+    name: str
+    template: str
+    hint: str = ""
+
+
+#: Every rule by its code, in the order of the codes.
+RULES: Final[dict[str, Rule]] = {}
+
+
+def _rule(number: int, name: str, template: str, hint: str = "") -> Rule:
+    rule = Rule(f"WIR{number}", name, template, hint)
+    if rule.code in RULES:
+        raise ValueError(f"{rule.code} is taken")
+    RULES[rule.code] = rule
+    return rule
+
+
+# Names and tables.
+BAD_NAME = _rule(
+    1001,
+    "bad-name",
+    "{name!r} is not a legal name for a {what}",
+    "a name is ASCII letters, digits and underscores, and does not begin with a digit",
+)
+NAME_TWICE = _rule(
+    1002,
+    "defined-twice",
+    "%{name} is defined twice; the first time {first}",
+    "a name stands for one view, defined once in the program: give the second one its own",
+)
+NO_LAYOUT = _rule(
+    1003, "no-layout", "%{name} has no layout", "add a layout for it to Program.buffers"
+)
+LAYOUT_OF_NOTHING = _rule(
+    1004,
+    "layout-of-nothing",
+    "there is a layout for %{name}, which nothing defines",
+    "remove it from Program.buffers, or define the buffer",
+)
+BAD_ORIGIN = _rule(
+    1005,
+    "bad-origin",
+    "the line's origin is #{origin}, but the program has {count}",
+    "an origin is an index into Program.origins",
+)
+BAD_TIE = _rule(
+    1006,
+    "bad-tie",
+    "constant %{name} is tied to %{tied}, which {why}",
+    "tie constants to the one that holds the storage",
+)
+TOO_DEEP = _rule(
+    1007,
+    "too-deep",
+    "regions are nested more than {limit} deep; what is inside this one is not checked",
+    "split the program, or flatten the control flow",
+)
+WRONG_TYPE = _rule(
+    1008,
+    "wrong-type",
+    "{what} is {found}, where {expected} is wanted",
+    "give it a value of the field's type; nothing else is checked before",
+)
+
+# Layouts.
+RANKS_DIFFER = _rule(
+    1011,
+    "ranks-differ",
+    "%{name} has {sizes} sizes, but {strides} strides",
+    "give one stride a size",
+)
+NEGATIVE = _rule(
+    1012,
+    "negative",
+    "%{name} has the negative {what} {value}",
+    "sizes, strides and offsets count from 0; torch has no negative strides",
+)
+TOO_LARGE = _rule(
+    1013,
+    "too-large",
+    "%{name} spans {nbytes} bytes, more than an int64 can count",
+    "correct the sizes: no machine has that much memory",
+)
+OWNER_OFFSET = _rule(
+    1014,
+    "owner-offset",
+    "%{name} holds storage of its own, but its layout begins at element {offset}",
+    "what owns its storage begins at 0; use a reinterpret for a view further in",
+)
+POOL_RANK = _rule(
+    1015, "pool-rank", "pool %{name} has {rank} dimensions", "a pool's layout is one-dimensional"
+)
+SYMBOLIC_CONSTANT = _rule(
+    1016,
+    "symbolic-constant",
+    "the layout of constant %{name} mentions {symbols}",
+    "a constant's layout is known numbers",
+)
+
+# Lifetimes.
+UNDEFINED = _rule(
+    1021, "undefined", "%{name} is not defined{later}", "define it before it is used{near}"
+)
+USE_AFTER_FREE = _rule(
+    1022,
+    "use-after-free",
+    "%{name} is used after its storage was freed{by}",
+    "move the free behind the last use of every view of the storage",
+)
+USE_AFTER_REUSE = _rule(
+    1023,
+    "use-after-reuse",
+    "%{name} is used after its storage went to %{to}{by}",
+    "the contents may have changed: use the new name, or reuse another buffer",
+)
+DOUBLE_FREE = _rule(1024, "double-free", "%{name} is freed twice; {first}", "remove one of the two")
+FREE_OF_VIEW = _rule(
+    1025, "free-of-view", "%{name} is a view of %{owner} and cannot be freed", "free %{owner}"
+)
+FREE_OF_CONSTANT = _rule(
+    1026,
+    "free-of-constant",
+    "%{name} is {what} and cannot be freed",
+    "constants belong to the program and outlive each call",
+)
+WRITE_TO_CONSTANT = _rule(
+    1027,
+    "write-to-constant",
+    "%{name} is written, but {what} is not mutable",
+    "mark the constant as mutable, or write to a copy",
+)
+LEAK = _rule(
+    1028,
+    "leak",
+    "the storage of %{name} never ends",
+    "in a planned program what is owned is freed, reused or returned; plan_memory adds frees",
+)
+DEAD_PEEK = _rule(
+    1029,
+    "dead-peek",
+    "the probe looks at %{name}, {why}",
+    "move the probe, or leave the buffer out of it",
+)
+DEAD_RESULT = _rule(
+    1030,
+    "dead-result",
+    "result {position} is %{name}, {why}",
+    "results are alive at the end: remove the free or reuse, or return something else",
+)
+NOT_ISOLATED = _rule(
+    1031,
+    "not-isolated",
+    "%{name} is defined outside this region",
+    "a region sees its parameters, its own definitions and constants: pass it as an operand",
+)
+PARAM_ENDED = _rule(
+    1032,
+    "param-ended",
+    "%{name} is a parameter of the region and cannot be {verb} in it",
+    "the storage belongs to the caller, unless the parameter is donated",
+)
+
+# Storage that goes on, and views.
+REUSE_DOES_NOT_FIT = _rule(
+    1041,
+    "reuse-does-not-fit",
+    "%{name} needs {needed} bytes, but the storage of %{donor} has {capacity}",
+    "reuse storage that provably is at least as large, or allocate",
+)
+REUSE_OF_VIEW = _rule(
+    1042,
+    "reuse-of-view",
+    "%{donor} is a view of %{owner}, and only what owns storage can be reused",
+    "reuse %{owner}, once every view of it is done",
+)
+REUSE_OF_BORROWED = _rule(
+    1043,
+    "reuse-of-borrowed",
+    "%{donor} is {what} and its storage cannot be taken",
+    "mark the input as donated, if the caller gives it up, or allocate",
+)
+DEVICES_DIFFER = _rule(
+    1044,
+    "devices-differ",
+    "%{name} is on {device}, but {other} is on {expected}",
+    "copy across devices with an extern",
+)
+VIEW_OUT_OF_BOUNDS = _rule(
+    1045,
+    "view-out-of-bounds",
+    "%{name} ends at byte {end}, but the storage of %{owner} has {capacity}",
+    "an offset counts from the start of the storage, in elements of the view's own dtype",
+)
+MISALIGNED = _rule(
+    1046,
+    "misaligned",
+    "%{name} begins {distance} bytes into %{source}, which {dtype} elements of {itemsize} bytes"
+    " do not divide",
+    "begin at a multiple of the element, or view the storage's owner instead",
+)
+
+# Symbols.
+SYMBOL_TWICE = _rule(
+    1051,
+    "symbol-twice",
+    "symbol {name} is bound twice; the first time {first}",
+    "a symbol is bound once in the program",
+)
+SYMBOL_UNBOUND = _rule(
+    1052,
+    "symbol-unbound",
+    "symbol {name} is not bound{where}",
+    "bind it before its value is needed: by an input, 'bind', 'compute' or a call's result",
+)
+SYMBOL_UNLISTED = _rule(
+    1053,
+    "symbol-unlisted",
+    "symbol {name} is not in the program's table of symbols",
+    "add it to Program.symbols with its kind",
+)
+SYMBOL_OUT_OF_REGION = _rule(
+    1054,
+    "symbol-out-of-region",
+    "symbol {name} was bound inside a region that does not reach here ({where})",
+    "let it leave the region as a result",
+)
+SYMBOL_KIND = _rule(
+    1055,
+    "symbol-kind",
+    "symbol {name} is {kind}, but {what}",
+    "make the symbol's kind fit its value",
+)
+EMPTY_RANGE = _rule(
+    1056,
+    "empty-range",
+    "symbol {name} ranges from {lower} to {upper}, which holds no number",
+    "the lower bound is at most the upper one",
+)
+NO_SUCH_DIM = _rule(
+    1057,
+    "no-such-dim",
+    "%{name} has {rank} dimensions, so there is none numbered {dim}",
+    "dimensions count from 0",
+)
+NOT_ONE_ELEMENT = _rule(
+    1058,
+    "not-one-element",
+    "%{name} has {numel} elements where one is needed",
+    "read a number from a buffer of one element",
+)
+NOT_A_CONDITION = _rule(
+    1059,
+    "not-a-condition",
+    "{value} is {found}, not a truth value",
+    "write a relation, such as 's0 >= 2'",
+)
+
+# Kernels and calls.
+UNKNOWN_KERNEL = _rule(
+    1061, "unknown-kernel", "{name} is not declared{later}", "declare it before the call{near}"
+)
+KERNEL_TWICE = _rule(
+    1062, "kernel-twice", "{name} is declared twice; the first time {first}", "remove one"
+)
+KERNEL_IN_REGION = _rule(
+    1063,
+    "kernel-in-region",
+    "{name} is declared inside a region",
+    "declare kernels in the program's own body: they are global",
+)
+BAD_OP_DECLARATION = _rule(
+    1064,
+    "bad-op-declaration",
+    "{name} is declared {why}",
+    "an op is declared under its schema's qualified name, and the schema gives its parameters",
+)
+BAD_SCHEMA = _rule(
+    1065,
+    "bad-schema",
+    "the schema of {name} cannot be read: {reason} at column {column}",
+    "write it as torch does, such as 'aten::relu(Tensor self) -> Tensor'",
+)
+WRONG_CALL = _rule(
+    1066, "wrong-call", "{name} is {what}, which a '{mnemonic}' line cannot call", "{fix}"
+)
+ARGUMENT_COUNT = _rule(
+    1067, "argument-count", "{name} takes {expected}, but {given} given", "{fix}"
+)
+ARGUMENT_KIND = _rule(
+    1068,
+    "argument-kind",
+    "{which} of {name} wants {expected}, but is given {given}",
+    "the declaration says what each argument is",
+)
+ARGUMENT_DTYPE = _rule(
+    1069,
+    "argument-dtype",
+    "{which} of {name} points to {expected}, but %{buffer} is {given}",
+    "pass a view of the buffer as that type (reinterpret), or correct the parameter",
+)
+ARGUMENT_ACCESS = _rule(
+    1070,
+    "argument-access",
+    "{which} of {name} is passed as {given}, but the {source} says {expected}",
+    "the call's access is a copy of the declaration's",
+)
+ARGUMENT_DEVICE = _rule(
+    1071,
+    "argument-device",
+    "{which} of {name}, %{buffer}, is on {given}, but the call runs on {expected}",
+    "copy it across first, or correct the call's device",
+)
+BAD_GRID = _rule(
+    1072,
+    "bad-grid",
+    "{name} is {what}, but the call has {grid}",
+    "Triton kernels are launched over a grid of one to three sizes, others have none",
+)
+ARGUMENT_RANGE = _rule(
+    1073,
+    "argument-range",
+    "{which} of {name} is {value}, which {type} cannot hold",
+    "declare the parameter with a larger type, or pass a smaller number",
+)
+BAD_PARAM = _rule(1074, "bad-param", "{name} has two parameters called {param!r}", "rename one")
+BAD_STREAM = _rule(
+    1075, "bad-stream", "the stream of a call cannot be {stream}", "streams count from 0"
+)
+
+# Library ops.
+UNKNOWN_KEYWORD = _rule(
+    1082, "unknown-keyword", "{name} has no argument {keyword!r}", "it has {names}{near}"
+)
+ARGUMENT_TWICE = _rule(
+    1083, "argument-twice", "argument {keyword!r} of {name} is given twice", "remove one"
+)
+UNWANTED_NONE = _rule(
+    1084,
+    "unwanted-none",
+    "{which} of {name} cannot be none: it wants {expected}",
+    "only what the schema marks with '?' may be none",
+)
+BAD_RESULT_PATH = _rule(
+    1085,
+    "bad-result-path",
+    "{name} has no result at {path}{why}",
+    "its results are {returns}",
+)
+BAD_RESULT_KIND = _rule(
+    1086,
+    "bad-result-kind",
+    "the result of {name} at {path} is {expected}, not {given}",
+    "define tensors as buffers and bind numbers to symbols",
+)
+BAD_RELATION = _rule(
+    1087,
+    "bad-relation",
+    "%{result} is declared as {given}, but the schema of {name} says {expected}",
+    "declare the result as the schema does",
+)
+BAD_ALIAS_SOURCE = _rule(
+    1088, "bad-alias-source", "%{result} is declared as {given}, {why}", "{fix}"
+)
+
+# Regions.
+PARAMS_DIFFER = _rule(
+    1091, "params-differ", "the {region} region takes {expected}, but {given}", "{fix}"
+)
+RESULT_COUNT = _rule(
+    1092,
+    "result-count",
+    "the {region} region gives {given}, but {expected} needed",
+    "a region gives one result for each that its line defines",
+)
+RESULTS_DIFFER = _rule(
+    1093,
+    "results-differ",
+    "result {position} of the {region} region is {given}, but {expected} is needed",
+    "dtype, device, sizes and strides of both are equal",
+)
+BAD_PREDICATE = _rule(
+    1094,
+    "bad-predicate",
+    "the predicate is {given}",
+    "use a truth value or a buffer of one bool",
+)
+SHARED_RESULT = _rule(
+    1095,
+    "shared-result",
+    "result {position} of the {region} region is {what}, but %{result} is declared as fresh",
+    "return a copy, or declare the result as an alias of the operand",
+)
+UNTOLD_WRITE = _rule(
+    1096,
+    "untold-write",
+    "the {region} region changes its parameter %{param}, but %{operand} is passed as {given}",
+    "pass the operand with an access that writes",
+)
+
+# Pools.
+NOT_A_POOL = _rule(
+    1101, "not-a-pool", "%{name} is not a pool", "cut slices from what 'allocate_pool' defines"
+)
+SLICE_OUT_OF_POOL = _rule(
+    1102,
+    "slice-out-of-pool",
+    "%{name} covers bytes {start} to {end} of pool %{pool}, which has {capacity}",
+    "enlarge the pool, or move the slice",
+)
+SLICES_OVERLAP = _rule(
+    1103,
+    "slices-overlap",
+    "%{name} and %{other} overlap in pool %{pool} while both are alive",
+    "end the one before the other begins, or move it",
+)
+POOL_ENDS_FIRST = _rule(
+    1104,
+    "pool-ends-first",
+    "pool %{pool} is freed before its slice %{slice}",
+    "free the slices first",
+)

@@ -1,0 +1,232 @@
+"""Symbols: bound once, before use, where they can be seen, and of the right kind."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import sympy
+
+from wrapper_ir.lines import ItemOf, ScalarArg, SizeOf, StrideOf, SymbolKind
+from wrapper_ir.lines.expr import free_symbols, is_relation
+from wrapper_ir.verify import rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wrapper_ir.lines import AssertSymbol, BindSymbol, ComputeSymbol, Layout, Scalar
+    from wrapper_ir.verify.state import Place, State
+
+
+class Symbols:
+    """Which symbols are bound, where, and where they can be seen."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.bound: dict[str, Place] = {}
+        self._seen_unlisted: set[str] = set()
+        #: Expressions whose symbols are of the right kinds; most come again and again.
+        self._sound: set[sympy.Basic] = set()
+
+    def check_table(self) -> None:
+        """Checks that no symbol's range is empty."""
+        for name, info in self.state.program.symbols.items():
+            if info.lower is not None and info.upper is not None and info.lower > info.upper:
+                self.state.report(
+                    rules.EMPTY_RANGE,
+                    part=f"symbols.{name}",
+                    name=name,
+                    lower=info.lower,
+                    upper=info.upper,
+                )
+
+    def bind(self, name: str, place: Place) -> None:
+        """Notes that ``name`` is bound at ``place``."""
+        self._listed(name, place)
+        if name in self.bound:
+            first = self.bound[name]
+            self.state.report(rules.SYMBOL_TWICE, place=place, name=name, first=f"at {first}")
+        else:
+            self.bound[name] = place
+
+    def is_visible(self, name: str) -> bool:
+        """Whether ``name`` is bound here and now."""
+        place = self.bound.get(name)
+        return place is not None and place.frame.active
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """The names that are not visible, sorted."""
+        return sorted(name for name in names if not self.is_visible(name))
+
+    def need(self, names: Iterable[str], place: Place, where: str = "") -> None:
+        """Reports those of ``names`` that have no value at ``place``."""
+        for name in self.missing(names):
+            self._listed(name, place)
+            if name in self.bound:
+                outside = self.bound[name].frame
+                self.state.report(
+                    rules.SYMBOL_OUT_OF_REGION,
+                    place=place,
+                    name=name,
+                    where=f"the {outside.name} region of {outside.holder}",
+                )
+            else:
+                later = self.state.later(name, self.state.symbol_names)
+                self.state.report(
+                    rules.SYMBOL_UNBOUND, place=place, name=name, where=where or later
+                )
+
+    def _listed(self, name: str, place: Place) -> None:
+        """Reports a symbol without an entry in the table, once."""
+        if name not in self.state.program.symbols and name not in self._seen_unlisted:
+            self._seen_unlisted.add(name)
+            self.state.report(rules.SYMBOL_UNLISTED, place=place, name=name)
+
+    def check_layout(self, name: str, layout: Layout, place: Place) -> None:
+        """Checks that sizes, strides and offset are made of integer symbols."""
+        for symbol in sorted(layout.symbols):
+            info = self.state.program.symbols.get(symbol)
+            if info is not None and info.kind is not SymbolKind.INT:
+                self.state.report(
+                    rules.SYMBOL_KIND,
+                    place=place,
+                    name=symbol,
+                    kind=_with_article(info.kind.value),
+                    what=f"the layout of %{name} needs an int",
+                )
+        for value in (*layout.size, *layout.stride, layout.offset):
+            self.check_kinds(value, place)
+
+    def check_kinds(self, value: Scalar, place: Place) -> None:
+        """Checks that an expression's symbols are of the kinds that the table gives them."""
+        if not isinstance(value, sympy.Basic) or value in self._sound:
+            return
+        sound = True
+        for name, is_integer in _symbols_of(value):
+            info = self.state.program.symbols.get(name)
+            if info is not None and is_integer is (info.kind is SymbolKind.FLOAT):
+                sound = False
+                used = "an int" if is_integer else "a float"
+                self.state.report(
+                    rules.SYMBOL_KIND,
+                    place=place,
+                    name=name,
+                    kind=_with_article(info.kind.value),
+                    what=f"the expression {value} uses it as {used}",
+                )
+        if sound:
+            self._sound.add(value)
+
+    def check_value(self, name: str, value: Scalar, place: Place) -> None:
+        """Checks that ``value`` may be the value of symbol ``name``."""
+        self.check_kinds(value, place)
+        info = self.state.program.symbols.get(name)
+        found = self.kind_of(value)
+        if info is not None and found not in _ACCEPTED[info.kind]:
+            self.state.report(
+                rules.SYMBOL_KIND,
+                place=place,
+                name=name,
+                kind=_with_article(info.kind.value),
+                what=f"{value} is {_with_article(found)}",
+            )
+
+    def kind_of(self, value: Scalar) -> str:
+        """What a scalar is: ``int``, ``float``, ``bool``, ``complex``."""
+        if isinstance(value, sympy.Symbol):
+            info = self.state.program.symbols.get(value.name)
+            if info is not None:
+                return info.kind.value
+        return _kind_of(value)
+
+    def is_condition(self, value: Scalar) -> bool:
+        """Whether a scalar is a truth value."""
+        return self.kind_of(value) == "bool"
+
+    def check_assert(self, line: AssertSymbol) -> None:
+        """Checks that what is asserted is true or false."""
+        here = self.state.here()
+        self.check_kinds(line.condition, here)
+        if not self.is_condition(line.condition):
+            found = _with_article(self.kind_of(line.condition))
+            self.state.report(rules.NOT_A_CONDITION, value=line.condition, found=found)
+
+    def check_compute(self, line: ComputeSymbol) -> None:
+        """Checks that the symbol can hold the value."""
+        self.check_value(line.symbol, line.value, self.state.here())
+
+    def check_bind(self, line: BindSymbol) -> None:
+        """Checks that the buffer has the dimension or the element that the symbol is bound to."""
+        source = line.source
+        layout = self.state.program.buffers.get(source.buffer)
+        info = self.state.program.symbols.get(line.symbol)
+        kind = None if info is None else info.kind
+        if isinstance(source, ItemOf):
+            if layout is not None:
+                self._check_item(source.buffer, layout, line.symbol, kind)
+            return
+        if kind is not None and kind is not SymbolKind.INT:
+            self.state.report(
+                rules.SYMBOL_KIND,
+                name=line.symbol,
+                kind=_with_article(kind.value),
+                what="sizes, strides and offsets are ints",
+            )
+        if (
+            isinstance(source, (SizeOf, StrideOf))
+            and layout is not None
+            and not 0 <= source.dim < layout.rank
+        ):
+            self.state.report(
+                rules.NO_SUCH_DIM, name=source.buffer, rank=layout.rank, dim=source.dim
+            )
+
+    def _check_item(
+        self, buffer: str, layout: Layout, symbol: str, kind: SymbolKind | None
+    ) -> None:
+        if layout.numel != 1 and type(layout.numel) is int:
+            self.state.report(rules.NOT_ONE_ELEMENT, name=buffer, numel=layout.numel)
+        if kind is None:
+            return
+        dtype = layout.dtype
+        if dtype.is_floating:
+            fits = kind is SymbolKind.FLOAT
+        else:
+            fits = not dtype.is_complex and kind is not SymbolKind.FLOAT
+        if not fits:
+            self.state.report(
+                rules.SYMBOL_KIND,
+                name=symbol,
+                kind=_with_article(kind.value),
+                what=f"%{buffer} holds {dtype.short}",
+            )
+
+
+_ACCEPTED = {
+    SymbolKind.INT: ("int",),
+    SymbolKind.FLOAT: ("float", "int"),
+    SymbolKind.BOOL: ("bool",),
+}
+
+
+def symbols_in(arg: object) -> frozenset[str]:
+    """Names of the symbols that a scalar argument mentions."""
+    return free_symbols(arg.value) if isinstance(arg, ScalarArg) else frozenset()
+
+
+def _kind_of(value: Scalar) -> str:
+    if is_relation(value):
+        return "bool"
+    if isinstance(value, sympy.Basic):
+        return "int" if value.is_integer else "float"
+    return type(value).__name__
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+@lru_cache(maxsize=65536)
+def _symbols_of(expr: sympy.Basic) -> tuple[tuple[str, bool], ...]:
+    """Name, and whether it stands for an integer, of each symbol of an expression."""
+    return tuple(sorted((s.name, s.is_integer is True) for s in expr.free_symbols))

@@ -1,0 +1,279 @@
+"""The walk over a program: what is checked at each line, in which order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.lines import (
+    BindSymbol,
+    BufferInput,
+    BufferValue,
+    Cond,
+    ExternKernel,
+    Free,
+    LineVisitor,
+    Program,
+    ScalarInput,
+    ScalarValue,
+    While,
+    effects,
+    regions_of,
+)
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.fields import misfits
+from wrapper_ir.text.words import MAX_DEPTH
+from wrapper_ir.verify import rules
+from wrapper_ir.verify.calls import Calls
+from wrapper_ir.verify.control import Control
+from wrapper_ir.verify.diagnostics import Diagnostic
+from wrapper_ir.verify.externs import Externs
+from wrapper_ir.verify.kernels import Kernels
+from wrapper_ir.verify.lifetimes import Lifetimes
+from wrapper_ir.verify.pools import Pools
+from wrapper_ir.verify.state import Frame, Place, State
+from wrapper_ir.verify.storage import Kind
+from wrapper_ir.verify.symbols import Symbols
+from wrapper_ir.verify.tables import check_layouts_used, check_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wrapper_ir.lines import (
+        Allocate,
+        AllocateFromPool,
+        AllocatePool,
+        AnyLine,
+        AssertLayout,
+        AssertSymbol,
+        Comment,
+        ComputeSymbol,
+        Effects,
+        KernelCall,
+        KernelDefinition,
+        Probe,
+        Reinterpret,
+        Reuse,
+    )
+    from wrapper_ir.lines.fields import Misfit
+    from wrapper_ir.verify.storage import Storage
+
+
+#: A program without tables: what a line mentions by itself is its effect here.
+_NOWHERE: Final = Program()
+
+
+def check_program(program: Program) -> tuple[Diagnostic, ...]:
+    """Every fault of a program, in the order of its text.
+
+    Values of wrong types are all that is told of a program that has any: the checks rely on types.
+    """
+    wrong = misfits(program)
+    if wrong:
+        return tuple(map(_wrong_type, wrong))
+    return _Verifier(program).run()
+
+
+def _wrong_type(found: Misfit) -> Diagnostic:
+    rule = rules.WRONG_TYPE
+    message = rule.template.format(
+        what=found.part or "the line", found=found.found, expected=found.expected
+    )
+    return Diagnostic(rule, message, found.path, hint=rule.hint)
+
+
+class _Verifier(LineVisitor[None]):
+    """One walk over a program.
+
+    What all lines share comes from their effects, in :meth:`line`; the visitor's methods hold what
+    is particular to a class of lines, and run once its definitions are entered.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.state = State(program)
+        self.symbols = Symbols(self.state)
+        self.lifetimes = Lifetimes(self.state, self.symbols)
+        self.kernels = Kernels(self.state)
+        self.calls = Calls(self.state, self.symbols, self.kernels)
+        self.externs = Externs(self.state, self.symbols, self.kernels)
+        self.control = Control(self.state, self.symbols, self.lifetimes)
+        self.pools = Pools(self.state, self.lifetimes)
+
+    def run(self) -> tuple[Diagnostic, ...]:
+        """Checks the whole program."""
+        check_tables(self.state)
+        self.symbols.check_table()
+        self.lifetimes.define_constants()
+        self.region(self.state.root, Kind.INPUT)
+        check_layouts_used(self.state, self.lifetimes.buffers)
+        return self.state.diagnostics()
+
+    def region(self, frame: Frame, kind: Kind) -> list[Storage | None]:
+        """Checks a region; gives the storage of each of its results."""
+        state = self.state
+        outside = state.frame, state.index
+        state.frame, state.index = frame, None
+        self.params(frame, kind)
+        for state.index, line in enumerate(frame.region.body):
+            self.line(line)
+        state.index = None
+        leaving = self.results(frame)
+        self.lifetimes.end_region()
+        frame.active = frame is state.root
+        state.frame, state.index = outside
+        return leaving
+
+    def params(self, frame: Frame, kind: Kind) -> None:
+        """Defines inputs or parameters; numbers first, since layouts may mention them."""
+        part = "inputs" if kind is Kind.INPUT else "params"
+        for position, item in enumerate(frame.region.params):
+            if isinstance(item, ScalarInput):
+                self.symbols.bind(item.symbol, Place(frame, None, f"{part}[{position}]"))
+        for position, item in enumerate(frame.region.params):
+            if isinstance(item, BufferInput):
+                place = Place(frame, None, f"{part}[{position}]")
+                self.lifetimes.define_borrowed(item, place, kind)
+
+    def results(self, frame: Frame) -> list[Storage | None]:
+        """Checks what leaves a region."""
+        leaving: list[Storage | None] = []
+        for position, value in enumerate(frame.region.results):
+            place = Place(frame, None, f"results[{position}]")
+            storage = None
+            if isinstance(value, BufferValue):
+                storage = self.lifetimes.result(value.buffer, position, place)
+            elif isinstance(value, ScalarValue):
+                self.symbols.need(free_symbols(value.value), place)
+                self.symbols.check_kinds(value.value, place)
+            leaving.append(storage)
+        return leaving
+
+    def line(self, line: AnyLine) -> None:
+        """Checks one line: what it needs, its regions, what it ends, defines and is by itself."""
+        state, lifetimes = self.state, self.lifetimes
+        if line.origin is not None and not 0 <= line.origin < len(state.program.origins):
+            count = len(state.program.origins)
+            state.report(rules.BAD_ORIGIN, origin=line.origin, count=count)
+        found = effects(line, state.program)
+        if found.uses_symbols:
+            self.uses_symbols(line, found)
+        # Metadata and ends do not ask for the numbers in a layout.
+        needs_layout = not isinstance(line, (BindSymbol, Free))
+        for name in dict.fromkeys((*found.uses, *found.reads, *found.writes)):
+            lifetimes.use(name, needs_layout=needs_layout)
+        for name in found.writes:
+            lifetimes.write(name)
+        for name in found.peeks:
+            lifetimes.peek(name)
+        if isinstance(line, (Cond, While)):
+            self.regions(line)
+        for name in found.kills:
+            lifetimes.kill(name)
+        self.defines(line, found)
+        self.visit(line)
+
+    def uses_symbols(self, line: AnyLine, found: Effects) -> None:
+        """Checks that the symbols are bound.
+
+        A call's results exist whatever their layouts say, so the symbols of those may be bound
+        later, from the results' own sizes.
+        """
+        names: Iterable[str] = found.uses_symbols
+        if isinstance(line, _MAKERS_OF_RESULTS):
+            names = effects(line, _NOWHERE).uses_symbols
+        if self.symbols.missing(names):
+            self.symbols.need(names, self.state.here())
+
+    def defines(self, line: AnyLine, found: Effects) -> None:
+        """Enters the symbols and buffers that a line defines."""
+        for name in found.defines_symbols:
+            self.symbols.bind(name, self.state.here())
+        is_result = isinstance(line, _MAKERS_OF_RESULTS)
+        for name in found.defines:
+            aliases = [alias for alias in found.aliases if alias.name == name]
+            if found.takes:
+                self.lifetimes.take(found.takes[0], name)
+            elif aliases:
+                self.lifetimes.define_alias(name, aliases, is_result=is_result)
+            else:
+                self.lifetimes.define_owned(name, is_result=is_result)
+
+    def regions(self, line: Cond | While) -> None:
+        """Checks the regions of a line and what crosses their borders."""
+        self.control.check_entry(line)
+        if isinstance(line, While):
+            self.control.check_carried(line)
+        holder = self.state.here()
+        for rank, (name, region) in enumerate(regions_of(line)):
+            frame = Frame(region, name, holder, self.state.frame.depth + 1, rank)
+            if frame.depth > MAX_DEPTH:
+                self.state.report(rules.TOO_DEEP, limit=MAX_DEPTH)
+                return
+            leaving = self.region(frame, Kind.PARAM)
+            self.control.check_results(line, frame, leaving)
+
+    # What is particular to a class of lines.
+
+    def visit_allocate(self, line: Allocate) -> None:
+        """Nothing more."""
+
+    def visit_free(self, line: Free) -> None:
+        """Nothing more."""
+
+    def visit_reuse(self, line: Reuse) -> None:
+        """Nothing more."""
+
+    def visit_reinterpret(self, line: Reinterpret) -> None:
+        """Nothing more."""
+
+    def visit_allocate_pool(self, line: AllocatePool) -> None:
+        """Notes that the buffer is a pool."""
+        self.pools.enter_pool(line)
+
+    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+        """Checks the slice's place."""
+        self.symbols.check_kinds(line.offset, self.state.here())
+        self.pools.enter_slice(line)
+
+    def visit_kernel_definition(self, line: KernelDefinition) -> None:
+        """Enters the kernel."""
+        self.kernels.declare(line)
+
+    def visit_kernel_call(self, line: KernelCall) -> None:
+        """Checks the arguments against the kernel's parameters."""
+        self.calls.check(line)
+
+    def visit_extern_kernel(self, line: ExternKernel) -> None:
+        """Checks arguments and results against the op's schema."""
+        self.externs.check(line)
+
+    def visit_bind_symbol(self, line: BindSymbol) -> None:
+        """Checks that the buffer has what the symbol is bound to."""
+        self.symbols.check_bind(line)
+
+    def visit_compute_symbol(self, line: ComputeSymbol) -> None:
+        """Checks that the symbol can hold the value."""
+        self.symbols.check_compute(line)
+
+    def visit_assert_layout(self, line: AssertLayout) -> None:
+        """Nothing more."""
+
+    def visit_assert_symbol(self, line: AssertSymbol) -> None:
+        """Checks that the condition is one."""
+        self.symbols.check_assert(line)
+
+    def visit_cond(self, line: Cond) -> None:
+        """Nothing more: the regions are done."""
+
+    def visit_while(self, line: While) -> None:
+        """Nothing more: the regions are done."""
+
+    def visit_comment(self, line: Comment) -> None:
+        """Nothing more."""
+
+    def visit_probe(self, line: Probe) -> None:
+        """Checks the kinds of the numbers shown."""
+        for value in line.scalars:
+            self.symbols.check_kinds(value, self.state.here())
+
+
+_MAKERS_OF_RESULTS: Final = (ExternKernel, Cond, While)
