@@ -80,12 +80,10 @@ def build_library(
     """
     table = bindings.module_table(module, [(kernel.symbol, kernel.doc) for kernel in kernels])
     reads_prefix = any(kernel.includes_prefix for kernel in kernels)
-    header = recipe.headers.find(recipe.compiler, recipe.flags) if reads_prefix else None
+    header = recipe.headers.get(recipe.compiler, recipe.flags) if reads_prefix else None
     units = partition(kernels, recipe.jobs, precompiled=header is not None)
     work = _Work(recipe, scratch, header, table, advance)
     objects = work.compile(units)
-    if reads_prefix and header is None:
-        recipe.headers.want(recipe.compiler, recipe.flags)
     library = scratch / f"{module}.so"
     _link(recipe.compiler, objects, library)
     return library

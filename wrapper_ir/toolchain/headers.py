@@ -1,11 +1,11 @@
-"""Precompiled headers: made beside the user's work, used when there.
+"""Precompiled headers: made once a cache, before the first kernels that read them.
 
 Reading ``cpp_prefix.h`` takes g++ 1.3 s of the 1.5 s that a small kernel costs; with the header
-precompiled it is 0.4 s in all. But making the precompiled header takes about 6 s and 140 MB, as
-long as compiling a dozen kernels without it. So a build never waits for one: the first build of a
-cache goes without and leaves a note, the next build that still finds none starts making it with
-the lowest priority, after its own work is done, and builds after that use it. The process that
-makes it stops doing so when it ends.
+precompiled it is 0.4 s in all. Making the precompiled header takes about 6 s and 140 MB, so the
+first build of a cache waits for it once, as Inductor's does, and all later ones are quick.
+``prepare`` begins earlier, in the background, and a build then waits only for the rest. Processes
+that build at the same time wait for the one that makes it; what one leaves unfinished when it ends
+is made by the next.
 
 Precompiled headers lie in the cache, or in the directory that ``WRAPPER_IR_HEADER_DIR`` names,
 which several caches may share. ``WRAPPER_IR_PRECOMPILE_HEADERS=0`` does without them.
@@ -17,7 +17,6 @@ import atexit
 import contextlib
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -69,34 +68,39 @@ class HeaderStore:
         self._cache.touch(gch)
         return header
 
-    def want(self, compiler: Compiler, flags: Sequence[str]) -> None:
-        """Note that a build went without; from the second time on, begin to make the header."""
-        header = self._header(compiler, flags)
+    def get(self, compiler: Compiler, flags: Sequence[str]) -> Path | None:
+        """Return the header to give to ``-include``, made now if need be.
+
+        None where there is to be none, or where it cannot be made: a full or read-only disk is no
+        error, the header saves time only.
+        """
         if not self._enabled or compiler.clang:
-            return
-        with contextlib.suppress(OSError):  # an optimisation: a full or read-only disk is no error
-            header.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if header.exists():
-                self.make(compiler, flags, wait=False)
-            else:
-                header.write_text(f"#include <{PREFIX}>\n", encoding="utf-8")
+            return None
+        found = self.find(compiler, flags)
+        if found is None:
+            with contextlib.suppress(OSError):
+                self.make(compiler, flags, wait=True)
+            found = self.find(compiler, flags)
+        return found
 
     def make(self, compiler: Compiler, flags: Sequence[str], *, wait: bool) -> None:
-        """Make the precompiled header unless it is there or in the making.
+        """Make the precompiled header unless it is there.
 
         Args:
             compiler: The compiler that will use it.
             flags: The compile flags it will be used with.
-            wait: Whether to return only when it is done.
+            wait: Whether to return only when it is done, whoever makes it.
+
+        Raises:
+            OSError: Its directory cannot be written to.
         """
         header = self._header(compiler, flags)
         header.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        header.write_text(f"#include <{PREFIX}>\n", encoding="utf-8")
         job = _Job(header, compiler, flags)
         if wait:
             job.run()
-        elif _JOBS.begin(header):
-            threading.Thread(target=job.run, name="wrapper_ir header", daemon=True).start()
+        else:
+            threading.Thread(target=job.try_run, name="wrapper_ir header", daemon=True).start()
 
     def discard(self, compiler: Compiler, flags: Sequence[str]) -> None:
         """Remove a precompiled header that turned out to be unusable."""
@@ -118,20 +122,21 @@ class _Job:
         self._flags = flags
 
     def run(self) -> None:
-        """Make it, unless another process is doing so."""
+        """Make it, or wait until the process that is making it has."""
         folder = self._header.parent
-        with (
-            contextlib.suppress(OSError),
-            locks.hold(folder / "lock", [folder.name], wait=False) as mine,
-        ):
-            if mine and not _precompiled(self._header).exists():
+        with locks.hold(folder / "lock", [folder.name]):
+            if not _precompiled(self._header).exists():
                 self._make()
 
+    def try_run(self) -> None:
+        """Make it in the background, where nobody would hear of a full disk."""
+        with contextlib.suppress(OSError):
+            self.run()
+
     def _make(self) -> None:
+        self._header.write_text(f"#include <{PREFIX}>\n", encoding="utf-8")
         unfinished = self._header.with_name(f"unfinished-{os.getpid()}.gch")
-        nice = shutil.which("nice")
         command = [
-            *((nice, "-n", "19") if nice else ()),
             *self._compiler.command,
             *self._flags,
             *(f"-I{path}" for path in include_dirs()),
@@ -149,17 +154,9 @@ class _Jobs:
     """The headers in the making in this process; what still runs at its end is stopped."""
 
     def __init__(self) -> None:
-        self._begun: set[Path] = set()
         self._running: dict[Path, subprocess.Popen[bytes]] = {}
         self._guard = threading.Lock()
         atexit.register(self._stop)
-
-    def begin(self, header: Path) -> bool:
-        """Note a header as begun; False when it already was."""
-        with self._guard:
-            new = header not in self._begun
-            self._begun.add(header)
-            return new
 
     def run(self, command: Sequence[str], output: Path) -> int:
         """Run a command that makes ``output``; return its exit status."""
@@ -214,7 +211,8 @@ def _is_whole(gch: Path) -> bool:
     through once a process (0.1 s).
     """
     try:
-        stamp = (str(gch), gch.stat().st_ino, gch.stat().st_size)
+        found = gch.stat()
+        stamp = (str(gch), found.st_ino, found.st_size, found.st_mtime_ns)
         if stamp in _WHOLE:
             return True
         whole = _checksum_file(gch).read_text(encoding="ascii") == _checksum(gch)
@@ -227,7 +225,7 @@ def _is_whole(gch: Path) -> bool:
     return whole
 
 
-_WHOLE: set[tuple[str, int, int]] = set()
+_WHOLE: set[tuple[str, int, int, int]] = set()
 
 
 def _watched() -> tuple[Path, ...]:
