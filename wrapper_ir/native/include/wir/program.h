@@ -1,0 +1,122 @@
+// What a generated program and the runtime part know of each other, and nothing else.
+//
+// A library is linked from two halves. The generated half holds data and one `ProgramInfo` that
+// points to all of it; it is small and compiles quickly. The runtime half (src/) is the same for
+// every program: it is compiled once for a version of PyTorch and kept. It implements
+// AOTInductor's C interface, owns the constants, checks what comes in and words every error.
+//
+// Both halves speak to PyTorch through its C shim alone, so neither includes a header of ATen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+
+namespace wir {
+
+// Raised whenever anything below changes; the runtime refuses a program made for another one.
+inline constexpr std::uint32_t kContract = 1;
+
+// In a table of sizes or strides: known only when the program runs. The runtime skips it in its
+// checks, the generated code checks what the program says of it.
+inline constexpr std::int64_t kDynamic = INT64_MIN;
+
+struct TensorSpec {
+  std::int32_t dtype;         // number of a c10::ScalarType
+  std::int32_t device_type;   // number of a c10::DeviceType
+  std::int32_t device_index;  // -1: any
+  std::int32_t rank;
+  const std::int64_t* size;    // `rank` numbers, in elements
+  const std::int64_t* stride;  // likewise
+};
+
+// One value passed in or out. Which member counts is the kind of its specification.
+union Slot {
+  AtenTensorHandle tensor;  // null: None
+  std::int64_t integer;     // also bool: 0 or 1
+  double real;
+};
+
+enum class Kind : std::int32_t { kTensor, kInteger, kReal, kBool, kNone };
+
+struct InputSpec {
+  const char* name;
+  Kind kind;
+  bool donated;       // the program may take over the storage
+  bool written;       // the program writes to it
+  TensorSpec tensor;  // of a kTensor
+};
+
+struct OutputSpec {
+  const char* name;
+  Kind kind;
+};
+
+struct ConstantSpec {
+  const char* name;            // in the program; an identifier
+  const char* qualified_name;  // in the model, "encoder.0.weight"; what users update it by
+  std::int32_t type;           // torch::aot_inductor::ConstantType
+  bool written;                // calls may write to it (batch-norm statistics)
+  std::int32_t tied_to;        // index of the constant whose storage it shares, or -1
+  TensorSpec tensor;
+  std::int64_t storage_offset;  // in elements, from the start of its bytes
+  std::uint64_t data_offset;    // of its bytes in the blob of constants
+  std::uint64_t data_bytes;
+};
+
+// Where a line of the program comes from; errors are worded with it.
+struct LineInfo {
+  const char* path;    // "body[3].then[2]"
+  const char* what;    // the line in short: "aten::addmm.out(...)", "kernel cpp_fused_relu_0"
+  const char* source;  // the model's "file.py:12 in forward", or empty
+};
+
+// One call in progress. Lives on the caller's stack.
+struct Call {
+  std::uint32_t line = 0;     // index into ProgramInfo::lines; set before whatever may fail
+  bool check_inputs = true;   // sizes, ranges and relations of inputs are to be checked
+  AOTIProxyExecutorHandle proxy_executor = nullptr;
+};
+
+// Everything about one program. All pointers are to static data.
+struct ProgramInfo {
+  std::uint32_t contract;  // kContract
+  const char* name;
+
+  std::size_t num_inputs;
+  const InputSpec* inputs;
+  std::size_t num_outputs;
+  const OutputSpec* outputs;
+  std::size_t num_constants;
+  const ConstantSpec* constants;
+  std::size_t num_lines;
+  const LineInfo* lines;
+
+  const char* in_spec;   // pytrees of the user's arguments and results, JSON; may be empty
+  const char* out_spec;
+
+  // The constants' bytes, in this library; null when they lie in a file beside it.
+  const std::uint8_t* constants_begin;
+  const std::uint8_t* constants_end;
+  const char* constants_file;    // its name, without a directory; null when they are embedded
+  std::uint64_t constants_size;  // of the whole blob
+  const char* constants_digest;  // of the whole blob, hexadecimal SHA-256
+
+  // A state holds what a program keeps from call to call: views of constants, buffers that never
+  // leave a call. The runtime makes one for each call that may run at a time, and makes new ones
+  // when constants are exchanged. A state is used by one call at a time. `constants` has
+  // num_constants handles, which outlive the state.
+  void* (*create_state)(const AtenTensorHandle* constants);
+  void (*destroy_state)(void* state);
+
+  // Run the program. `inputs` are borrowed; `outputs` are new handles that the caller owns, set
+  // only when the call succeeds. Throws wir::Error or another std::exception; `call.line` then
+  // tells where.
+  void (*run)(void* state, Call& call, const Slot* inputs, Slot* outputs);
+};
+
+}  // namespace wir
+
+// Defined by the generated half.
+extern "C" const wir::ProgramInfo wir_program_info;
