@@ -79,28 +79,13 @@ class HeaderStore:
         found = self.find(compiler, flags)
         if found is None:
             with contextlib.suppress(OSError):
-                self.make(compiler, flags, wait=True)
+                _Job(self._header(compiler, flags), compiler, flags).run()
             found = self.find(compiler, flags)
         return found
 
-    def make(self, compiler: Compiler, flags: Sequence[str], *, wait: bool) -> None:
-        """Make the precompiled header unless it is there.
-
-        Args:
-            compiler: The compiler that will use it.
-            flags: The compile flags it will be used with.
-            wait: Whether to return only when it is done, whoever makes it.
-
-        Raises:
-            OSError: Its directory cannot be written to.
-        """
-        header = self._header(compiler, flags)
-        header.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        job = _Job(header, compiler, flags)
-        if wait:
-            job.run()
-        else:
-            threading.Thread(target=job.try_run, name="wrapper_ir header", daemon=True).start()
+    def is_there(self, compiler: Compiler, flags: Sequence[str]) -> bool:
+        """Return whether the header has been made; whether it is whole, :meth:`find` tells."""
+        return _precompiled(self._header(compiler, flags)).exists()
 
     def discard(self, compiler: Compiler, flags: Sequence[str]) -> None:
         """Remove a precompiled header that turned out to be unusable."""
@@ -124,14 +109,10 @@ class _Job:
     def run(self) -> None:
         """Make it, or wait until the process that is making it has."""
         folder = self._header.parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locks.hold(folder / "lock", [folder.name]):
             if not _precompiled(self._header).exists():
                 self._make()
-
-    def try_run(self) -> None:
-        """Make it in the background, where nobody would hear of a full disk."""
-        with contextlib.suppress(OSError):
-            self.run()
 
     def _make(self) -> None:
         self._header.write_text(f"#include <{PREFIX}>\n", encoding="utf-8")

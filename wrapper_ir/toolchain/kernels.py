@@ -7,6 +7,7 @@ together into a new library. A process opens each library once.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.machinery
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.toolchain.bindings import BINDING_VERSION
 from wrapper_ir.toolchain.build import Recipe, build_library, default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
@@ -178,7 +180,7 @@ def _environment() -> str:
 
 
 def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False) -> None:
-    """Begin to precompile the headers, so that later builds take a third of the time.
+    """Begin to precompile the headers, which the first build of a cache would else wait for.
 
     Worth calling where much else is to be done before the first kernel is known. Does nothing when
     the precompiled header is there. See ``wrapper_ir.toolchain.headers``.
@@ -186,11 +188,27 @@ def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False
     Args:
         isa: The instruction set of the kernels to come.
         cache: Where to keep it; the default cache when absent.
-        wait: Whether to return only when it is done (about 6 s), rather than at once.
+        wait: Whether to return only when it is done (about 6 s), rather than at once. What goes
+            wrong in the background is left to the build to find.
+
+    Raises:
+        WrapperIRError: With ``wait``, as :func:`build_kernels` says.
     """
-    session = _Session(cache or default_cache(), 1, None, 0)
-    recipe = session.recipe(_Target(resolve(isa), ()))
-    recipe.headers.make(recipe.compiler, recipe.flags, wait=wait)
+
+    def make() -> None:
+        session = _Session(cache or default_cache(), 1, None, 0)
+        recipe = session.recipe(_Target(resolve(isa), ()))
+        if not recipe.headers.is_there(recipe.compiler, recipe.flags):
+            recipe.headers.get(recipe.compiler, recipe.flags)
+
+    def try_to_make() -> None:
+        with contextlib.suppress(WrapperIRError):
+            make()
+
+    if wait:
+        make()
+    else:
+        threading.Thread(target=try_to_make, name="wrapper_ir header", daemon=True).start()
 
 
 def _find(cache: DiskCache, keys: Iterable[str], address: int) -> dict[str, _Loaded]:

@@ -8,6 +8,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor.compat import InductorError, compile_fx, compile_fx_inner
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
+from wrapper_ir.toolchain import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ def compile_graph(
         UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
     """
     session = Session(settings, recorders=open_recorders())
+    prepare()  # in a fresh cache, headers are precompiled while Inductor works out the schedule
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
         with registered(session):
