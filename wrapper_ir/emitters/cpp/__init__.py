@@ -1,0 +1,8 @@
+"""The C++ emitter: data tables and one function over PyTorch's C shim."""
+
+from __future__ import annotations
+
+from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit
+from wrapper_ir.emitters.cpp.emitter import CppEmitter
+
+__all__ = ["CppArtifact", "CppEmitter", "KernelUnit"]

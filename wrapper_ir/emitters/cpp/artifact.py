@@ -1,0 +1,93 @@
+"""What the C++ emitter makes: source files, kernels to compile beside them, and ways on from there.
+
+Building, loading and packaging are other modules' business and are imported when they are asked
+for: whoever only wants the text pays for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.emitters.writer import SourceMap
+from wrapper_ir.lines.program import Program
+from wrapper_ir.toolchain.source import CppSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["MAIN_FILE", "CppArtifact", "KernelUnit"]
+
+MAIN_FILE = "program.cpp"
+"""The file that holds the tables and the entry; every artifact has it."""
+
+BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUnit:
+    """A C++ kernel that the generated files call.
+
+    Attributes:
+        symbol: The C symbol that they call it by. It is made from the kernel's content, so two
+            kernels share one exactly when they are the same. The text defines ``source.entry``;
+            whoever compiles it has to rename that.
+        source: The kernel.
+    """
+
+    symbol: str
+    source: CppSource
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CppArtifact:
+    """An emitted program.
+
+    Attributes:
+        source: The text of the whole program, for readers; the files of ``sources`` in a row.
+        sources: The text of each file by name. Names that end in ``.cpp`` are compiled, each by
+            itself; the others are headers, in the same folder.
+        source_map: Which line of ``source`` came from which line of the program.
+        kernels: The C++ kernels, each once.
+        program: What it was made from. Values of constants are in ``program.data``.
+    """
+
+    source: str
+    sources: Mapping[str, str]
+    source_map: SourceMap
+    kernels: tuple[KernelUnit, ...]
+    program: Program
+
+    def load(self, num_runners: int = 1, **options: object) -> Callable[..., tuple[Any, ...]]:
+        """Build the program and give ``callable(*inputs) -> tuple of results``.
+
+        Args:
+            num_runners: How many calls may run at a time.
+            **options: How to build; see :mod:`wrapper_ir.emitters.cpp.build`.
+        """
+        loaded = import_module("wrapper_ir.emitters.cpp.loaded")
+        function: Callable[..., tuple[Any, ...]]
+        function = loaded.load(self, num_runners=num_runners, **options)
+        return function
+
+    def load_boxed(self, num_runners: int = 1, **options: object) -> BoxedCall:
+        """Like :meth:`load`, called with one list, which it empties."""
+        loaded = import_module("wrapper_ir.emitters.cpp.loaded")
+        function: BoxedCall = loaded.load_boxed(self, num_runners=num_runners, **options)
+        return function
+
+    def export(self, path: str | Path, **options: object) -> Path:
+        """Write the program as a ``.pt2`` package, a library or a folder that builds.
+
+        Args:
+            path: Where to; its ending says which.
+            **options: See :mod:`wrapper_ir.emitters.cpp.package`.
+
+        Returns:
+            The path that was written.
+        """
+        package = import_module("wrapper_ir.emitters.cpp.package")
+        written: Path = package.export(self, path, **options)
+        return written
