@@ -13,6 +13,7 @@ import gc
 import json
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -178,4 +179,4 @@ def show(
         table.add_column(column, justify="left" if number == 0 else "right")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
