@@ -77,7 +77,17 @@ struct Call {
   std::uint32_t line = 0;     // index into ProgramInfo::lines; set before whatever may fail
   bool check_inputs = true;   // sizes, ranges and relations of inputs are to be checked
   AOTIProxyExecutorHandle proxy_executor = nullptr;
+  // Null, or for each input its handle if the caller gave it away and null if not. What the program
+  // has no more use for dies with `release`; the caller deletes the rest after the call.
+  AtenTensorHandle* owned = nullptr;
 };
+
+// The program is done with an input and with every view of it.
+inline void release(Call& call, std::size_t input) {
+  if (call.owned == nullptr || call.owned[input] == nullptr) return;
+  aoti_torch_delete_tensor_object(call.owned[input]);
+  call.owned[input] = nullptr;
+}
 
 // Everything about one program. All pointers are to static data.
 struct ProgramInfo {
