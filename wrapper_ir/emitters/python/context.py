@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.python.facts import Facts
+    from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.program import Program
 

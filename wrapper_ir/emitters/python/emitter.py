@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
+from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context
-from wrapper_ir.emitters.python.facts import gather
 from wrapper_ir.emitters.python.module import render_module
 from wrapper_ir.errors import OptionValueError
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.facts import free_region_symbols, last_uses
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
-from wrapper_ir.emitters.python.facts import free_region_symbols, last_uses
 from wrapper_ir.emitters.python.memory import MemoryLines
 from wrapper_ir.emitters.python.region import params_of
 from wrapper_ir.emitters.python.statements import (

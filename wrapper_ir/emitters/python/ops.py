@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
 
 __all__ = [
-    "FIXED_WRITERS",
-    "PLAIN_WRITERS",
     "SAME_AS_TORCH",
     "default_is",
     "has_plain_arguments",
@@ -54,15 +52,6 @@ SAME_AS_TORCH: Final = frozenset("""
     _weight_int4pack_mm_for_cpu _weight_int8pack_mm _weight_norm_interface
     """.split())  # noqa: SIM905 - one name a line would take the page
 """Ops of ``aten`` that ``torch.<name>`` calls, named without their namespace."""
-
-
-PLAIN_WRITERS: Final = frozenset(
-    ("aten::mm.out", "aten::addmm.out", "aten::bmm.out", "aten::baddbmm.out")
-)
-"""Ops that compute in one kernel, into a buffer of the program."""
-
-FIXED_WRITERS: Final = frozenset(f"aten::{op}" for op in SAME_AS_TORCH if op.endswith(".out"))
-"""Ops that write into a buffer whose size follows from those of their arguments."""
 
 
 def torch_function(op: str) -> str | None:

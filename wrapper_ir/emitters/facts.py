@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.python.ops import FIXED_WRITERS, PLAIN_WRITERS
+from wrapper_ir.emitters.library import FIXED_WRITERS, PLAIN_WRITERS
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, Cond, Region, ScalarInput, While
 from wrapper_ir.lines.effects import Effects, effects
@@ -24,7 +24,7 @@ from wrapper_ir.lines.walk import regions_of
 if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["Facts", "free_region_symbols", "gather", "last_uses"]
+__all__ = ["Facts", "Storages", "free_region_symbols", "gather", "last_uses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _note_results(region: Region, last: dict[str, int]) -> None:
 
 def gather(program: Program, keep_bytes: int) -> Facts:
     """What is known of a program; at most ``keep_bytes`` of buffers are said to be keepable."""
-    storages = _Storages(program)
+    storages = Storages(program)
     return Facts(
         last=storages.last,
         touched_inputs=tuple(
@@ -83,7 +83,7 @@ def gather(program: Program, keep_bytes: int) -> Facts:
     )
 
 
-class _Storages:
+class Storages:
     """Which names share storage and what happens to it, learnt in one walk over the body.
 
     ``Effects`` are not kept: for a long program they would be a million objects.
@@ -167,7 +167,7 @@ def _is_stranger(line: AnyLine) -> bool:
     return isinstance(line, (Cond, While))
 
 
-def _kept_views(program: Program, storages: _Storages) -> dict[str, Reinterpret]:
+def _kept_views(program: Program, storages: Storages) -> dict[str, Reinterpret]:
     """Static views of inputs and constants that stay inside and are not written through.
 
     A backward graph's inputs are other tensors in every call, weights excepted, and of weights it
@@ -191,7 +191,7 @@ def _kept_views(program: Program, storages: _Storages) -> dict[str, Reinterpret]
     }
 
 
-def _kept_buffers(program: Program, storages: _Storages, keep_bytes: int) -> tuple[str, ...]:
+def _kept_buffers(program: Program, storages: Storages, keep_bytes: int) -> tuple[str, ...]:
     """Allocations that end inside the program, whatever their storage is called by then."""
     if program.role is not GraphRole.INFERENCE:
         return ()
@@ -220,7 +220,7 @@ def _kept_buffers(program: Program, storages: _Storages, keep_bytes: int) -> tup
 _WORTH_PASSING: Final = 4
 
 
-def _may_pass_autograd(program: Program, storages: _Storages) -> bool:
+def _may_pass_autograd(program: Program, storages: Storages) -> bool:
     ops = [line.op for line in program.body if isinstance(line, ExternKernel)]
     if len(ops) < _WORTH_PASSING or not PLAIN_WRITERS.issuperset(ops):
         return False

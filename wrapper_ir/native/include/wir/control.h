@@ -1,0 +1,131 @@
+// What loops and choices of generated code need.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include <wir/dtype.h>
+#include <wir/number.h>
+#include <wir/tensor.h>
+
+namespace wir {
+
+// The only element of a tensor, as the type that Python's item() gives.
+inline Int integer_item(AtenTensorHandle tensor) {
+  std::int32_t type = -1;
+  check(aoti_torch_get_dtype(tensor, &type));
+  switch (type) {
+#define WIR_ITEM(DTYPE, TYPE)                              \
+  case dtype::DTYPE: {                                     \
+    TYPE found{};                                          \
+    check(aoti_torch_item_##DTYPE(tensor, &found));        \
+    return found;                                          \
+  }
+    WIR_ITEM(uint8, std::uint8_t)
+    WIR_ITEM(uint16, std::uint16_t)
+    WIR_ITEM(uint32, std::uint32_t)
+    WIR_ITEM(int8, std::int8_t)
+    WIR_ITEM(int16, std::int16_t)
+    WIR_ITEM(int32, std::int32_t)
+    WIR_ITEM(int64, std::int64_t)
+    case dtype::uint64: {
+      std::uint64_t found = 0;
+      check(aoti_torch_item_uint64(tensor, &found));
+      if (found > static_cast<std::uint64_t>(INT64_MAX)) overflow();
+      return found;
+    }
+    case dtype::bool_: {
+      bool found = false;
+      check(aoti_torch_item_bool(tensor, &found));
+      return found;
+    }
+    default:
+      refuse_number("an element is no integer");
+  }
+}
+
+inline double real_item(AtenTensorHandle tensor) {
+  std::int32_t type = -1;
+  check(aoti_torch_get_dtype(tensor, &type));
+  switch (type) {
+    WIR_ITEM(float64, double)
+    WIR_ITEM(float32, float)
+    WIR_ITEM(float16, c10::Half)
+    WIR_ITEM(bfloat16, c10::BFloat16)
+#undef WIR_ITEM
+    default:
+      return to_real(integer_item(tensor));
+  }
+}
+
+// Whether the only element of a tensor is not zero.
+inline bool truth(AtenTensorHandle tensor) {
+  std::int32_t type = -1;
+  check(aoti_torch_get_dtype(tensor, &type));
+  switch (type) {
+    case dtype::float64:
+    case dtype::float32:
+    case dtype::float16:
+    case dtype::bfloat16:
+      return real_item(tensor) != 0;
+    default:
+      return integer_item(tensor) != 0;
+  }
+}
+
+inline Tensor clone(AtenTensorHandle tensor) {
+  AtenTensorHandle made = nullptr;
+  check(aoti_torch_clone(tensor, &made));
+  return Tensor(made);
+}
+
+// What a loop gives for a carried tensor: one of its own, even where that is one that was given.
+inline Tensor own(Tensor value, std::initializer_list<AtenTensorHandle> given) {
+  const void* address = data(value);
+  for (const AtenTensorHandle other : given) {
+    if (address != nullptr && data(other) == address) return clone(value);
+  }
+  return value;
+}
+
+// The values that a loop carried after each round, along a new first dimension.
+class Rounds {
+ public:
+  // `like` is what it carried before the first one.
+  explicit Rounds(AtenTensorHandle like) {
+    check(aoti_torch_get_dtype(like, &options_.dtype));
+    check(aoti_torch_get_dim(like, &rank_));
+    const std::int64_t* found = sizes(like);
+    size_.assign(found, found + rank_);
+  }
+  void add(AtenTensorHandle value) { values_.push_back(clone(value)); }
+
+  Tensor stacked() const {
+    std::vector<std::int64_t> size{static_cast<std::int64_t>(values_.size())};
+    if (!values_.empty()) {
+      const std::int64_t* first = sizes(values_.front());
+      size.insert(size.end(), first, first + rank_);
+    } else {
+      size.insert(size.end(), size_.begin(), size_.end());
+    }
+    std::vector<std::int64_t> stride(size.size(), 1);
+    for (std::size_t n = size.size() - 1; n > 0; --n) {
+      stride[n - 1] = Int(stride[n]) * (size[n] == 0 ? 1 : size[n]);
+    }
+    Tensor whole = empty(rank_ + 1, size.data(), stride.data(), options_);
+    for (std::size_t n = 0; n < values_.size(); ++n) {
+      const Tensor part = view(whole, rank_, size.data() + 1, stride.data() + 1,
+                               static_cast<std::int64_t>(n) * stride[0]);
+      check(aoti_torch_copy_(part, values_[n], 0));
+    }
+    return whole;
+  }
+
+ private:
+  Options options_{-1, device::cpu, 0};
+  std::int64_t rank_ = 0;
+  std::vector<std::int64_t> size_;
+  std::vector<Tensor> values_;
+};
+
+}  // namespace wir

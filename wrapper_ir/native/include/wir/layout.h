@@ -1,0 +1,201 @@
+// Whether a tensor is laid out as the program was made for, and words for when it is not.
+//
+// Strides of dimensions of size 1, and of tensors without elements, do not count.
+#pragma once
+
+#include <string>
+
+#include <wir/dtype.h>
+#include <wir/number.h>
+#include <wir/program.h>
+#include <wir/tensor.h>
+
+namespace wir {
+
+// What is known of one tensor.
+struct Metadata {
+  std::int32_t dtype = -1;
+  std::int32_t device_type = -1;
+  std::int32_t device_index = -1;
+  std::int32_t layout = 0;
+  std::int64_t rank = 0;
+  const std::int64_t* size = nullptr;
+  const std::int64_t* stride = nullptr;
+
+  explicit Metadata(AtenTensorHandle tensor) {
+    check(aoti_torch_get_layout(tensor, &layout));
+    check(aoti_torch_get_dtype(tensor, &dtype));
+    check(aoti_torch_get_device_type(tensor, &device_type));
+    if (device_type != device::cpu) check(aoti_torch_get_device_index(tensor, &device_index));
+    check(aoti_torch_get_dim(tensor, &rank));
+    if (layout == 0) {  // others have no strides
+      size = sizes(tensor);
+      stride = strides(tensor);
+    }
+  }
+
+  bool has_elements() const {
+    for (std::int64_t n = 0; n < rank; ++n) {
+      if (size[n] == 0) return false;
+    }
+    return true;
+  }
+  bool is_of_size(const TensorSpec& spec) const {
+    for (std::int64_t n = 0; n < rank; ++n) {
+      if (spec.size[n] != kDynamic && spec.size[n] != size[n]) return false;
+    }
+    return true;
+  }
+  bool is_of_stride(const TensorSpec& spec) const {
+    for (std::int64_t n = 0; n < rank; ++n) {
+      if (spec.stride[n] != kDynamic && spec.stride[n] != stride[n] && size[n] != 1) {
+        return !has_elements();
+      }
+    }
+    return true;
+  }
+  bool is_on(const TensorSpec& spec) const {
+    return spec.device_type == device_type &&
+           (spec.device_index == -1 || device_type == device::cpu ||
+            spec.device_index == device_index);
+  }
+  bool fits(const TensorSpec& spec) const {
+    return layout == 0 && dtype == spec.dtype && is_on(spec) && rank == spec.rank &&
+           is_of_size(spec) && is_of_stride(spec);
+  }
+};
+
+inline std::string listed(std::int64_t count, const std::int64_t* numbers) {
+  std::string text = "[";
+  for (std::int64_t n = 0; n < count; ++n) {
+    if (n != 0) text += ", ";
+    text += numbers[n] == kDynamic ? "*" : std::to_string(numbers[n]);
+  }
+  return text + "]";
+}
+
+inline std::string described(std::int32_t dtype, std::int64_t rank, const std::int64_t* size,
+                             const std::int64_t* stride, std::int32_t device_type,
+                             std::int32_t device_index) {
+  std::string device = device_type == device::cpu    ? "cpu"
+                       : device_type == device::cuda ? "cuda"
+                                                     : "device " + std::to_string(device_type);
+  if (device_type != device::cpu && device_index >= 0) {
+    device += ":" + std::to_string(device_index);
+  }
+  return std::string(dtype_name(dtype)) + listed(rank, size) + " with strides " +
+         listed(rank, stride) + " on " + device;
+}
+inline std::string described(const TensorSpec& spec) {
+  return described(spec.dtype, spec.rank, spec.size, spec.stride, spec.device_type,
+                   spec.device_index);
+}
+inline std::string described(const Metadata& found) {
+  if (found.layout != 0) return "a tensor that is not stored as torch.strided";
+  return described(found.dtype, found.rank, found.size, found.stride, found.device_type,
+                   found.device_index);
+}
+
+// The respects in which a tensor differs: "dtype and size".
+inline std::string differences(const Metadata& found, const TensorSpec& spec) {
+  if (found.layout != 0) return "storage layout";
+  std::string text;
+  auto add = [&text](const char* what) { text += (text.empty() ? "" : " and ") + std::string(what); };
+  if (found.dtype != spec.dtype) add("dtype");
+  if (!found.is_on(spec)) add("device");
+  if (found.rank != spec.rank) {
+    add("rank");
+  } else if (!found.is_of_size(spec)) {
+    add("size");
+  } else if (!found.is_of_stride(spec)) {
+    add("stride");
+  }
+  return text;
+}
+
+inline std::string hint_for(const std::string& difference, const TensorSpec& spec) {
+  if (difference == "stride") {
+    return "the elements are laid out differently: copy it into a tensor of these strides";
+  }
+  if (difference == "dtype") {
+    return std::string("convert it with .to(torch.") + dtype_name(spec.dtype) + ")";
+  }
+  if (difference == "device") return "move it with .to(device)";
+  if (difference == "size" || difference == "rank") {
+    return "sizes were fixed when the program was made; declare those that vary as dynamic";
+  }
+  return "pass inputs in the order and form in which the program was made";
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_input(const char* name,
+                                                                const Metadata& found,
+                                                                const TensorSpec& spec) {
+  const std::string difference = differences(found, spec);
+  throw Error("WIR2151",
+              std::string("input '") + name + "' has the wrong " + difference + ": expected " +
+                  described(spec) + ", got " + described(found),
+              hint_for(difference, spec));
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_result(const char* op,
+                                                                 const Metadata& found,
+                                                                 const TensorSpec& spec) {
+  throw Error("WIR2156",
+              std::string("'") + op + "' returned a tensor of another " +
+                  differences(found, spec) + ": expected " + described(spec) + ", got " +
+                  described(found),
+              "make the program again, with the torch version and settings it runs under");
+}
+
+// An input of the program, called `name`.
+inline void check_input(AtenTensorHandle tensor, const char* name, const TensorSpec& spec) {
+  const Metadata found(tensor);
+  if (__builtin_expect(!found.fits(spec), 0)) refuse_input(name, found, spec);
+}
+
+// A tensor that `op` returned.
+inline void check_result(AtenTensorHandle tensor, const char* op, const TensorSpec& spec) {
+  const Metadata found(tensor);
+  if (__builtin_expect(!found.fits(spec), 0)) refuse_result(op, found, spec);
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_address(const char* name,
+                                                                  std::int64_t alignment,
+                                                                  const void* address) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%#llx",
+                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)));
+  throw Error("WIR2157",
+              std::string("'") + name + "' is not aligned to " + std::to_string(alignment) +
+                  " bytes: its data is at " + text,
+              "copy it into a new tensor");
+}
+
+inline void check_alignment(AtenTensorHandle tensor, const char* name, std::int64_t alignment) {
+  const void* address = data(tensor);
+  if (__builtin_expect(reinterpret_cast<std::uintptr_t>(address) % alignment != 0, 0)) {
+    refuse_address(name, alignment, address);
+  }
+}
+
+// A view of a tensor's storage in another type. It begins `offset` bytes after the tensor does.
+inline Tensor view_as(AtenTensorHandle source, std::int32_t dtype, std::int64_t rank,
+                      const std::int64_t* size, const std::int64_t* stride, Int offset) {
+  std::int32_t old = -1;
+  check(aoti_torch_get_dtype(source, &old));
+  const std::int64_t first = offset_of(source);
+  const Int start = Int(first) * aoti_torch_dtype_element_size(old) + offset;
+  if (mod(start, aoti_torch_dtype_element_size(dtype)) != 0) {
+    throw Error("WIR2155", "a view of torch." + std::string(dtype_name(dtype)) + " begins " +
+                               shown(start) + " bytes into its storage, inside an element");
+  }
+  // PyTorch makes such views of tensors that begin where their storage does.
+  static constexpr std::int64_t kNone = 0;
+  static constexpr std::int64_t kOne = 1;
+  const Tensor whole = view(source, 1, &kNone, &kOne, -first);
+  AtenTensorHandle made = nullptr;
+  check(aoti_torch__alloc_from_pool(whole, start, dtype, rank, size, stride, &made));
+  return Tensor(made);
+}
+
+}  // namespace wir
