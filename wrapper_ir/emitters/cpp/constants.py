@@ -1,0 +1,179 @@
+"""Where each constant lies in the blob of constants: numbers that follow from layouts alone.
+
+The blob is a run of bytes with one part for each storage that constants have. A part begins at a
+multiple of 64, in the order of ``program.constants``; tied constants share the part of the one that
+they are tied to. The emitter writes these numbers into tables and the build writes the bytes, so
+both ask here and agree. No value is looked at: code can be emitted for a program without values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.program import ConstantKind
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
+
+__all__ = [
+    "ALIGNMENT",
+    "DEVICE_TYPES",
+    "DTYPE_CODES",
+    "ConstantEntry",
+    "ConstantTable",
+    "constant_table",
+]
+
+ALIGNMENT: Final = 64
+"""Bytes; what torch aligns its own storages to, so that no constant need be copied."""
+
+DTYPE_CODES: Final[dict[DType, int]] = {
+    DType.UINT8: 0,
+    DType.INT8: 1,
+    DType.INT16: 2,
+    DType.INT32: 3,
+    DType.INT64: 4,
+    DType.FLOAT16: 5,
+    DType.FLOAT32: 6,
+    DType.FLOAT64: 7,
+    DType.COMPLEX32: 8,
+    DType.COMPLEX64: 9,
+    DType.COMPLEX128: 10,
+    DType.BOOL: 11,
+    DType.QINT8: 12,
+    DType.QUINT8: 13,
+    DType.QINT32: 14,
+    DType.BFLOAT16: 15,
+    DType.FLOAT8_E5M2: 23,
+    DType.FLOAT8_E4M3FN: 24,
+    DType.FLOAT8_E5M2FNUZ: 25,
+    DType.FLOAT8_E4M3FNUZ: 26,
+    DType.UINT16: 27,
+    DType.UINT32: 28,
+    DType.UINT64: 29,
+    DType.FLOAT8_E8M0FNU: 44,
+    DType.FLOAT4_E2M1FN_X2: 45,
+}
+"""Numbers of ``c10::ScalarType``: they are stored in files and never change."""
+
+DEVICE_TYPES: Final[dict[str, int]] = {
+    "cpu": 0,
+    "cuda": 1,
+    "hip": 6,
+    "xla": 9,
+    "xpu": 12,
+    "mps": 13,
+    "meta": 14,
+    "hpu": 15,
+    "mtia": 19,
+    "privateuseone": 20,
+}
+"""Numbers of ``c10::DeviceType``."""
+
+_TYPES: Final = {ConstantKind.PARAMETER: 1, ConstantKind.BUFFER: 2, ConstantKind.TENSOR: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantEntry:
+    """One constant, as ``wir::ConstantSpec`` describes it.
+
+    Attributes:
+        name: In the program.
+        qualified_name: In the model; any text.
+        type: Number of a ``torch::aot_inductor::ConstantType``.
+        written: Whether calls may write to it.
+        tied_to: Index of the constant whose storage it shares, or -1.
+        dtype: Number of a ``c10::ScalarType``.
+        device_type: Number of a ``c10::DeviceType``.
+        device_index: -1 for any.
+        size: In elements.
+        stride: In elements.
+        storage_offset: In elements, from the start of its bytes.
+        data_offset: Of its bytes in the blob.
+        data_bytes: How many they are; tied constants have those of their root.
+    """
+
+    name: str
+    qualified_name: str
+    type: int
+    written: bool
+    tied_to: int
+    dtype: int
+    device_type: int
+    device_index: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    storage_offset: int
+    data_offset: int
+    data_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantTable:
+    """The constants of a program, in its order, and how long their blob is."""
+
+    entries: tuple[ConstantEntry, ...]
+    size: int
+
+    @property
+    def roots(self) -> tuple[ConstantEntry, ...]:
+        """The constants that have bytes of their own."""
+        return tuple(entry for entry in self.entries if entry.tied_to < 0)
+
+
+def constant_table(program: Program) -> ConstantTable:
+    """Returns where each constant of a verified program lies.
+
+    Verified means that layouts of constants are static and that ties lead to a root.
+    """
+    names = list(program.constants)
+    indices = {name: index for index, name in enumerate(names)}
+    spans = _spans(program)
+    offsets: dict[str, int] = {}
+    end = 0
+    for name, span in spans.items():
+        offsets[name] = _aligned(end)
+        end = offsets[name] + span
+    entries = []
+    for name, constant in program.constants.items():
+        layout = program.buffers[name]
+        root = constant.tied_to or name
+        entries.append(
+            ConstantEntry(
+                name=name,
+                qualified_name=constant.qualified_name,
+                type=_TYPES[constant.kind],
+                written=constant.mutable,
+                tied_to=-1 if constant.tied_to is None else indices[root],
+                dtype=DTYPE_CODES[layout.dtype],
+                device_type=DEVICE_TYPES.get(layout.device.type, DEVICE_TYPES["privateuseone"]),
+                device_index=-1 if layout.device.index is None else layout.device.index,
+                size=tuple(int(size) for size in layout.size),
+                stride=tuple(int(stride) for stride in layout.stride),
+                storage_offset=int(layout.offset),
+                data_offset=offsets[root],
+                data_bytes=spans[root],
+            )
+        )
+    return ConstantTable(tuple(entries), end)
+
+
+def _spans(program: Program) -> dict[str, int]:
+    """The bytes of each root: up to the last one that it or a constant tied to it looks at."""
+    spans = {name: 0 for name, constant in program.constants.items() if constant.tied_to is None}
+    for name, constant in program.constants.items():
+        root = constant.tied_to or name
+        spans[root] = max(spans[root], _end(program.buffers[name]))
+    return spans
+
+
+def _end(layout: Layout) -> int:
+    extent = int(layout.extent)
+    return (int(layout.offset) + extent) * layout.dtype.itemsize if extent else 0
+
+
+def _aligned(position: int) -> int:
+    return -(-position // ALIGNMENT) * ALIGNMENT
