@@ -76,10 +76,14 @@ def emit_module(program: Program, session: Session, graph: Any) -> Any:
         return CapturedModule(program)
     # The layers below are only needed where something is compiled anew.
     from wrapper_ir.api import emit  # noqa: PLC0415
+    from wrapper_ir.debug_printer import insert_probes, make_printer  # noqa: PLC0415
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415
 
     settings = session.settings
     planned = plan_memory(program, strategy=settings.memory)
+    printer = make_printer(settings.debug, settings.debug_filter)
+    if printer is not None:
+        planned = insert_probes(planned, printer)
     artifact = emit(planned, settings.emitter, **dict(settings.emitter_options))
     if settings.emitter not in CACHEABLE_EMITTERS:
         return LoadedModule(artifact.source or str(planned), artifact.load_boxed())

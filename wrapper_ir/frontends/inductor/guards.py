@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.convert.expressions import to_scalar
+from wrapper_ir.frontends.common.expressions import to_scalar
 from wrapper_ir.lines.program import FrozenMap, Program
 from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol
 

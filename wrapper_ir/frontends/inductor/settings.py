@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from wrapper_ir.debug_printer import parse_level, settings_from_environment
 from wrapper_ir.emitters.registry import emitter_class, make_emitter, option_names
 from wrapper_ir.errors import OptionError, OptionValueError
 
@@ -20,7 +21,7 @@ MemoryStrategy = Literal["reuse", "pool", "none"]
 OnUnsupported = Literal["raise", "stock"]
 
 #: Options that are ours; all others are the emitter's.
-_OWN: Final = ("emitter", "memory", "on_unsupported")
+_OWN: Final = ("emitter", "memory", "on_unsupported", "debug", "debug_filter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,18 @@ class Settings:
         memory: How storage is planned.
         on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning.
         emitter_options: Options of the emitter itself, as sorted pairs.
+        debug: Level of the debug printer: a name, or Inductor's number for it. The environment
+            variable ``WRAPPER_IR_DEBUG`` gives the default.
+        debug_filter: Pattern for the kernels that it shows; ``WRAPPER_IR_DEBUG_FILTER`` gives the
+            default.
     """
 
     emitter: str = "python"
     memory: MemoryStrategy = "reuse"
     on_unsupported: OnUnsupported = "raise"
     emitter_options: tuple[tuple[str, Any], ...] = ()
+    debug: str | int = "off"
+    debug_filter: str = "*"
 
     def __post_init__(self) -> None:
         """Check every value of our own.
@@ -53,6 +60,12 @@ class Settings:
             raise OptionValueError(option="emitter", value=emitter, expected=expected)
         _check_choice("memory", self.memory, get_args(MemoryStrategy))
         _check_choice("on_unsupported", self.on_unsupported, get_args(OnUnsupported))
+        parse_level(self.debug)
+        if not isinstance(self.debug_filter, str) or not self.debug_filter:
+            expected = "a pattern such as '*softmax*'"
+            raise OptionValueError(
+                option="debug_filter", value=self.debug_filter, expected=expected
+            )
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Settings:
@@ -64,6 +77,8 @@ class Settings:
             UnknownEmitterError: No such emitter is installed.
         """
         given = dict(options or {})
+        level, pattern = settings_from_environment()
+        given = {"debug": level, "debug_filter": pattern, **given}
         own = cls(**{name: given.pop(name) for name in _OWN if name in given})
         theirs = option_names(emitter_class(own.emitter))
         for name in given:
@@ -72,7 +87,7 @@ class Settings:
                     option=name, legal=(*_OWN, *theirs), owner="the backend 'wrapper_ir'"
                 )
         make_emitter(own.emitter, given)  # refuses illegal values
-        return cls(own.emitter, own.memory, own.on_unsupported, tuple(sorted(given.items())))
+        return replace(own, emitter_options=tuple(sorted(given.items())))
 
 
 def _check_choice(option: str, value: object, choices: tuple[str, ...]) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.lines.origin import Frame, Origin
+from wrapper_ir.frontends.common.origins import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["OriginTable"]
+    from wrapper_ir.lines.origin import Origin
 
-_FRAME: Final = re.compile(
-    r'^\s*File "(?P<file>.*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$'
-)
+__all__ = ["OriginTable"]
 
 
 class OriginTable:
@@ -37,7 +33,7 @@ class OriginTable:
             found.update(dict.fromkeys(getattr(node, "origins", None) or ()))
         if not found:
             return None
-        origin = _origin(sorted(found, key=self._position))
+        origin = origin_of(sorted(found, key=self._position))
         return self._numbers.setdefault(origin, len(self._numbers))
 
     def _position(self, node: Any) -> tuple[int, str]:
@@ -46,50 +42,3 @@ class OriginTable:
         if id(graph) not in self._order:
             self._order[id(graph)] = {n: i for i, n in enumerate(graph.nodes)}
         return self._order[id(graph)].get(node, len(self._order[id(graph)])), node.name
-
-
-def _origin(nodes: list[Any]) -> Origin:
-    frames: dict[Frame, None] = {}
-    for node in nodes:
-        frames.update(dict.fromkeys(_frames(node.meta.get("stack_trace") or "")))
-    modules = dict.fromkeys(filter(None, map(_module, nodes)))
-    return Origin(
-        nodes=tuple(node.name for node in nodes),
-        ops=tuple(dict.fromkeys(filter(None, map(_op, nodes)))),
-        frames=tuple(frames),
-        module=next(reversed(modules), ""),
-    )
-
-
-def _op(node: Any) -> str:
-    op = node.meta.get("original_aten") or node.target
-    return str(op) if node.op == "call_function" else ""
-
-
-def _module(node: Any) -> str:
-    stack = node.meta.get("nn_module_stack") or {}
-    names = [entry[0] for entry in stack.values() if isinstance(entry, tuple)]
-    return _plain_path(str(names[-1])) if names else ""
-
-
-@lru_cache(maxsize=4096)
-def _plain_path(name: str) -> str:
-    """Return the module's path as the user writes it: Dynamo says ``L['self'].layers[0]``."""
-    name = re.sub(r"^L\['(\w+)'\]", r"\1", name)
-    name = re.sub(r"\._modules\['([^']*)'\]|\['([^']*)'\]", r".\1\2", name)
-    name = re.sub(r"\[(\d+)\]", r".\1", name)
-    return name.removeprefix("self").lstrip(".")
-
-
-@lru_cache(maxsize=4096)
-def _frames(stack_trace: str) -> tuple[Frame, ...]:
-    lines = stack_trace.splitlines()
-    frames = []
-    for index, text in enumerate(lines):
-        match = _FRAME.match(text)
-        if match is None:
-            continue
-        after = lines[index + 1].strip() if index + 1 < len(lines) else ""
-        code = "" if _FRAME.match(after) else after
-        frames.append(Frame(match["file"], int(match["line"]), match["function"] or "", code))
-    return tuple(frames)

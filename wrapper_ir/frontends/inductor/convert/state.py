@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
+from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
-from wrapper_ir.frontends.inductor.convert.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.inductor.convert.origins import OriginTable
 from wrapper_ir.frontends.inductor.convert.values import (
     tensor_layout,

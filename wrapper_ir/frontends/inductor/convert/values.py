@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.convert.expressions import to_dim
+from wrapper_ir.frontends.common.expressions import to_dim
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.layout import Device, Layout

@@ -8,6 +8,7 @@ them is no problem.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -15,13 +16,15 @@ from typing import Any, Final
 import sympy
 import torch
 
-from wrapper_ir.frontends.inductor.compat import SymT, symbol_is_type
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError
 
 __all__ = ["from_torch", "to_dim", "to_scalar"]
 
 Make = Callable[..., sympy.Basic]
+
+#: How torch names its floating-point symbols: of inputs, and read from tensors.
+_FLOAT_NAME: Final = re.compile(r"zu?f\d+")
 
 
 def _modular_indexing(value: Any, divisor: Any, modulus: Any) -> sympy.Basic:
@@ -132,7 +135,7 @@ def _symbol(expr: sympy.Symbol) -> sympy.Symbol:
     Floats are told by their names too: torch assumes nothing of one that is read from a tensor.
     """
     is_float = expr.is_integer is not True and expr.is_real
-    if is_float or symbol_is_type(expr, (SymT.FLOAT, SymT.UNBACKED_FLOAT)):
+    if is_float or _FLOAT_NAME.fullmatch(expr.name):
         return ours.real_symbol(expr.name)
     return ours.symbol(expr.name)
 
