@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     # What type checkers see of the two tables below; a test keeps them in step.
     from wrapper_ir import build as build
+    from wrapper_ir import debug_printer as debug_printer
     from wrapper_ir import emitters as emitters
     from wrapper_ir import errors as errors
     from wrapper_ir import frontends as frontends
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from wrapper_ir.api import compile as compile
     from wrapper_ir.api import emit as emit
     from wrapper_ir.build import Builder as Builder
+    from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
+    from wrapper_ir.debug_printer import insert_probes as insert_probes
     from wrapper_ir.errors import OptionError as OptionError
     from wrapper_ir.errors import UnsupportedError as UnsupportedError
     from wrapper_ir.errors import WrapperIRError as WrapperIRError
@@ -54,6 +57,7 @@ __version__ = "0.1.0"
 #: Public name -> the module that defines it.
 _EXPORTS = {
     "Builder": "wrapper_ir.build",
+    "DebugPrinter": "wrapper_ir.debug_printer",
     "OptionError": "wrapper_ir.errors",
     "UnsupportedError": "wrapper_ir.errors",
     "VerificationError": "wrapper_ir.verify",
@@ -62,6 +66,7 @@ _EXPORTS = {
     "compile": "wrapper_ir.api",
     "diagnose": "wrapper_ir.verify",
     "emit": "wrapper_ir.api",
+    "insert_probes": "wrapper_ir.debug_printer",
     "load": "wrapper_ir.text",
     "parse": "wrapper_ir.text",
     "plan_memory": "wrapper_ir.planning",
@@ -73,6 +78,7 @@ _EXPORTS = {
 #: Packages reachable as attributes without an import of their own.
 _SUBMODULES = (
     "build",
+    "debug_printer",
     "emitters",
     "errors",
     "frontends",

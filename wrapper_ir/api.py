@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.debug_printer import insert_probes, make_printer
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.lines.program import Program, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wrapper_ir.debug_printer import DebugPrinter
     from wrapper_ir.emitters.base import Artifact
 
 __all__ = ["compile", "emit"]
@@ -34,15 +36,15 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
         EmitError: The target cannot express some of its lines.
     """
     emitter = make_emitter(target, options)
-    if program.stage is Stage.LOGICAL:
-        from wrapper_ir.planning import plan_memory  # noqa: PLC0415 - planned programs need none
-
-        program = plan_memory(program)
-    return emitter.emit(program)
+    return emitter.emit(_planned(program))
 
 
 def compile(
-    program: Program, target: str = "python", **options: object
+    program: Program,
+    target: str = "python",
+    *,
+    debug: DebugPrinter | str | int | None = None,
+    **options: object,
 ) -> Callable[..., tuple[Any, ...]]:
     """Plan, emit and load a program.
 
@@ -53,6 +55,9 @@ def compile(
     Args:
         program: The program.
         target: Name of an installed emitter.
+        debug: What values to show while it runs: a ``DebugPrinter``, or a level such as
+            ``"print"``. By default what the environment variables ``WRAPPER_IR_DEBUG`` and
+            ``WRAPPER_IR_DEBUG_FILTER`` say.
         **options: The emitter's options.
 
     Returns:
@@ -62,4 +67,15 @@ def compile(
         MissingConstantError: ``Program.data`` lacks values of constants.
         WrapperIRError: As :func:`emit` says.
     """
+    printer = make_printer(debug)
+    if printer is not None:
+        program = insert_probes(_planned(program), printer)
     return emit(program, target, **options).load()
+
+
+def _planned(program: Program) -> Program:
+    if program.stage is Stage.PLANNED:
+        return program
+    from wrapper_ir.planning import plan_memory  # noqa: PLC0415 - planned programs need none
+
+    return plan_memory(program)

@@ -15,6 +15,7 @@ Packages declare their errors in their own files and take codes from their own r
 ``1xxx``  ``verify``: one code per rule
 ``13xx``  ``planning``
 ``14xx``  ``passes``
+``15xx``  ``debug_printer``
 ``2xxx``  ``emitters``
 ``21xx``  ``toolchain``
 ``3xxx``  ``frontends``

@@ -175,6 +175,4 @@ def _where(program: Program, line: AnyLine) -> str | None:
     if line.origin is None or not 0 <= line.origin < len(program.origins):
         return None
     origin: Origin = program.origins[line.origin]
-    if origin.frames:
-        return f"{origin.frames[-1].file}:{origin.frames[-1].line}"
-    return origin.module or None
+    return origin.place or origin.module or None

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+#: torch's own modules, wherever it is installed.
+_TORCHS_OWN: Final = re.compile(r"[\\/](?:site|dist)-packages[\\/]torch[\\/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,23 @@ class Origin:
     ops: tuple[str, ...] = ()
     """Qualified names of the ATen ops, such as ``aten.addmm``."""
     frames: tuple[Frame, ...] = ()
-    """User frames, innermost last."""
+    """Frames of the model's source, innermost last; those of torch's own modules included."""
     module: str = ""
     """Path of the ``nn.Module`` in the model, such as ``encoder.layers.0.linear1``."""
+
+    @property
+    def frame(self) -> Frame | None:
+        """The frame to show a user: the innermost outside torch's own modules, else the innermost.
+
+        A layer of the model runs inside ``torch/nn``, which is not where anybody would look first.
+        """
+        for frame in reversed(self.frames):
+            if _TORCHS_OWN.search(frame.file) is None:
+                return frame
+        return self.frames[-1] if self.frames else None
+
+    @property
+    def place(self) -> str:
+        """``file.py:12`` of :attr:`frame`; empty where nothing is known."""
+        frame = self.frame
+        return "" if frame is None else f"{frame.file}:{frame.line}"

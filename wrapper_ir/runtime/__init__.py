@@ -23,6 +23,7 @@ from wrapper_ir.runtime.errors import (
 )
 from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
 from wrapper_ir.runtime.main import make_constants, random_tensor, run_main
+from wrapper_ir.runtime.probes import NonFiniteError, debug_session, make_probe
 from wrapper_ir.runtime.results import (
     AlignmentError,
     ResultLayoutError,
@@ -57,6 +58,7 @@ __all__ = [
     "InputLayoutError",
     "KeptViews",
     "MisalignedViewError",
+    "NonFiniteError",
     "ResultLayoutError",
     "Scratch",
     "SymbolError",
@@ -68,6 +70,7 @@ __all__ = [
     "check_symbol",
     "check_that",
     "cos",
+    "debug_session",
     "empty_strided_cpu",
     "exp",
     "floor",
@@ -76,6 +79,7 @@ __all__ = [
     "log",
     "log2",
     "make_constants",
+    "make_probe",
     "once",
     "past_autograd",
     "random_tensor",

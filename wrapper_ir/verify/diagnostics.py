@@ -51,10 +51,7 @@ class Diagnostic:
         """The model's source line; where not known, its module or fx nodes; may be empty."""
         if self.origin is None:
             return ""
-        if self.origin.frames:
-            frame = self.origin.frames[-1]
-            return f"{frame.file}:{frame.line}"
-        return self.origin.module or ", ".join(self.origin.nodes)
+        return self.origin.place or self.origin.module or ", ".join(self.origin.nodes)
 
     def __str__(self) -> str:
         where = f"{self.place} ({self.source})" if self.source else self.place

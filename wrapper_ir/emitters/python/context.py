@@ -30,9 +30,9 @@ Key = tuple[str, str]
 
 HELPERS: Final = frozenset("""
     CppKernels InputChecks KeptViews Scratch TensorSpec check_layout check_number check_result
-    check_symbol check_that empty_strided_cpu make_constants once past_autograd random_tensor
-    refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main run_while
-    run_while_stacked
+    check_symbol check_that empty_strided_cpu make_constants make_probe once past_autograd
+    random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
+    run_while run_while_stacked
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
 """Everything that emitted files may import from the runtime package."""
 

@@ -10,15 +10,18 @@ from wrapper_ir.emitters.facts import free_region_symbols, last_uses
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.memory import MemoryLines
-from wrapper_ir.emitters.python.region import params_of
+from wrapper_ir.emitters.python.region import origin_place, params_of
 from wrapper_ir.emitters.python.statements import (
+    Node,
     call,
     flat,
     statement,
     tuple_of,
 )
+from wrapper_ir.emitters.python.statements import keyword as named
 from wrapper_ir.emitters.python.symbols import SymbolLines
 from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.trace import ProbeLevel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +98,30 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines):
 
     @override
     def visit_probe(self, line: Probe) -> None:
-        self.unsupported(line, "probes are not supported in Python yet")
+        name = self.context.names.fresh(f"show_{line.when.value}")
+        section = self.context.section("probes")
+        section.lines(*statement(self._probe(line), 0, head=f"{name} = "))
+        values: list[Node] = [self.context.buffer(buffer) for buffer in line.buffers]
+        values += [self.context.expr(value) for value in line.scalars]
+        self.put(statement(call(name, *values), self.writer.width))
+
+    def _probe(self, line: Probe) -> Node:
+        """The making of the function that stands for a probe."""
+        args: list[Node] = [
+            literals.string(text) for text in (line.label, line.when.value, line.level.value)
+        ]
+        if line.buffers or line.scalars:
+            constants = self.context.program.constants
+            shown = [
+                constants[n].qualified_name or n if n in constants else n for n in line.buffers
+            ]
+            args.append(tuple_of([literals.string(text) for text in shown]))
+        if line.scalars:
+            args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))
+        source = origin_place(self.context.program, line)
+        if source and line.level is not ProbeLevel.NAMES:
+            args.append(named("source", literals.string(source)))
+        return call(self.context.helper("make_probe"), *args)
 
 
 def _as_operand(text: str) -> str:

@@ -38,6 +38,7 @@ _SECTIONS = (
     ("constants", "Constants: whoever loads this file gives them values."),
     ("checks", "What inputs and results must be."),
     ("kept", "What is kept from call to call."),
+    ("probes", "What is shown of calls."),
 )
 
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.origin import Origin
-    from wrapper_ir.lines.program import AnyLine
+    from wrapper_ir.lines.program import AnyLine, Program
 
 
-__all__ = ["RegionBase", "params_of"]
+__all__ = ["RegionBase", "origin_place", "params_of"]
 
 
 class RegionBase(LineVisitor[None]):
@@ -149,7 +149,13 @@ def described_origin(origin: Origin) -> str:
     parts = [origin.module] if origin.module else []
     parts += [", ".join(origin.ops or origin.nodes)] if origin.ops or origin.nodes else []
     text = ": ".join(parts)
-    if origin.frames:
-        frame = origin.frames[-1]
-        text += f" ({frame.file}:{frame.line})"
+    if origin.place:
+        text += f" ({origin.place})"
     return text.strip()
+
+
+def origin_place(program: Program, line: AnyLine) -> str:
+    """The model's source line that a line comes from, ``file.py:12``; empty where unknown."""
+    if line.origin is None or line.origin >= len(program.origins):
+        return ""
+    return program.origins[line.origin].place

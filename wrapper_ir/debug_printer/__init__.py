@@ -1,0 +1,29 @@
+"""The debug printer: probes around calls, so that every emitter shows the same values.
+
+A pass puts ``Probe`` lines around chosen calls of a planned program; an emitter renders one line
+class and so has every level. Off puts in nothing, so the emitted bytes are those of a program
+that knows no debugging.
+"""
+
+from __future__ import annotations
+
+from wrapper_ir.debug_printer.environment import make_printer, settings_from_environment
+from wrapper_ir.debug_printer.insert import insert_probes, remove_probes
+from wrapper_ir.debug_printer.levels import LEVEL_NAMES, parse_level
+from wrapper_ir.debug_printer.select import Call, NoCallMatchesWarning, calls_of, select
+from wrapper_ir.debug_printer.spec import OPERANDS, DebugPrinter
+
+__all__ = [
+    "LEVEL_NAMES",
+    "OPERANDS",
+    "Call",
+    "DebugPrinter",
+    "NoCallMatchesWarning",
+    "calls_of",
+    "insert_probes",
+    "make_printer",
+    "parse_level",
+    "remove_probes",
+    "select",
+    "settings_from_environment",
+]

@@ -1,0 +1,133 @@
+"""Putting probes around calls, and taking them away again."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from wrapper_ir.debug_printer.select import Call, matches, select
+from wrapper_ir.lines.args import Arg, ListArg, ScalarArg
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.trace import Probe, ProbeLevel, When
+from wrapper_ir.lines.walk import Path, map_regions, regions_of, rewrite_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from wrapper_ir.debug_printer.spec import DebugPrinter
+    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.expr import Scalar
+    from wrapper_ir.lines.program import AnyLine, Program
+
+__all__ = ["insert_probes", "remove_probes"]
+
+
+def insert_probes(program: Program, printer: DebugPrinter) -> Program:
+    """Put probes around the calls that a debug printer chooses.
+
+    Before a call stands what it reads, with the numbers it is given; after it what it wrote: memory
+    that nothing has written yet is never shown. Nothing else changes: no lifetime, no order, no
+    line; :func:`remove_probes` gives back an equal program.
+
+    Args:
+        program: The program; best planned, since planning adds lines of its own.
+        printer: What to show, where.
+
+    Returns:
+        The program with probes; the same object where there are none to put in.
+
+    Warns:
+        NoCallMatchesWarning: The filter chooses none of the program's calls.
+    """
+    level = printer.probe_level
+    if level is None:
+        return program
+    chosen = {call.path: call for call in select(program, printer)}
+    if not chosen:
+        return program
+    body = tuple(_rewrite(program.body, Path(), "body", chosen, _Maker(program, printer, level)))
+    return program.replace(body=body)
+
+
+def remove_probes(program: Program) -> Program:
+    """Take all probes out of a program; the same object where there are none."""
+    body = rewrite_lines(program.body, lambda line: () if isinstance(line, Probe) else (line,))
+    return program if body == program.body else program.replace(body=body)
+
+
+def _rewrite(
+    body: Iterable[AnyLine], parent: Path, region: str, chosen: dict[Path, Call], maker: _Maker
+) -> Iterator[AnyLine]:
+    for index, line in enumerate(body):
+        path = parent.then(region, index)
+        call = chosen.get(path)
+        if call is not None:
+            yield from maker.probes(call)[0]
+        yield _rewrite_inside(line, path, chosen, maker)
+        if call is not None:
+            yield from maker.probes(call)[1]
+
+
+def _rewrite_inside(line: AnyLine, path: Path, chosen: dict[Path, Call], maker: _Maker) -> AnyLine:
+    names = iter([name for name, _ in regions_of(line)])  # the order in which they are mapped
+
+    def change(region: Region) -> Region:
+        name = next(names)
+        new = tuple(_rewrite(region.body, path, name, chosen, maker))
+        return dataclasses.replace(region, body=new)
+
+    return map_regions(line, change)
+
+
+class _Maker:
+    """Makes the probes of calls."""
+
+    def __init__(self, program: Program, printer: DebugPrinter, level: ProbeLevel) -> None:
+        self._program = program
+        self._printer = printer
+        self._level = level
+
+    def probes(self, call: Call) -> tuple[list[Probe], list[Probe]]:
+        """The probes before and after a call."""
+        found = effects(call.line, self._program)
+        wanted = self._printer.operands
+        reads = found.reads if "inputs" in wanted else []
+        writes = [*found.writes, *found.defines] if "outputs" in wanted else []
+        scalars = _scalars(call.line) if "scalars" in wanted else ()
+        before, after = [], []
+        if "before" in self._printer.phases:
+            before.append(self._probe(call, When.BEFORE, reads, scalars))
+        if "after" in self._printer.phases:
+            after.append(self._probe(call, When.AFTER, writes, ()))
+        return before, after
+
+    def _probe(
+        self, call: Call, when: When, buffers: Iterable[str], scalars: Iterable[Scalar]
+    ) -> Probe:
+        shown: tuple[str, ...] = ()
+        if self._level is not ProbeLevel.NAMES:
+            shown = tuple(dict.fromkeys(name for name in buffers if self._is_shown(name)))
+        else:
+            scalars = ()
+        return Probe(call.label, when, self._level, shown, tuple(scalars), origin=call.line.origin)
+
+    def _is_shown(self, name: str) -> bool:
+        constant = self._program.constants.get(name)
+        names = (name,) if constant is None else (name, constant.qualified_name)
+        return matches(self._printer.buffers, names)
+
+
+def _scalars(line: KernelCall | ExternKernel) -> tuple[Scalar, ...]:
+    args = line.args
+    if isinstance(line, ExternKernel):
+        args = (*args, *(value for _, value in line.kwargs))
+    return tuple(_numbers(args))
+
+
+def _numbers(args: Iterable[Arg]) -> Iterator[Scalar]:
+    for arg in args:
+        if isinstance(arg, ScalarArg):
+            yield arg.value
+        elif isinstance(arg, ListArg):
+            yield from _numbers(arg.items)

@@ -1,0 +1,136 @@
+"""Which calls of a program a debug printer looks at."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.walk import Path, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from wrapper_ir.debug_printer.spec import DebugPrinter
+    from wrapper_ir.lines.origin import Origin
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["Call", "NoCallMatchesWarning", "calls_of", "matches", "select"]
+
+
+class NoCallMatchesWarning(UserWarning):
+    """A filter that leaves nothing: usually a misspelt name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a kernel or op.
+
+    Attributes:
+        number: Its position among all calls of the program, in the order of the text, from 0.
+        path: Address of its line.
+        line: The line.
+    """
+
+    number: int
+    path: Path
+    line: KernelCall | ExternKernel
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel, or qualified name of the op."""
+        return self.line.kernel if isinstance(self.line, KernelCall) else self.line.op
+
+    @property
+    def label(self) -> str:
+        """What probes of the call are called: its number in four digits, and its name."""
+        return f"{self.number:04d} {self.name}"
+
+
+def calls_of(program: Program) -> Iterator[Call]:
+    """Every call of a program, those in regions included."""
+    number = 0
+    for path, line in walk(program):
+        if isinstance(line, (KernelCall, ExternKernel)):
+            yield Call(number, path, line)
+            number += 1
+
+
+def select(program: Program, printer: DebugPrinter) -> tuple[Call, ...]:
+    """The calls that a debug printer looks at; warns when there are calls, but none of these.
+
+    Warns:
+        NoCallMatchesWarning: No call fulfils all conditions.
+    """
+    calls = tuple(calls_of(program))
+    chosen = tuple(call for call in calls if _is_chosen(call, program, printer))
+    if calls and not chosen:
+        warnings.warn(_explain(calls, program, printer), NoCallMatchesWarning, stacklevel=3)
+    return chosen
+
+
+def matches(pattern: str, names: Iterable[str]) -> bool:
+    """Whether a pattern, a glob or ``re:`` and an expression, fits one of the names."""
+    if pattern == "*":
+        return True
+    if pattern.startswith("re:"):
+        expression = re.compile(pattern[3:])
+        return any(expression.search(name) for name in names)
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names)
+
+
+def _is_chosen(call: Call, program: Program, printer: DebugPrinter) -> bool:
+    return (
+        printer.has_call(call.number)
+        and matches(printer.kernels, (call.name,))
+        and matches(printer.ops, _ops(call, program))
+        and matches(printer.source, _places(call, program))
+    )
+
+
+def _origin(call: Call, program: Program) -> Origin | None:
+    index = call.line.origin
+    return None if index is None or index >= len(program.origins) else program.origins[index]
+
+
+def _ops(call: Call, program: Program) -> list[str]:
+    origin = _origin(call, program)
+    own = [call.line.op] if isinstance(call.line, ExternKernel) else []
+    return [*own, *(origin.ops if origin is not None else ())]
+
+
+def _places(call: Call, program: Program) -> list[str]:
+    """``file.py:12`` of every frame, with and without the directory and the line."""
+    origin = _origin(call, program)
+    found = []
+    for frame in origin.frames if origin is not None else ():
+        for file in (frame.file, re.split(r"[\\/]", frame.file)[-1]):
+            found += [f"{file}:{frame.line}", file]
+    return found
+
+
+def _explain(calls: tuple[Call, ...], program: Program, printer: DebugPrinter) -> str:
+    given = [
+        (option, pattern, names)
+        for option, pattern, names in (
+            ("kernels", printer.kernels, [call.name for call in calls]),
+            ("ops", printer.ops, [op for call in calls for op in _ops(call, program)]),
+            ("source", printer.source, [p for call in calls for p in _places(call, program)]),
+        )
+        if pattern != "*"
+    ]
+    for option, pattern, names in given:
+        if not matches(pattern, names):
+            return f"debug: no call matches {option}={pattern!r}{_near(pattern, names)}"
+    return f"debug: none of the program's {len(calls)} calls fulfils all conditions of the filter"
+
+
+def _near(pattern: str, names: Iterable[str]) -> str:
+    known = sorted(set(names))
+    word = pattern.removeprefix("re:").strip("*")
+    found = difflib.get_close_matches(word, known, n=3, cutoff=0.3) or known[:3]
+    return f"; near are {', '.join(map(repr, found))}" if found else ""

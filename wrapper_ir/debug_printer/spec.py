@@ -1,0 +1,112 @@
+"""The debug printer's configuration: what to do, at which calls, with which operands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from wrapper_ir.debug_printer.levels import parse_level
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.lines.trace import ProbeLevel
+
+__all__ = ["OPERANDS", "DebugPrinter"]
+
+#: What of a call can be looked at.
+OPERANDS: Final = ("inputs", "outputs", "scalars")
+
+_PHASES: Final = ("before", "after")
+
+#: ``7``, ``3:10``, ``:10``, ``3:``.
+_RANGE: Final = re.compile(r"(?P<only>\d+)|(?P<start>\d*):(?P<stop>\d*)")
+
+
+@dataclass(frozen=True)
+class DebugPrinter:
+    """Which values a program shows while it runs.
+
+    A pattern is a glob that must match as a whole (``*softmax*``), or a regular expression to be
+    found anywhere (``re:softmax|relu``). Conditions that are given must all hold.
+
+    Attributes:
+        level: ``off``, ``save``, ``print``, ``names``, ``check``, ``stats`` or ``compare``, one of
+            Inductor's names or numbers for the first four, or a ``ProbeLevel``.
+        kernels: Pattern for the name of the kernel or op that is called.
+        ops: Pattern for the ATen ops that a kernel implements, such as ``aten.addmm``.
+        source: Pattern for the line of the model that a call comes from, ``file.py:12``; a bare
+            file name matches in any directory.
+        buffers: Pattern for the buffers to show, by name or, of constants, by qualified name.
+        calls: Numbers of calls, in the order of the program's text: ``7``, ``3:10``.
+        when: ``before``, ``after`` or ``both``; by default what the level needs: ``names`` before,
+            ``save``, ``print``, ``stats`` and ``check`` both, ``compare`` after.
+        operands: What to show of a call: any of ``inputs``, ``outputs``, ``scalars``.
+    """
+
+    level: str | int | ProbeLevel = "print"
+    kernels: str = "*"
+    ops: str = "*"
+    source: str = "*"
+    buffers: str = "*"
+    calls: str = ":"
+    when: str = ""
+    operands: tuple[str, ...] = OPERANDS
+
+    def __post_init__(self) -> None:
+        """Check every option.
+
+        Raises:
+            OptionValueError: One of them is not legal.
+        """
+        parse_level(self.level, "level")
+        for option in ("kernels", "ops", "source", "buffers"):
+            _check_pattern(option, getattr(self, option))
+        calls: object = self.calls
+        if not isinstance(calls, str) or _RANGE.fullmatch(calls) is None:
+            expected = "a number or a range of calls, such as '7' or '3:10'"
+            raise OptionValueError(option="calls", value=self.calls, expected=expected)
+        if self.when not in ("", "both", *_PHASES):
+            expected = "'before', 'after' or 'both'"
+            raise OptionValueError(option="when", value=self.when, expected=expected)
+        operands: object = self.operands
+        if not isinstance(operands, tuple) or not set(operands) <= set(OPERANDS):
+            expected = f"some of {', '.join(map(repr, OPERANDS))}, as a tuple"
+            raise OptionValueError(option="operands", value=self.operands, expected=expected)
+
+    @property
+    def probe_level(self) -> ProbeLevel | None:
+        """The level; None for off."""
+        return parse_level(self.level, "level")
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """On which sides of a call there are probes."""
+        if self.when:
+            return _PHASES if self.when == "both" else (self.when,)
+        match self.probe_level:
+            case ProbeLevel.NAMES:
+                return ("before",)
+            case ProbeLevel.COMPARE:
+                return ("after",)
+            case _:
+                return _PHASES
+
+    def has_call(self, number: int) -> bool:
+        """Return whether the call of that number is among ``calls``."""
+        found = _RANGE.fullmatch(self.calls)
+        assert found is not None
+        if found["only"]:
+            return number == int(found["only"])
+        start, stop = found["start"], found["stop"]
+        return (not start or number >= int(start)) and (not stop or number < int(stop))
+
+
+def _check_pattern(option: str, pattern: object) -> None:
+    if not isinstance(pattern, str) or not pattern:
+        expected = "a glob such as '*softmax*', or 're:' and a regular expression"
+        raise OptionValueError(option=option, value=pattern, expected=expected)
+    if pattern.startswith("re:"):
+        try:
+            re.compile(pattern[3:])
+        except re.error as error:
+            expected = f"a regular expression after 're:' ({error})"
+            raise OptionValueError(option=option, value=pattern, expected=expected) from None

@@ -1,0 +1,253 @@
+"""What a ``Probe`` line does when the program reaches it.
+
+A probe looks and never touches: it writes to no tensor, keeps none, and does not raise, except at
+the level ``check``, whose purpose it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.runtime.probes.compare import difference
+from wrapper_ir.runtime.probes.describe import (
+    SHORT_DTYPES,
+    Statistics,
+    checksum,
+    describe,
+    describe_layout,
+    number,
+    statistics,
+)
+from wrapper_ir.runtime.probes.session import DebugSession, current
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["NonFiniteError", "make_probe"]
+
+#: What a probe is called with: its buffers, then its numbers.
+ProbeCall = Callable[..., None]
+
+
+class NonFiniteError(WrapperIRError, ArithmeticError):
+    """A call wrote a NaN or an infinite value: found by a probe of the level ``check``.
+
+    Fields: ``call`` is its number and name, ``buffer`` the one written, ``what`` is ``NaN`` or
+    ``inf``, ``count`` how many there are, ``index`` the first one's, ``inputs`` what the call read.
+    """
+
+    code = "WIR1502"
+    template = "call {call} wrote {what} to {buffer}, first at {index}, {count} in all; {inputs}"
+
+
+def make_probe(
+    label: str,
+    when: str,
+    level: str,
+    buffers: Sequence[str] = (),
+    scalars: Sequence[str] = (),
+    source: str = "",
+) -> ProbeCall:
+    """Return the function that emitted code calls where a probe stands.
+
+    Args:
+        label: Number and name of the call.
+        when: ``before`` or ``after``.
+        level: ``names``, ``print``, ``save``, ``check``, ``stats`` or ``compare``.
+        buffers: What the buffers are called, in the order in which they will be passed.
+        scalars: What the numbers are called, likewise.
+        source: Where in the model the call comes from.
+    """
+    if level == "names":
+        return _names(label, when)
+    probe = _Probe(label, when, tuple(buffers), tuple(scalars), source)
+    action: Callable[[DebugSession, Sequence[Any]], None] = getattr(probe, level)
+
+    def run(*values: object) -> None:
+        with torch.no_grad():
+            action(current(), values)
+
+    return run
+
+
+def _names(label: str, when: str) -> ProbeCall:
+    line = f"{label} {when}"
+
+    def run() -> None:
+        current().line(line)
+
+    return run
+
+
+class _Probe:
+    """The actions of one probe, a method a level."""
+
+    def __init__(
+        self,
+        label: str,
+        when: str,
+        buffers: tuple[str, ...],
+        scalars: tuple[str, ...],
+        source: str,
+    ) -> None:
+        self._label = label
+        self._when = when
+        self._buffers = buffers
+        self._scalars = scalars
+        self._source = source
+        self._head = f"{label} {when}"
+
+    def _tensors(self, values: Sequence[Any]) -> list[tuple[str, Tensor]]:
+        return list(zip(self._buffers, values, strict=False))
+
+    def _numbers(self, values: Sequence[Any]) -> list[tuple[str, Any]]:
+        return list(zip(self._scalars, values[len(self._buffers) :], strict=True))
+
+    def print(self, session: DebugSession, values: Sequence[Any]) -> None:
+        """Print a line for each tensor, and one for all numbers."""
+        for name, tensor in self._tensors(values):
+            session.line(f"{self._head} {_guarded(name, tensor)}")
+        numbers = [
+            text if (text := number(value)) == name else f"{name}={text}"
+            for name, value in self._numbers(values)
+        ]
+        if numbers:
+            session.line(f"{self._head} scalars: {', '.join(numbers)}")
+
+    def save(self, session: DebugSession, values: Sequence[Any]) -> None:
+        """Save each tensor in a file of its own, in its own layout."""
+        for name, tensor in self._tensors(values):
+            call = self._label.replace(" ", "-", 1).split("-", 1)[-1]
+            stem = f"{_file_name(call)}-{self._when}-{_file_name(name)}"
+            entry = {**self._entry(name), **_layout(tensor)}
+            try:
+                session.save(_private_copy(tensor), entry, stem)
+            except (OSError, RuntimeError) as error:
+                session.line(f"{self._head} {name}: cannot be saved: {_one_line(error)}")
+
+    def stats(self, session: DebugSession, values: Sequence[Any]) -> None:
+        """Write a JSON line for each tensor."""
+        for name, tensor in self._tensors(values):
+            try:
+                session.note({**self._entry(name), **_layout(tensor), **_statistics(tensor)})
+            except (OSError, RuntimeError) as error:
+                session.line(f"{self._head} {name}: no statistics: {_one_line(error)}")
+
+    def check(self, session: DebugSession, values: Sequence[Any]) -> None:
+        """Before the call: note the ranges of what it reads. After it: stop at NaN and inf.
+
+        Raises:
+            NonFiniteError: A tensor holds such a value.
+        """
+        if self._when == "before":
+            words = [_range_words(name, tensor) for name, tensor in self._tensors(values)]
+            session.inputs.of = (self._label, words)
+            return
+        for name, tensor in self._tensors(values):
+            if not (tensor.is_floating_point() or tensor.is_complex()):
+                continue
+            found = statistics(tensor)
+            if found.nan or found.inf:
+                raise self._non_finite(session, name, found)
+
+    def _non_finite(self, session: DebugSession, name: str, found: Statistics) -> NonFiniteError:
+        label, words = getattr(session.inputs, "of", ("", []))
+        inputs = "; ".join(words) if label == self._label and words else "nothing"
+        return NonFiniteError(
+            call=self._label,
+            buffer=name,
+            what="NaN" if found.nan else "inf",
+            count=found.nan or found.inf,
+            index=found.first_nan if found.nan else found.first_inf,
+            inputs=f"it read {inputs}",
+            origin=self._source or None,
+        )
+
+    def compare(self, session: DebugSession, values: Sequence[Any]) -> None:
+        """Print what differs from the tensors that another run saved."""
+        if not session.has_reference:
+            session.line(
+                f"{self._head}: nothing to compare with: name the directory of a saved run"
+            )
+            return
+        for name, tensor in self._tensors(values):
+            try:
+                expected = session.expected(self._label, self._when, name)
+                words = "not saved there" if expected is None else difference(tensor, expected)
+            except (OSError, RuntimeError, ValueError, KeyError) as error:
+                words = f"cannot be compared: {_one_line(error)}"
+            if words:
+                session.line(f"{self._head} {name}: {words}")
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        entry = {"call": self._label, "when": self._when, "buffer": name}
+        return {**entry, "source": self._source} if self._source else entry
+
+
+def _guarded(name: str, tensor: Tensor) -> str:
+    try:
+        return describe(name, tensor)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return f"{name}: {describe_layout(tensor)} cannot be shown: {_one_line(error)}"
+
+
+def _range_words(name: str, tensor: Tensor) -> str:
+    try:
+        found = statistics(tensor)
+    except (RuntimeError, TypeError, ValueError):
+        return f"{name} {describe_layout(tensor)}"
+    words = f"{name} {describe_layout(tensor)}"
+    if found.minimum is not None and found.maximum is not None:
+        low, high = (number(v, tensor.dtype) for v in (found.minimum, found.maximum))
+        words += f" in [{low}, {high}]"
+    words += f" with {found.nan} NaN" if found.nan else ""
+    return words + (f" with {found.inf} inf" if found.inf else "")
+
+
+def _layout(tensor: Tensor) -> dict[str, Any]:
+    return {
+        "dtype": SHORT_DTYPES.get(tensor.dtype, str(tensor.dtype)),
+        "size": list(tensor.shape),
+        "stride": list(tensor.stride()) if tensor.layout is torch.strided else None,
+        "device": str(tensor.device),
+    }
+
+
+def _statistics(tensor: Tensor) -> dict[str, Any]:
+    found = statistics(tensor)
+    return {
+        "min": found.minimum,
+        "max": found.maximum,
+        "mean": found.mean,
+        "std": found.std,
+        "nan": found.nan,
+        "inf": found.inf,
+        "checksum": checksum(tensor),
+    }
+
+
+def _private_copy(tensor: Tensor) -> Tensor:
+    """The elements in storage of their own: a view would take its whole storage into the file."""
+    detached = tensor.detach().cpu()
+    if detached.is_quantized:
+        return detached.clone()
+    copy = torch.empty_strided(detached.shape, detached.stride(), dtype=detached.dtype)
+    if any(step == 0 for step, size in zip(copy.stride(), copy.shape, strict=True) if size > 1):
+        return detached.clone(memory_format=torch.contiguous_format)
+    return copy.copy_(detached)
+
+
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_.]+")
+
+
+def _file_name(name: str) -> str:
+    return _UNFIT.sub("_", name)[:80]
+
+
+def _one_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,209 @@
+"""Where probes write to and compare with: read when the program runs, never when it is made.
+
+The environment says it (``WRAPPER_IR_DEBUG_DIR``, ``WRAPPER_IR_DEBUG_REFERENCE``,
+``WRAPPER_IR_DEBUG_OUTPUT``), or a ``debug_session`` block. A directory is never written into twice:
+a second process, or a second session, takes the next free name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+__all__ = ["DebugSession", "current", "debug_session"]
+
+_DEFAULT_DIR: Final = "wrapper_ir_debug"
+_INDEX: Final = "index.jsonl"
+_STATS: Final = "stats.jsonl"
+
+
+class DebugSession:
+    """One run's files and output.
+
+    Args:
+        directory: Where saved tensors and statistics go; made when something is written.
+        reference: A directory that another run has saved tensors to.
+        output: A file that lines are appended to, or ``stderr`` or ``stdout``.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        reference: str | Path | None = None,
+        output: str | Path | None = None,
+    ) -> None:
+        environ = os.environ
+        self._wanted = Path(directory or environ.get("WRAPPER_IR_DEBUG_DIR") or _DEFAULT_DIR)
+        named = reference or environ.get("WRAPPER_IR_DEBUG_REFERENCE")
+        self._reference = Path(named) if named else None
+        self._lock = threading.RLock()
+        self._directory: Path | None = None
+        self._entries: dict[tuple[str, str, str], list[str]] | None = None
+        self._seen: dict[tuple[str, str, str], int] = {}
+        self._events = 0
+        self.fd = _open_output(str(output or environ.get("WRAPPER_IR_DEBUG_OUTPUT") or "stderr"))
+        #: Ranges of the inputs of the call in progress, in words, a thread each.
+        self.inputs = threading.local()
+
+    # Lines.
+
+    def line(self, text: str) -> None:
+        """Write a line at once, past all buffers: it must be there if the program dies next."""
+        data = (text + "\n").encode("utf-8", errors="backslashreplace")
+        with contextlib.suppress(OSError):  # a closed pipe is no reason for the program to fail
+            os.write(self.fd, data)
+
+    # Files.
+
+    @property
+    def directory(self) -> Path:
+        """The directory of this run, made now if need be.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        with self._lock:
+            if self._directory is None:
+                self._directory = _new_directory(self._wanted)
+            return self._directory
+
+    def save(self, tensor: Tensor, entry: dict[str, Any], stem: str) -> None:
+        """Save a tensor under ``NNNN-stem.pt`` and list it in the index.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        with self._lock:
+            file = f"{self._events:04d}-{stem}.pt"
+            self._events += 1
+            unfinished = self.directory / f"{file}.unfinished"
+            torch.save(tensor, unfinished)
+            unfinished.replace(self.directory / file)
+            self._append(_INDEX, {"file": file, **entry})
+
+    def note(self, entry: dict[str, Any]) -> None:
+        """Append a line to the file of statistics.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        with self._lock:
+            self._append(_STATS, entry)
+
+    def _append(self, name: str, entry: dict[str, Any]) -> None:
+        with (self.directory / name).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    # The other run.
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether there is another run to compare with."""
+        return self._reference is not None
+
+    def expected(self, label: str, when: str, buffer: str) -> Tensor | None:
+        """The tensor that the other run saved at the same point, or None.
+
+        A point that is reached several times is matched in order.
+
+        Raises:
+            OSError: A file is missing or cannot be read.
+        """
+        assert self._reference is not None
+        key = (label, when, buffer)
+        with self._lock:
+            if self._entries is None:
+                self._entries = _read_index(self._reference / _INDEX)
+            found = self._entries.get(key, [])
+            position = self._seen.get(key, 0)
+            self._seen[key] = position + 1
+        if position >= len(found):
+            return None
+        tensor: Tensor = torch.load(self._reference / found[position], weights_only=True)
+        return tensor
+
+
+def _read_index(file: Path) -> dict[tuple[str, str, str], list[str]]:
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        key = (entry["call"], entry["when"], entry["buffer"])
+        found.setdefault(key, []).append(entry["file"])
+    return found
+
+
+def _new_directory(wanted: Path) -> Path:
+    """Make a directory that holds no run yet: ``wanted``, else ``wanted.1``, ``wanted.2``, ..."""
+    candidate, number = wanted, 0
+    while True:
+        candidate.mkdir(parents=True, exist_ok=True)
+        try:
+            (candidate / _INDEX).touch(exist_ok=False)
+        except FileExistsError:
+            number += 1
+            candidate = wanted.with_name(f"{wanted.name}.{number}")
+        else:
+            return candidate.absolute()
+
+
+def _open_output(name: str) -> int:
+    if name in ("stdout", "stderr"):
+        return 1 if name == "stdout" else 2
+    try:
+        return os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        os.write(2, f"debug: cannot write to {name!r} ({error}); writing here\n".encode())
+        return 2
+
+
+_lock = threading.Lock()
+_current: DebugSession | None = None
+
+
+def current() -> DebugSession:
+    """The session that probes report to; made from the environment when none is open."""
+    global _current
+    session = _current
+    if session is None:
+        with _lock:
+            session = _current = _current or DebugSession()
+    return session
+
+
+@contextlib.contextmanager
+def debug_session(
+    directory: str | Path | None = None,
+    *,
+    reference: str | Path | None = None,
+    output: str | Path | None = None,
+) -> Iterator[DebugSession]:
+    """Have all probes of the process report to a new session for the length of a block.
+
+    Args:
+        directory: Where saved tensors and statistics go; ``.directory`` of the session tells which
+            one it became. By default ``WRAPPER_IR_DEBUG_DIR``, else ``wrapper_ir_debug``.
+        reference: A directory that another run has saved tensors to, for the level ``compare``. By
+            default ``WRAPPER_IR_DEBUG_REFERENCE``.
+        output: A file that printed lines are appended to, ``stderr`` or ``stdout``. By default
+            ``WRAPPER_IR_DEBUG_OUTPUT``, else ``stderr``.
+    """
+    global _current
+    session = DebugSession(directory, reference, output)
+    before, _current = _current, session
+    try:
+        yield session
+    finally:
+        _current = before
+        if session.fd > 2:
+            os.close(session.fd)
