@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.origin import Origin
 
-__all__ = ["Artifact", "EmitError", "Emitter", "LogicalProgramError", "Problems", "Unsupported"]
+__all__ = [
+    "Artifact",
+    "EmitError",
+    "Emitter",
+    "LogicalProgramError",
+    "MissingConstantError",
+    "Problems",
+    "Unsupported",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,17 @@ class LogicalProgramError(WrapperIRError):
     code = "WIR2002"
     template = "emitter '{emitter}' takes planned programs; memory of '{program}' is not planned"
     default_hint = "use wir.emit, which plans first, or wir.plan_memory(program)"
+
+
+class MissingConstantError(WrapperIRError):
+    """A program that is to be loaded has constants without values.
+
+    Fields: ``program``, and ``names`` of the constants.
+    """
+
+    code = "WIR2006"
+    template = "program '{program}' has no values for its constants {names}"
+    default_hint = "give them in Program.data, or load the program with the file that holds them"
 
 
 class Problems:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.writer import SourceMap
-from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import Program
 
 if TYPE_CHECKING:
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["MissingConstantError", "PythonArtifact"]
 
 BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
-
-
-class MissingConstantError(WrapperIRError):
-    """A program that is to be loaded has constants without values.
-
-    Fields: ``program``, and ``names`` of the constants.
-    """
-
-    code = "WIR2006"
-    template = "program '{program}' has no values for its constants {names}"
-    default_hint = "give them in Program.data, or load the program with the file that holds them"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

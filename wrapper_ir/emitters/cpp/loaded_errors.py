@@ -1,0 +1,273 @@
+"""What a program in C++ says when it is called wrongly or fails: the words of the Python emitter.
+
+C++ code knows a code and a text. Here it becomes the exception that the Python emitter would have
+raised for the same mistake, with its fields, and with the place in the program.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import string
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+
+import torch
+from torch import Tensor
+
+from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES, DTYPE_CODES
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.runtime import (
+    AlignmentError,
+    ConstantsError,
+    InputCountError,
+    InputLayoutError,
+    MisalignedViewError,
+    ResultLayoutError,
+    SymbolError,
+    check_layout,
+    check_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["InputSpec", "ProgramRunError", "Reporter", "input_specs"]
+
+
+class ProgramRunError(WrapperIRError, RuntimeError):
+    """Something went wrong while a program in C++ was running.
+
+    It is a RuntimeError, too, as what PyTorch raises for most mistakes.
+
+    Fields: ``problem`` is what was said where it happened.
+    """
+
+    code = "WIR2160"
+    template = "{problem}"
+
+
+class ComputationError(WrapperIRError, ArithmeticError):
+    """A number in a program cannot be computed: it is too large, or not defined.
+
+    Fields: ``problem`` says so in words.
+    """
+
+    code = "WIR2161"
+    template = "{problem}"
+
+
+_CLASSES: Final[dict[str, type[WrapperIRError]]] = {
+    each.code: each
+    for each in (
+        AlignmentError,
+        ComputationError,
+        ConstantsError,
+        InputLayoutError,
+        MisalignedViewError,
+        ResultLayoutError,
+        SymbolError,
+    )
+}
+
+#: Kinds of inputs, by the numbers of ``wir::Kind``.
+_KINDS: Final = (Tensor, int, float, bool, type(None))
+
+_DTYPES: Final = {
+    code: getattr(torch, dtype.torch_name)
+    for dtype, code in DTYPE_CODES.items()
+    if hasattr(torch, dtype.torch_name)
+}
+
+
+#: Inputs whose shapes are told where something fails; weights among them are seldom to blame.
+_MOST_SHOWN: Final = 16
+
+
+class InputSpec(NamedTuple):
+    """What is fixed of an input or a constant."""
+
+    name: str
+    kind: type
+    dtype: torch.dtype | None
+    device: torch.device | None
+    size: tuple[int | None, ...]
+    stride: tuple[int | None, ...]
+
+
+def input_specs(described: Sequence[tuple[Any, ...]]) -> tuple[InputSpec, ...]:
+    """Return specifications from what the extension module tells of a library."""
+    return tuple(_input_spec(*each) for each in described)
+
+
+def _input_spec(  # noqa: PLR0913 - the fields of a struct
+    name: str,
+    kind: int,
+    dtype: int,
+    device_type: int,
+    device_index: int,
+    size: tuple[int | None, ...],
+    stride: tuple[int | None, ...],
+) -> InputSpec:
+    if _KINDS[kind] is not Tensor:
+        return InputSpec(name, _KINDS[kind], None, None, (), ())
+    device = {number: name for name, number in DEVICE_TYPES.items()}[device_type]
+    where = torch.device(device) if device_index < 0 else torch.device(device, device_index)
+    return InputSpec(name, Tensor, _DTYPES[dtype], where, size, stride)
+
+
+class Reporter:
+    """Words the errors of one function; called by the extension module, when something is wrong.
+
+    Args:
+        inputs: What the program's inputs must be.
+        constants: What its constants must be.
+    """
+
+    def __init__(self, inputs: tuple[InputSpec, ...], constants: tuple[InputSpec, ...]) -> None:
+        self._inputs = inputs
+        self._constants = constants
+
+    def refuse_count(self, got: int) -> NoReturn:
+        """Raise for a wrong number of inputs."""
+        raise InputCountError(expected=len(self._inputs), got=got)
+
+    def check_input(self, position: int, value: object) -> None:
+        """Raise unless an input is right after all.
+
+        Raises:
+            InputLayoutError: It is not.
+        """
+        spec = self._inputs[position]
+        if spec.kind is Tensor:
+            _check_tensor(spec, value)
+            return
+        check_number(spec.name, value, spec.kind)  # type: ignore[arg-type]  # that is the question
+        _refuse(spec, f"a number of type {spec.kind.__name__} of at most 64 bits", f"{value!r}")
+
+    def check_constants(self, values: Sequence[object]) -> None:
+        """Raise unless every constant is a tensor of the layout that the program was made for.
+
+        Raises:
+            InputLayoutError: One is not.
+        """
+        if len(values) != len(self._constants):
+            raise InputCountError(expected=len(self._constants), got=len(values))
+        for spec, value in zip(self._constants, values, strict=True):
+            _check_tensor(spec, value)
+
+    def error(
+        self, words: tuple[str, str, str], place: tuple[str, str, str], inputs: Sequence[object]
+    ) -> WrapperIRError:
+        """Return the exception for an error that C++ code has found.
+
+        Args:
+            words: Its code, message and hint.
+            place: Path of the line, the line in short, and where in the model it comes from.
+            inputs: Those of the call that are still there.
+        """
+        code, message, hint = words
+        path, what, source = place
+        known = {"path": path or None, "origin": source or None, "hint": hint or None}
+        made = _error_of(_CLASSES.get(code, ProgramRunError), message, known)
+        if what:
+            made.add_note(f"while running {what}")
+        self._note_inputs(made, inputs)
+        return made
+
+    def noted(
+        self, error: BaseException, place: tuple[str, str, str], inputs: Sequence[object]
+    ) -> BaseException:
+        """Add to an exception of somebody else's where in the program it came from."""
+        path, what, source = place
+        if path:
+            where = f" ({source})" if source else ""
+            error.add_note(f"while running {path} of the program{where}: {what}")
+        self._note_inputs(error, inputs)
+        return error
+
+    def _note_inputs(self, error: BaseException, inputs: Sequence[object]) -> None:
+        tensors = [
+            f"{spec.name} = {_shape(value)}"
+            for spec, value in zip(self._inputs, inputs, strict=True)
+            if isinstance(value, Tensor)
+        ]
+        if tensors:
+            more = len(tensors) - _MOST_SHOWN
+            shown = tensors[:_MOST_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+            error.add_note("called with " + ", ".join(shown))
+
+
+def _shape(value: Tensor) -> str:
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+
+
+def _check_tensor(spec: InputSpec, value: object) -> None:
+    assert spec.dtype is not None
+    assert spec.device is not None
+    check_layout(
+        value,  # type: ignore[arg-type]  # whether it is a tensor is part of the check
+        spec.name,
+        spec.dtype,
+        spec.device,
+        spec.size,
+        spec.stride,
+    )
+    if isinstance(value, Tensor) and not _is_plain(value):
+        _refuse(spec, "a tensor whose elements are in memory", _odd(value))
+
+
+def _is_plain(value: Tensor) -> bool:
+    """Whether the data of a tensor are its elements, and not what some subclass makes of it."""
+    try:
+        return value.device.type != "cpu" or value.numel() == 0 or bool(value.data_ptr())
+    except RuntimeError:  # the storage of a wrapper has no address
+        return False
+
+
+def _odd(value: Tensor) -> str:
+    return f"a {type(value).__name__} without memory of its own"
+
+
+def _refuse(spec: InputSpec, expected: str, got: str) -> NoReturn:
+    raise InputLayoutError(
+        name=spec.name,
+        difference="type",
+        expected=expected,
+        got=got,
+        hint="pass inputs in the order and form in which the program was made",
+    )
+
+
+def _error_of(cls: type[WrapperIRError], message: str, place: dict[str, Any]) -> WrapperIRError:
+    """Return an error with the fields that its message was made of."""
+    fields = _fields_in(cls.template, message)
+    if fields is not None:
+        made = cls(**{**place, **fields})
+        if made.message == message:
+            return made
+    return ProgramRunError(problem=message, **place)
+
+
+def _fields_in(template: str, message: str) -> dict[str, Any] | None:
+    """Return the values with which a template gives a message."""
+    pattern, readers = "", {}
+    for text, field, form, conversion in string.Formatter().parse(template):
+        pattern += re.escape(text)
+        if field is not None:
+            pattern += f"(?P<{field}>.*)"
+            readers[field] = _reader(form or "", conversion or "")
+    match = re.fullmatch(pattern, message, flags=re.DOTALL)
+    if match is None:
+        return None
+    try:
+        return {name: readers[name](text) for name, text in match.groupdict().items()}
+    except (ValueError, SyntaxError):
+        return None
+
+
+def _reader(form: str, conversion: str) -> Any:  # noqa: ANN401 - from text to any value
+    if conversion == "r":
+        return ast.literal_eval
+    if form.endswith("x"):
+        return lambda text: int(text, 0)
+    return str

@@ -1,0 +1,386 @@
+// The function object: what happens from a Python call to the program and back.
+#pragma once
+
+#include <exception>
+
+#include <wir/error.h>
+
+#include "row.h"
+#include "states.h"
+
+#include <structmember.h>
+
+namespace wir_py {
+
+struct Function {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  const wir::ProgramInfo* info;
+  PyObject* library;    // keeps `info`
+  PyObject* constants;  // tuple of tensors; or, before the first call, what returns it
+  PyObject* reporter;   // words every error
+  PyObject* dict;
+  PyObject* weakrefs;
+  States* states;
+  bool boxed;
+};
+
+// One call: what it borrows and owns. Made and destroyed under the GIL.
+class Run {
+ public:
+  explicit Run(Function* function)
+      : function_(function),
+        info_(*function->info),
+        tensors_(info_.num_inputs),
+        slots_(info_.num_inputs),
+        outputs_(info_.num_outputs),
+        owned_(function->boxed ? info_.num_inputs : 0) {
+    if (function->boxed) call_.owned = owned_.data();
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run() {
+    for (AtenTensorHandle handle : owned_) delete tensor_of(handle);
+    for (std::size_t i = 0; i < info_.num_outputs; ++i) {
+      if (info_.outputs[i].kind == wir::Kind::kTensor) delete tensor_of(outputs_[i].tensor);
+    }
+  }
+
+  // Check the inputs and keep what is needed of them. False: a Python error is set.
+  bool take_inputs(PyObject* const* values, bool given_away) {
+    for (std::size_t i = 0; i < info_.num_inputs; ++i) {
+      if (!take_input(i, values[i], given_away)) return false;
+    }
+    return true;
+  }
+
+  // Run the program without the GIL. False: a Python error is set.
+  bool execute() {
+    States::Taken taken;
+    try {
+      if (!current_constants()) return false;
+      taken = function_->states->take();
+    } catch (...) {
+      return translate();
+    }
+    std::exception_ptr error;
+    try {
+      torch::PyWarningHandler warnings;  // hands warnings of ops to Python, when it ends
+      try {
+        const pybind11::gil_scoped_release_simple released;
+        const at::NoGradGuard no_grad;
+        const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+        info_.run(taken.state, call_, slots_.data(), outputs_.data());
+      } catch (...) {
+        error = std::current_exception();
+        warnings.set_in_exception();
+      }
+    } catch (...) {
+      error = std::current_exception();  // a warning was made an error
+    }
+    if (error != nullptr) {
+      // What a failed call left in its state is anybody's guess.
+      info_.destroy_state(taken.state);
+      return translate(std::move(error));
+    }
+    function_->states->give(std::move(taken));
+    return true;
+  }
+
+  // Tell autograd which inputs were written to: a stale saved value is then an error.
+  void bump_versions() const {
+    for (std::size_t i = 0, next = 0; i < info_.num_inputs; ++i) {
+      if (info_.inputs[i].kind != wir::Kind::kTensor) continue;
+      const at::Tensor& tensor = tensors_[next++];
+      if (info_.inputs[i].written && !tensor.is_inference()) {
+        tensor.unsafeGetTensorImpl()->bump_version();
+      }
+    }
+  }
+
+  PyObject* results() {
+    PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(info_.num_outputs));
+    for (std::size_t i = 0; made != nullptr && i < info_.num_outputs; ++i) {
+      PyObject* value = value_out(info_.outputs[i].kind, &outputs_[i]);
+      if (value == nullptr) {
+        Py_CLEAR(made);
+      } else {
+        PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), value);
+      }
+    }
+    return made;
+  }
+
+ private:
+  bool take_input(std::size_t i, PyObject* value, bool given_away) {
+    const wir::InputSpec& spec = info_.inputs[i];
+    if (spec.kind == wir::Kind::kNone) {
+      slots_[i].tensor = nullptr;
+      return true;
+    }
+    if (spec.kind != wir::Kind::kTensor) {
+      return number_in(spec.kind, value, &slots_[i]) || refuse(i, value);
+    }
+    if (!is_tensor(value)) return refuse(i, value);
+    const at::Tensor& tensor = THPVariable_Unpack(value);
+    if (!matches(spec.tensor, tensor) && !refuse(i, value)) return false;
+    if (given_away && Py_REFCNT(value) == 1) {
+      // Nobody but the caller's list has it: it may die as soon as the program is done with it.
+      owned_[i] = handle_of(new at::Tensor(tensor));
+      slots_[i].tensor = owned_[i];
+    } else {
+      slots_[i].tensor = handle_of(&tensors_.add(tensor));
+    }
+    return true;
+  }
+
+  // Have the reporter look at an input. True: there is nothing wrong with it after all.
+  bool refuse(std::size_t i, PyObject* value) {
+    PyObject* done = PyObject_CallMethod(function_->reporter, "check_input", "nO",
+                                         static_cast<Py_ssize_t>(i), value);
+    Py_XDECREF(done);
+    return done != nullptr;
+  }
+
+  bool current_constants() {
+    if (!PyTuple_CheckExact(function_->constants)) {
+      PyObject* found = PyObject_CallNoArgs(function_->constants);
+      if (found == nullptr) return false;
+      Py_SETREF(function_->constants, found);
+    }
+    PyObject* const* constants = &PyTuple_GET_ITEM(function_->constants, 0);
+    if (function_->states->is_current(constants)) return true;
+    PyObject* done =
+        PyObject_CallMethod(function_->reporter, "check_constants", "(O)", function_->constants);
+    if (done == nullptr) return false;
+    Py_DECREF(done);
+    function_->states->begin_epoch(constants);
+    return true;
+  }
+
+  // Set the Python error of an exception. Always false.
+  bool translate(std::exception_ptr error = std::current_exception()) {
+    PyObject* made = nullptr;
+    try {
+      std::rethrow_exception(error);
+    } catch (const wir::Error& e) {
+      made = PyObject_CallMethod(function_->reporter, "error", "(sss)NN", e.code(),
+                                 e.message().c_str(), e.hint().c_str(), place(), shown_inputs());
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+      made = noted();
+    } catch (const std::exception&) {
+      torch::translate_exception_to_python(error);
+      made = noted();
+    } catch (...) {
+      PyErr_SetString(PyExc_RuntimeError, "an unknown C++ exception");
+      made = noted();
+    }
+    if (made != nullptr) {
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made)), made);
+      Py_DECREF(made);
+    }
+    return false;
+  }
+
+  // The Python error that is set, with a note of the place.
+  PyObject* noted() {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != nullptr) PyException_SetTraceback(value, traceback);
+    PyObject* made =
+        PyObject_CallMethod(function_->reporter, "noted", "ONN", value, place(), shown_inputs());
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return made;
+  }
+
+  // Which line was running.
+  PyObject* place() const {
+    if (call_.line >= info_.num_lines) return Py_BuildValue("(sss)", "", "", "");
+    const wir::LineInfo& line = info_.lines[call_.line];
+    return Py_BuildValue("(sss)", line.path, line.what, line.source);
+  }
+
+  // The inputs that are tensors and still there, None for the others.
+  PyObject* shown_inputs() {
+    PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(info_.num_inputs));
+    for (std::size_t i = 0; made != nullptr && i < info_.num_inputs; ++i) {
+      const bool given_away = call_.owned != nullptr && owned_[i] == nullptr;
+      const AtenTensorHandle handle = slots_[i].tensor;
+      const bool there = info_.inputs[i].kind == wir::Kind::kTensor &&
+                         (!given_away || is_kept(handle));
+      PyObject* value = there ? THPVariable_Wrap(*tensor_of(handle)) : Py_NewRef(Py_None);
+      if (value == nullptr) Py_CLEAR(made);
+      if (made != nullptr) PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), value);
+    }
+    return made;
+  }
+
+  bool is_kept(AtenTensorHandle handle) {
+    const at::Tensor* tensor = tensor_of(handle);
+    return tensors_.begin() <= tensor && tensor < tensors_.end();
+  }
+
+  Function* function_;
+  const wir::ProgramInfo& info_;
+  wir::Call call_;
+  Row<at::Tensor, 32> tensors_;  // what handles in slots point to
+  NullRow<wir::Slot, 32> slots_;
+  NullRow<wir::Slot, 8> outputs_;
+  NullRow<AtenTensorHandle, 32> owned_;
+};
+
+inline PyObject* refuse_count(Function* self, Py_ssize_t given) {
+  PyObject* done = PyObject_CallMethod(self->reporter, "refuse_count", "n", given);
+  Py_XDECREF(done);
+  if (done != nullptr) PyErr_SetString(PyExc_TypeError, "wrong number of inputs");
+  return nullptr;
+}
+
+inline PyObject* call_plain(PyObject* callable, PyObject* const* args, std::size_t flags,
+                            PyObject* keywords) {
+  auto* self = reinterpret_cast<Function*>(callable);
+  const Py_ssize_t count = PyVectorcall_NARGS(flags);
+  if (keywords != nullptr && PyTuple_GET_SIZE(keywords) != 0) {
+    PyErr_SetString(PyExc_TypeError, "inputs are given by position");
+    return nullptr;
+  }
+  if (count != static_cast<Py_ssize_t>(self->info->num_inputs)) return refuse_count(self, count);
+  Py_INCREF(callable);
+  PyObject* made = nullptr;
+  {
+    Run run(self);
+    if (run.take_inputs(args, false)) {
+      if (run.execute()) made = run.results();
+      run.bump_versions();
+    }
+  }
+  Py_DECREF(callable);
+  return made;
+}
+
+inline PyObject* call_boxed(PyObject* callable, PyObject* const* args, std::size_t flags,
+                            PyObject* keywords) {
+  auto* self = reinterpret_cast<Function*>(callable);
+  if (keywords != nullptr || PyVectorcall_NARGS(flags) != 1 || !PyList_CheckExact(args[0])) {
+    PyErr_SetString(PyExc_TypeError, "a program is called with one list of inputs");
+    return nullptr;
+  }
+  PyObject* list = args[0];
+  const Py_ssize_t count = PyList_GET_SIZE(list);
+  if (count != static_cast<Py_ssize_t>(self->info->num_inputs)) return refuse_count(self, count);
+  Py_INCREF(callable);
+  PyObject* made = nullptr;
+  {
+    Run run(self);
+    // The list is emptied in every case, so that what it held can go in time.
+    const bool taken = run.take_inputs(&PyList_GET_ITEM(list, 0), true);
+    PyObject *type, *value, *traceback;
+    if (!taken) PyErr_Fetch(&type, &value, &traceback);
+    PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr);
+    if (!taken) PyErr_Restore(type, value, traceback);
+    if (taken && run.execute()) made = run.results();
+  }
+  Py_DECREF(callable);
+  return made;
+}
+
+inline PyTypeObject* function_type = nullptr;
+
+inline PyObject* bind(PyObject*, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"library", "constants", "reporter", "boxed",
+                                "keep",    "name",      "doc",      nullptr};
+  PyObject *library, *constants, *reporter, *name, *doc;
+  int boxed = 0;
+  Py_ssize_t keep = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "OOO$pnUU", const_cast<char**>(names), &library,
+                                   &constants, &reporter, &boxed, &keep, &name, &doc)) {
+    return nullptr;
+  }
+  auto* info =
+      static_cast<const wir::ProgramInfo*>(PyCapsule_GetPointer(library, "wir.ProgramInfo"));
+  if (info == nullptr) return nullptr;
+  auto* self = PyObject_GC_New(Function, function_type);
+  if (self == nullptr) return nullptr;
+  self->vectorcall = boxed != 0 ? call_boxed : call_plain;
+  self->boxed = boxed != 0;
+  self->info = info;
+  self->library = Py_NewRef(library);
+  self->constants = Py_NewRef(constants);
+  self->reporter = Py_NewRef(reporter);
+  self->dict = nullptr;
+  self->weakrefs = nullptr;
+  self->states = new States(info, static_cast<std::size_t>(keep < 0 ? 0 : keep));
+  PyObject_GC_Track(self);
+  PyObject* object = reinterpret_cast<PyObject*>(self);
+  if (PyObject_SetAttrString(object, "__name__", name) < 0 ||
+      PyObject_SetAttrString(object, "__qualname__", name) < 0 ||
+      PyObject_SetAttrString(object, "__doc__", doc) < 0) {
+    Py_CLEAR(object);
+  }
+  return object;
+}
+
+inline int traverse(PyObject* object, visitproc visit, void* arg) {
+  auto* self = reinterpret_cast<Function*>(object);
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->library);
+  Py_VISIT(self->constants);
+  Py_VISIT(self->reporter);
+  Py_VISIT(self->dict);
+  return 0;
+}
+
+// Constants and reporter stay until the end, for a call may come while a cycle is torn down.
+inline int clear(PyObject* object) {
+  Py_CLEAR(reinterpret_cast<Function*>(object)->dict);
+  return 0;
+}
+
+inline void deallocate(PyObject* object) {
+  auto* self = reinterpret_cast<Function*>(object);
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
+  delete self->states;
+  Py_XDECREF(self->dict);
+  Py_DECREF(self->reporter);
+  Py_DECREF(self->constants);
+  Py_DECREF(self->library);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+inline PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(Function, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Function, weakrefs), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+inline PyGetSetDef properties[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+inline PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                              {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
+                              {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                              {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                              {Py_tp_members, members},
+                              {Py_tp_getset, properties},
+                              {0, nullptr}};
+
+inline PyType_Spec spec = {"wir_python.Function", sizeof(Function), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                           slots};
+
+inline bool add_type(PyObject* module) {
+  PyObject* type = PyType_FromSpec(&spec);
+  if (type == nullptr) return false;
+  function_type = reinterpret_cast<PyTypeObject*>(type);
+  return PyModule_AddObjectRef(module, "Function", type) == 0;
+}
+
+}  // namespace wir_py

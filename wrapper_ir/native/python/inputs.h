@@ -1,0 +1,106 @@
+// From Python's objects to a program's inputs, and from its outputs back. Nothing is copied.
+#pragma once
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
+
+#include <wir/program.h>
+
+namespace wir_py {
+
+// Dispatch keys of tensors whose elements are plainly in memory. A tensor with any other one
+// (sparse, quantised, a subclass that computes otherwise, functorch's wrappers) is no input.
+inline bool is_plain(c10::DispatchKeySet keys) {
+  using c10::DispatchKey;
+  static const c10::DispatchKeySet plain{
+      DispatchKey::CPU,        DispatchKey::ADInplaceOrView, DispatchKey::AutogradCPU,
+      DispatchKey::AutocastCPU, DispatchKey::Conjugate,      DispatchKey::Negative};
+  return (keys.raw_repr() & ~plain.raw_repr()) == 0 && keys.has(DispatchKey::CPU);
+}
+
+inline bool same_layout(const wir::TensorSpec& spec, const c10::TensorImpl& impl) {
+  const auto sizes = impl.sizes();
+  if (sizes.size() != static_cast<std::size_t>(spec.rank)) return false;
+  const auto strides = impl.strides();
+  bool same_strides = true;
+  for (std::int32_t d = 0; d < spec.rank; ++d) {
+    if (spec.size[d] != sizes[d] && spec.size[d] != wir::kDynamic) return false;
+    // Where there is one element only, the stride is never used.
+    same_strides &= spec.stride[d] == strides[d] || sizes[d] == 1 || spec.stride[d] == wir::kDynamic;
+  }
+  return same_strides || impl.numel() == 0;
+}
+
+// Whether a tensor is what a program was made for. Says no too often rather than too rarely: who
+// words the refusal looks again.
+inline bool matches(const wir::TensorSpec& spec, const at::Tensor& tensor) {
+  if (!tensor.defined()) return false;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  return is_plain(impl.key_set()) &&
+         static_cast<std::int32_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype &&
+         same_layout(spec, impl);
+}
+
+inline bool is_tensor(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  return THPVariable_CheckTypeExact(type) ||
+         PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(THPVariableClass)) != 0;
+}
+
+// Fill a slot with a number. False: it is not of that kind, or does not fit.
+inline bool number_in(wir::Kind kind, PyObject* value, wir::Slot* slot) {
+  switch (kind) {
+    case wir::Kind::kBool:
+      slot->integer = value == Py_True;
+      return PyBool_Check(value) != 0;
+    case wir::Kind::kInteger:
+      if (!PyLong_CheckExact(value)) return false;
+      slot->integer = PyLong_AsLongLong(value);
+      break;
+    case wir::Kind::kReal:
+      if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value)) return false;
+      slot->real = PyFloat_AsDouble(value);
+      break;
+    default:
+      return false;
+  }
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  return true;
+}
+
+inline AtenTensorHandle handle_of(const at::Tensor* tensor) {
+  return reinterpret_cast<AtenTensorHandle>(const_cast<at::Tensor*>(tensor));
+}
+
+inline at::Tensor* tensor_of(AtenTensorHandle handle) {
+  return reinterpret_cast<at::Tensor*>(handle);
+}
+
+// A new reference to what the program gave. Takes the handle.
+inline PyObject* value_out(wir::Kind kind, wir::Slot* slot) {
+  switch (kind) {
+    case wir::Kind::kTensor: {
+      if (slot->tensor == nullptr) Py_RETURN_NONE;
+      at::Tensor* owned = tensor_of(std::exchange(slot->tensor, nullptr));
+      at::Tensor tensor = std::move(*owned);
+      delete owned;
+      return THPVariable_Wrap(std::move(tensor));
+    }
+    case wir::Kind::kInteger:
+      return PyLong_FromLongLong(slot->integer);
+    case wir::Kind::kReal:
+      return PyFloat_FromDouble(slot->real);
+    case wir::Kind::kBool:
+      return PyBool_FromLong(slot->integer != 0);
+    case wir::Kind::kNone:
+      break;
+  }
+  Py_RETURN_NONE;
+}
+
+}  // namespace wir_py

@@ -1,0 +1,100 @@
+// Programs as Python functions: an extension module, compiled once for a version of PyTorch.
+//
+// It opens a library by its `wir_program_info` and makes functions of it. A call costs what the
+// program costs and a little: tensors go in and out without a copy, what is fixed about inputs is
+// compared with the tables of the library, and the GIL is free while the program runs. Everything
+// that is said to a user is worded in Python, by a "reporter" that each function is given.
+#define PY_SSIZE_T_CLEAN
+#include "call.h"
+
+#include <dlfcn.h>
+
+namespace wir_py {
+namespace {
+
+// An open library. Never closed: results of its calls, and threads, may outlive every function.
+const wir::ProgramInfo* info_of(PyObject* capsule) {
+  return static_cast<const wir::ProgramInfo*>(PyCapsule_GetPointer(capsule, "wir.ProgramInfo"));
+}
+
+PyObject* open_library(PyObject*, PyObject* args) {
+  PyObject* bytes = nullptr;
+  if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &bytes)) return nullptr;
+  dlerror();
+  void* library = dlopen(PyBytes_AS_STRING(bytes), RTLD_NOW | RTLD_LOCAL);
+  void* symbol = library == nullptr ? nullptr : dlsym(library, "wir_program_info");
+  Py_DECREF(bytes);
+  if (symbol == nullptr) {
+    const char* reason = dlerror();
+    PyErr_SetString(PyExc_ImportError, reason == nullptr ? "cannot be opened" : reason);
+    return nullptr;
+  }
+  const auto* info = static_cast<const wir::ProgramInfo*>(symbol);
+  if (info->contract != wir::kContract) {
+    PyErr_Format(PyExc_ImportError, "it was made for contract %u, not %u",
+                 static_cast<unsigned>(info->contract), static_cast<unsigned>(wir::kContract));
+    return nullptr;
+  }
+  return PyCapsule_New(symbol, "wir.ProgramInfo", nullptr);
+}
+
+PyObject* numbers(const std::int64_t* values, std::int32_t count) {
+  PyObject* made = PyTuple_New(count);
+  for (std::int32_t i = 0; made != nullptr && i < count; ++i) {
+    PyObject* value =
+        values[i] == wir::kDynamic ? Py_NewRef(Py_None) : PyLong_FromLongLong(values[i]);
+    PyTuple_SET_ITEM(made, i, value);
+  }
+  return made;
+}
+
+// (name, kind, dtype number, device type number, device index, size, stride)
+PyObject* described(const char* name, wir::Kind kind, const wir::TensorSpec& spec) {
+  if (kind != wir::Kind::kTensor) {
+    return Py_BuildValue("siiii()()", name, static_cast<int>(kind), 0, 0, -1);
+  }
+  return Py_BuildValue("siiiiNN", name, static_cast<int>(kind), spec.dtype, spec.device_type,
+                       spec.device_index, numbers(spec.size, spec.rank),
+                       numbers(spec.stride, spec.rank));
+}
+
+PyObject* describe(PyObject*, PyObject* capsule) {
+  const wir::ProgramInfo* info = info_of(capsule);
+  if (info == nullptr) return nullptr;
+  PyObject* inputs = PyTuple_New(static_cast<Py_ssize_t>(info->num_inputs));
+  for (std::size_t i = 0; inputs != nullptr && i < info->num_inputs; ++i) {
+    const wir::InputSpec& spec = info->inputs[i];
+    PyTuple_SET_ITEM(inputs, static_cast<Py_ssize_t>(i),
+                     described(spec.name, spec.kind, spec.tensor));
+  }
+  PyObject* constants = PyTuple_New(static_cast<Py_ssize_t>(info->num_constants));
+  for (std::size_t i = 0; constants != nullptr && i < info->num_constants; ++i) {
+    const wir::ConstantSpec& spec = info->constants[i];
+    PyTuple_SET_ITEM(constants, static_cast<Py_ssize_t>(i),
+                     described(spec.name, wir::Kind::kTensor, spec.tensor));
+  }
+  return Py_BuildValue("sNN", info->name, inputs, constants);
+}
+
+PyMethodDef methods[] = {
+    {"open", open_library, METH_VARARGS, "open(path) -> library"},
+    {"describe", describe, METH_O, "describe(library) -> (name, inputs, constants)"},
+    {"bind", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(bind)),
+     METH_VARARGS | METH_KEYWORDS,
+     "bind(library, constants, reporter, *, boxed, keep, name, doc) -> callable"},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "wir_python", nullptr, -1, methods,
+                      nullptr,               nullptr,      nullptr, nullptr};
+
+}  // namespace
+}  // namespace wir_py
+
+PyMODINIT_FUNC PyInit_wir_python() {
+  PyObject* made = PyModule_Create(&wir_py::module);
+  if (made == nullptr || !wir_py::add_type(made)) {
+    Py_XDECREF(made);
+    return nullptr;
+  }
+  return made;
+}

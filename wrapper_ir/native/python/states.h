@@ -1,0 +1,105 @@
+// What a program keeps from call to call, in as many copies as calls run at a time.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+
+#include "inputs.h"
+
+namespace wir_py {
+
+// A program's constants from one exchange to the next. The tensors share memory with the owner's,
+// not metadata: a weight may be given other memory (`weight.data = ...`) while a call runs.
+struct Epoch {
+  std::vector<at::Tensor> tensors;
+  std::vector<AtenTensorHandle> handles;
+};
+
+// Where a constant was when an epoch began.
+struct Place {
+  const void* storage;
+  const void* data;
+  bool operator==(const Place&) const = default;
+};
+
+inline Place place_of(const at::Tensor& tensor) {
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  const auto offset = static_cast<std::size_t>(tensor.storage_offset()) * tensor.itemsize();
+  return {storage.unsafeGetStorageImpl(), static_cast<const char*>(storage.data()) + offset};
+}
+
+// All of it is used under the GIL.
+class States {
+ public:
+  struct Taken {
+    void* state = nullptr;
+    std::shared_ptr<const Epoch> epoch;
+  };
+
+  // Args: `keep` is how many states are kept between calls; any number can be in use.
+  States(const wir::ProgramInfo* info, std::size_t keep) : info_(info), keep_(keep) {}
+  States(const States&) = delete;
+  States& operator=(const States&) = delete;
+  ~States() { clear(); }
+
+  // Whether the constants are where they were when the epoch began.
+  bool is_current(PyObject* const* constants) const {
+    if (epoch_ == nullptr) return false;
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (place_of(THPVariable_Unpack(constants[i])) != places_[i]) return false;
+    }
+    return true;
+  }
+
+  void begin_epoch(PyObject* const* constants) {
+    auto epoch = std::make_shared<Epoch>();
+    std::vector<Place> places;
+    const c10::InferenceMode ordinary(false);  // a later call may not be in that mode
+    for (std::size_t i = 0; i < info_->num_constants; ++i) {
+      const at::Tensor& constant = THPVariable_Unpack(constants[i]);
+      places.push_back(place_of(constant));
+      epoch->tensors.push_back(constant.detach());
+    }
+    for (const at::Tensor& tensor : epoch->tensors) epoch->handles.push_back(handle_of(&tensor));
+    clear();
+    epoch_ = std::move(epoch);
+    places_ = std::move(places);
+  }
+
+  Taken take() {
+    if (!free_.empty()) {
+      Taken taken = std::move(free_.back());
+      free_.pop_back();
+      return taken;
+    }
+    const c10::InferenceMode ordinary(false);
+    const at::NoGradGuard no_grad;
+    return {info_->create_state(epoch_->handles.data()), epoch_};
+  }
+
+  void give(Taken taken) {
+    if (taken.epoch == epoch_ && free_.size() < keep_) {
+      free_.push_back(std::move(taken));
+    } else {
+      info_->destroy_state(taken.state);
+    }
+  }
+
+ private:
+  void clear() {
+    for (Taken& each : free_) info_->destroy_state(each.state);
+    free_.clear();
+  }
+
+  const wir::ProgramInfo* info_;
+  std::size_t keep_;
+  std::shared_ptr<const Epoch> epoch_;
+  std::vector<Place> places_;
+  std::vector<Taken> free_;
+};
+
+}  // namespace wir_py
