@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,11 +12,12 @@ from wrapper_ir.toolchain.compiler import (
     Compiler,
     CompilerRunError,
     compile_flags,
-    include_dirs,
+    include_flags,
     link_flags,
     run,
 )
 from wrapper_ir.toolchain.errors import CompileError, LinkError
+from wrapper_ir.toolchain.explain import excerpt, offending_lines, shortened
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa
 from wrapper_ir.toolchain.units import Kernel, Unit, partition, unit_text
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Recipe", "build_library", "default_jobs"]
-
-#: Compiler messages that stand for all that follow.
-_MAX_MESSAGES = 12
-_CONTEXT = 2  #: source lines shown before and after an offending one
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +156,7 @@ class _Work:
         command = [
             *self._recipe.compiler.command,
             *self._recipe.flags,
-            *(f"-I{path}" for path in include_dirs()),
+            *include_flags(),
             *(("-include", str(header)) if header is not None else ()),
             *("-c", str(source), "-o", str(target)),
         ]
@@ -170,10 +166,7 @@ class _Work:
 
 def _explain(kernel: Kernel, error: CompilerRunError) -> CompileError:
     source = kernel.source
-    here = re.findall(
-        rf"^{re.escape(source.name)}\.cpp:(\d+):.*error", error.output, flags=re.MULTILINE
-    )
-    lines = list(dict.fromkeys(int(number) for number in here))
+    lines = offending_lines(f"{source.name}.cpp", error.output)
     hint = None
     if f"call of {source.name}:" in error.output:
         given = ", ".join(source.arg_types)
@@ -181,27 +174,7 @@ def _explain(kernel: Kernel, error: CompilerRunError) -> CompileError:
     return CompileError(
         unit=f"kernel {source.name!r}",
         command=error.command,
-        excerpt=_excerpt(source.code, lines[:3]),
-        output=_shortened(error.output),
+        excerpt=excerpt(source.code, lines[:3]),
+        output=shortened(error.output),
         hint=hint,
     )
-
-
-def _excerpt(code: str, offending: Sequence[int]) -> str:
-    """Return the offending lines of a kernel with their neighbours and numbers."""
-    lines = code.splitlines()
-    shown: dict[int, str] = {}
-    for number in offending or [1]:
-        for near in range(number - _CONTEXT, number + _CONTEXT + 1):
-            if 1 <= near <= len(lines):
-                mark = ">" if near in offending else " "
-                shown[near] = f"{mark} {near:4} | {lines[near - 1]}"
-    return "\n".join(shown[number] for number in sorted(shown))
-
-
-def _shortened(output: str) -> str:
-    lines = output.splitlines()
-    if len(lines) <= 4 * _MAX_MESSAGES:
-        return output
-    kept = lines[: 4 * _MAX_MESSAGES]
-    return "\n".join([*kept, f"... and {len(lines) - len(kept)} lines more"])

@@ -37,6 +37,7 @@ __all__ = [
     "compile_flags",
     "find_compiler",
     "include_dirs",
+    "include_flags",
     "kernel_definitions",
     "library_dirs",
     "link_flags",
@@ -221,6 +222,21 @@ def include_dirs() -> tuple[Path, ...]:
         Path(sysconfig.get_path("include")),
         torch,
         torch / "torch" / "csrc" / "api" / "include",
+    )
+
+
+def include_flags() -> tuple[str, ...]:
+    """Return the flags that find those headers, and keep their whereabouts out of what is made.
+
+    Their files are called ``torch/...`` in messages that end up in machine code, so that equal
+    source gives equal bytes wherever PyTorch is installed. That is why these flags are part of no
+    key.
+    """
+    dirs = include_dirs()
+    names = ("python", "torch", "torch")
+    return (
+        *(f"-I{path}" for path in dirs),
+        *(f"-ffile-prefix-map={path}={name}" for path, name in zip(dirs, names, strict=True)),
     )
 
 

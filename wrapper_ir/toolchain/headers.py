@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain import locks
-from wrapper_ir.toolchain.compiler import include_dirs
+from wrapper_ir.toolchain.compiler import include_dirs, include_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ class _Job:
         command = [
             *self._compiler.command,
             *self._flags,
-            *(f"-I{path}" for path in include_dirs()),
+            *include_flags(),
             *("-x", "c++-header", str(self._header), "-o", str(unfinished)),
         ]
         if _JOBS.run(command, unfinished) == 0:

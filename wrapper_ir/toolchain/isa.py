@@ -23,7 +23,18 @@ from pathlib import Path
 from wrapper_ir.errors import nearest
 from wrapper_ir.toolchain.errors import IsaError
 
-__all__ = ["NONE", "Isa", "OptionalFlag", "cpu_features", "cpu_identity", "detect", "resolve"]
+__all__ = [
+    "LEVELS",
+    "NONE",
+    "Isa",
+    "OptionalFlag",
+    "cpu_features",
+    "cpu_identity",
+    "detect",
+    "find",
+    "level",
+    "resolve",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +159,9 @@ _ALIASES = {
     "scalar": "none",
 }
 
+#: Names of what code can be made for on any machine of the architecture.
+LEVELS = tuple(isa.name for isa in reversed(_X86_LEVELS))
+
 _BY_NAME = {isa.name: isa for isa in (*_X86, *_X86_LEVELS, *_ARM, NONE)}
 
 
@@ -176,6 +190,21 @@ def resolve(name: str = "") -> Isa:
     Raises:
         IsaError: The name is unknown, or this CPU lacks something the instruction set needs.
     """
+    isa = find(name)
+    if name not in ("", "native"):
+        _check_fits(isa, name)
+    return isa
+
+
+def find(name: str = "") -> Isa:
+    """Return the instruction set of that name, whether this CPU has it or not.
+
+    Args:
+        name: As for :func:`resolve`.
+
+    Raises:
+        IsaError: The name is unknown.
+    """
     if name in ("", "native"):
         return detect()
     spelled = " ".join(name.lower().split())
@@ -185,8 +214,17 @@ def resolve(name: str = "") -> Isa:
         close = nearest(spelled, known)
         hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known)}"
         raise IsaError(isa=name, reason="there is no instruction set of that name", hint=hint)
-    _check_fits(isa, name)
     return isa
+
+
+def level(name: str) -> Isa | None:
+    """Return the level of that name, None where there is none for this architecture.
+
+    Unlike the other instruction sets a level does not depend on the CPU that code is made on.
+    """
+    if _family(platform.machine()) != "x86":
+        return None
+    return next((isa for isa in _X86_LEVELS if isa.name == name), None)
 
 
 def _check_fits(isa: Isa, asked: str) -> None:

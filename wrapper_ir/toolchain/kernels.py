@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["CppSource", "build_kernels", "kernel_key", "prepare"]
+__all__ = ["CppSource", "build_kernels", "environment", "kernel_key", "prepare"]
 
 #: Raise it when entries of older versions must not be found any more.
 _FORMAT = 1
@@ -74,7 +74,7 @@ class _Session:
 
     def recipe(self, target: _Target) -> Recipe:
         """Return how kernels of this target are compiled."""
-        headers = HeaderStore(self.cache, _environment())
+        headers = HeaderStore(self.cache, environment())
         return Recipe(self.compiler, target.isa, target.extra_flags, headers, self._jobs)
 
 
@@ -159,11 +159,11 @@ def kernel_key(source: CppSource, isa: Isa, compiler: Compiler) -> str:
 def _target_part(isa: Isa, compiler: Compiler, extra_flags: tuple[str, ...]) -> str:
     cpu = cpu_identity() if isa.native else ""
     flags = compile_flags(compiler, isa) + extra_flags
-    return "\0".join((_environment(), compiler.version, isa.name, cpu, *flags))
+    return "\0".join((environment(), compiler.version, isa.name, cpu, *flags))
 
 
 @functools.cache
-def _environment() -> str:
+def environment() -> str:
     """Return the versions that every kernel depends on."""
     import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
 

@@ -128,5 +128,5 @@ struct ProgramInfo {
 
 }  // namespace wir
 
-// Defined by the generated half.
-extern "C" const wir::ProgramInfo wir_program_info;
+// Defined by the generated half. Visible: whoever opens a library can find the program in it.
+extern "C" __attribute__((visibility("default"))) const wir::ProgramInfo wir_program_info;

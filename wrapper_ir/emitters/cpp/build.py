@@ -1,0 +1,375 @@
+"""From an emitted program to a shared library: compile in parallel, link, nothing left behind.
+
+A library consists of the runtime part, which was compiled once and for all; a function that knows
+which processors it runs on; the generated files; the kernels; and the constants' bytes. Everything
+but the constants is kept in the disk cache as object files, by content, so a second build of the
+same program only links. The same program gives the same bytes in any directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from wrapper_ir.emitters.cpp.build_constants import (
+    EMBED_LIMIT,
+    beside_text,
+    embedded_text,
+    write_blob,
+)
+from wrapper_ir.emitters.cpp.build_errors import TooLargeError
+from wrapper_ir.emitters.cpp.build_isa import (
+    NATIVE,
+    check_text,
+    checked_level,
+    isa_of,
+    required_features,
+)
+from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
+from wrapper_ir.emitters.cpp.constants import constant_table
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.toolchain.build import default_jobs
+from wrapper_ir.toolchain.cache import DiskCache, default_cache
+from wrapper_ir.toolchain.compiler import Compiler, find_compiler
+from wrapper_ir.toolchain.headers import HeaderStore
+from wrapper_ir.toolchain.kernels import environment as kernel_environment
+from wrapper_ir.toolchain.native import runtime_objects
+from wrapper_ir.toolchain.objects import (
+    Translation,
+    assemble,
+    compile_objects,
+    generated_flags,
+    link,
+    split_debug_information,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+    from typing import Protocol
+
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit
+    from wrapper_ir.emitters.cpp.constants import ConstantTable
+    from wrapper_ir.lines.program import Program
+    from wrapper_ir.toolchain.isa import Isa
+
+    class Sources(Protocol):
+        """What a library that only Python loads is built from."""
+
+        @property
+        def sources(self) -> Mapping[str, str]:
+            """The text of each generated file by name."""
+
+        @property
+        def kernels(self) -> Sequence[KernelUnit]:
+            """The kernels that they call."""
+
+
+__all__ = ["AUTO_EMBED_LIMIT", "BuildOptions", "Constants", "Library", "build", "build_loadable"]
+
+Constants = Literal["embedded", "beside", "auto"]
+"""Where the values of constants go: into the library, into a file beside it, or by their size."""
+
+AUTO_EMBED_LIMIT: Final = 512 << 20
+"""Bytes up to which ``auto`` embeds. Beyond, building would copy them twice more."""
+
+#: What a library shows that only our own loader opens.
+_LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
+
+#: Whether a generated file calls library ops through the dispatcher.
+_USES_OPS: Final = re.compile(r"\bOp\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library that was built.
+
+    Attributes:
+        file: The shared library.
+        constants_file: The constants, where they are beside it; must stay in the same directory.
+        debug_file: Its symbols and debug information, where that was asked for.
+        features: What a processor must have to run it.
+    """
+
+    file: Path
+    constants_file: Path | None
+    debug_file: Path | None
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How a library is built.
+
+    Attributes:
+        isa: ``native``: each kernel for the instruction set that it was captured for, on this
+            processor. Or ``x86-64-v2`` to ``x86-64-v4``: for any processor of that level.
+        debug_info: Whether to compile with debug information, kept in a file of its own.
+        constants: ``embedded`` in the library, ``beside`` it in a file that is mapped into memory,
+            or ``auto``: embedded up to 512 MiB.
+        jobs: How many compilers to run at once; by default one a processor.
+        progress: Called with the number of steps done and the number of all steps.
+        cache: Where objects are kept; the default cache when absent.
+        extra_flags: For the compiler and the linker, such as ``("-fsanitize=address",)``.
+    """
+
+    isa: str = NATIVE
+    debug_info: bool = False
+    constants: Constants = "auto"
+    jobs: int | None = None
+    progress: Callable[[int, int], None] | None = None
+    cache: DiskCache | None = None
+    extra_flags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check every value.
+
+        Raises:
+            OptionValueError: One of them is not legal.
+        """
+        checked_level(self.isa)
+        debug_info: object = self.debug_info
+        jobs: object = self.jobs
+        if self.constants not in get_args(Constants):
+            ways = "'embedded', 'beside' or 'auto'"
+            raise OptionValueError(option="constants", value=self.constants, expected=ways)
+        if not isinstance(debug_info, bool):
+            raise OptionValueError(option="debug_info", value=debug_info, expected="True or False")
+        if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+            raise OptionValueError(option="jobs", value=jobs, expected="a positive number")
+
+
+def build(
+    artifact: CppArtifact,
+    folder: Path,
+    options: BuildOptions | None = None,
+    *,
+    name: str = "model",
+) -> Library:
+    """Builds the library of a program, which AOTInductor's loaders take.
+
+    Args:
+        artifact: The emitted program; ``artifact.program.data`` holds the constants' values.
+        folder: An existing directory; the files go there.
+        options: How to build.
+        name: Stem of the files' names, of letters, digits and ``-_.``.
+
+    Raises:
+        KernelIsaError: A kernel was written for wider vectors than ``isa`` has.
+        IsaError: This processor lacks what a kernel was written for.
+        ConstantValueError: The value of a constant is missing, or does not fit.
+        TooLargeError: The constants are too large to be embedded.
+        CompileError: Generated code or a kernel does not compile.
+        LinkError: The objects do not fit together.
+        CacheDirError: The cache's directory cannot be used.
+    """
+    given = options or BuildOptions()
+    table = constant_table(artifact.program)
+    embed = _is_embedded(given.constants, table)
+    flags = (*(("-g",) if given.debug_info else ()), *given.extra_flags)
+    work = _Work.of(given.cache, given.jobs, flags)
+    chosen = [(kernel, isa_of(kernel.source, given.isa)) for kernel in artifact.kernels]
+    features = _features(work, chosen, given.isa)
+    files = [
+        *work.generated(artifact.sources),
+        *kernel_translations(chosen, work.compiler, work.flags),
+        work.plain("cpu.cpp", check_text(features, given.isa)),
+    ]
+    steps = _Steps(len(files) + 3, given.progress)
+    with work.running(folder) as (pool, scratch):
+        coming = work.compile(files, pool, steps)
+        making = pool.submit(_make_constants, work, artifact.program, table, scratch / name, embed)
+        runtime = work.runtime(artifact.sources)
+        steps.advance()
+        data = making.result()
+        steps.advance()
+        library = scratch / f"{name}.so"
+        objects = [*runtime, *(one.result() for one in coming), *data.objects]
+        link(work.compiler, objects, library, keep_symbols=given.debug_info, extra_flags=flags)
+        symbols = scratch / f"{name}.so.debug"
+        if given.debug_info:
+            split_debug_information(library, symbols)
+        steps.advance()
+        return Library(
+            _moved(library, folder),
+            None if data.beside is None else _moved(data.beside, folder),
+            _moved(symbols, folder) if given.debug_info else None,
+            features,
+        )
+
+
+def build_loadable(
+    artifact: Sources,
+    *,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    cache: DiskCache | None = None,
+) -> Path:
+    """Builds a library that only our own loader opens: the program, without container or values.
+
+    Args:
+        artifact: The generated files and the kernels.
+        jobs: How many compilers to run at once; by default one a processor.
+        progress: Called with the number of steps done and the number of all steps.
+        cache: Where objects and the library are kept; the default cache when absent.
+
+    Returns:
+        The library, which lies in the cache and must not be changed. It shows one symbol,
+        ``wir_program_info``.
+
+    Raises:
+        WrapperIRError: As :func:`build` says.
+    """
+    work = _Work.of(cache, jobs, ())
+    chosen = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
+    files = [
+        *work.generated(artifact.sources),
+        *kernel_translations(chosen, work.compiler, work.flags),
+    ]
+    runtime = work.runtime(artifact.sources)
+    parts = ["loadable", *(file.key(work.compiler) for file in files), *map(str, runtime)]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    found = work.cache.get(key, "so")
+    steps = _Steps(len(files) + 1, progress)
+    if found is not None:
+        return found
+    with (
+        work.cache.locked([key]),
+        work.cache.scratch() as folder,
+        work.running(folder) as (pool, scratch),
+    ):
+        coming = work.compile(files, pool, steps)
+        library = scratch / "program.so"
+        objects = [*runtime, *(one.result() for one in coming)]
+        link(work.compiler, objects, library, exports=_LOADABLE_EXPORTS)
+        steps.advance()
+        return work.cache.put(key, "so", library)
+
+
+def _is_embedded(constants: Constants, table: ConstantTable) -> bool:
+    """Whether the constants go into the library.
+
+    Raises:
+        TooLargeError: They are to go there and do not fit.
+    """
+    if constants == "embedded" and table.size > EMBED_LIMIT:
+        raise TooLargeError(size=table.size, limit=EMBED_LIMIT)
+    return constants == "embedded" or (constants == "auto" and table.size <= AUTO_EMBED_LIMIT)
+
+
+def _features(work: _Work, chosen: Iterable[tuple[KernelUnit, Isa]], isa: str) -> tuple[str, ...]:
+    """What a processor must have: what kernels may use, or all that the level asked for has."""
+    level = checked_level(isa)
+    used = {one for _, one in chosen} | ({level} if level is not None else set())
+    return required_features(work.compiler, used)
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """The constants of a library: what is linked into it, and the file that goes beside it."""
+
+    objects: tuple[Path, ...] = ()
+    beside: Path | None = None
+
+
+def _make_constants(
+    work: _Work, program: Program, table: ConstantTable, stem: Path, embed: bool  # noqa: FBT001
+) -> _Data:
+    if not table.entries:
+        return _Data()
+    blob = stem.with_name(f"{stem.name}.constants")
+    digest = write_blob(program, table, blob, trailer=not embed)
+    text = stem.with_name("constants.s")
+    text.write_text(embedded_text(blob, digest) if embed else beside_text(blob, digest), "ascii")
+    return _Data((assemble(work.compiler, text),), None if embed else blob)
+
+
+def _moved(file: Path, folder: Path) -> Path:
+    return file.replace(folder / file.name)
+
+
+class _Steps:
+    """Counts what is done and tells it; several threads call it."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        self._guard = threading.Lock()
+
+    def advance(self) -> None:
+        """One more step is done."""
+        with self._guard:
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self._total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """With what a library is built."""
+
+    cache: DiskCache
+    compiler: Compiler
+    headers: HeaderStore
+    jobs: int
+    flags: tuple[str, ...]  # what was asked for, beside what each kind of file is compiled with
+
+    @classmethod
+    def of(cls, cache: DiskCache | None, jobs: int | None, flags: tuple[str, ...]) -> _Work:
+        chosen = cache or default_cache()
+        headers = HeaderStore(chosen, kernel_environment())
+        return cls(chosen, find_compiler(chosen), headers, jobs or default_jobs(), flags)
+
+    def plain(self, name: str, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Translation:
+        """A file that is no kernel."""
+        flags = (*generated_flags(self.compiler), *self.flags)
+        return Translation(name, text, flags, f"generated file {name!r}", headers)
+
+    def generated(self, sources: Mapping[str, str]) -> list[Translation]:
+        """The generated files, the longest first; headers among them lie beside each."""
+        headers = tuple(sorted(item for item in sources.items() if not item[0].endswith(".cpp")))
+        files = sorted(item for item in sources.items() if item[0].endswith(".cpp"))
+        made = [self.plain(name, text, headers) for name, text in files]
+        return sorted(made, key=lambda file: -len(file.text))
+
+    def runtime(self, sources: Mapping[str, str]) -> tuple[Path, ...]:
+        """The objects of the runtime part that the generated files need."""
+        ops = any(_USES_OPS.search(text) for text in sources.values())
+        return runtime_objects(
+            self.cache, self.compiler, ops=ops, extra_flags=self.flags, jobs=self.jobs
+        )
+
+    def compile(
+        self, files: Sequence[Translation], pool: ThreadPoolExecutor, steps: _Steps
+    ) -> list[Future[Path]]:
+        """Begins to compile."""
+        return compile_objects(
+            files,
+            cache=self.cache,
+            compiler=self.compiler,
+            headers=self.headers,
+            pool=pool,
+            advance=steps.advance,
+        )
+
+    @contextlib.contextmanager
+    def running(self, folder: Path) -> Iterator[tuple[ThreadPoolExecutor, Path]]:
+        """Threads to run compilers, and a directory in ``folder`` that goes when all is done."""
+        with (
+            tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as scratch,
+            ThreadPoolExecutor(self.jobs) as pool,
+        ):
+            try:
+                yield pool, Path(scratch)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)  # what has not begun need not begin
+                raise

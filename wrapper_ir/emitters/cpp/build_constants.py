@@ -1,0 +1,184 @@
+"""The values of constants as a file of bytes, and that file as a part of a library.
+
+Bytes go from the tensors to the file and from there into the library by the assembler's
+``.incbin``: never through text, and never through a second copy in this process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeAlias
+
+from wrapper_ir.emitters.cpp.build_errors import ConstantValueError
+from wrapper_ir.toolchain.native import constants_trailer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wrapper_ir.emitters.cpp.constants import ConstantEntry, ConstantTable
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["EMBED_LIMIT", "beside_text", "embedded_text", "write_blob"]
+
+EMBED_LIMIT: Final = 1 << 30
+"""Bytes. Code reaches data by 32-bit distances, so that 2 GiB is the end; half of it is safe."""
+
+Tensor: TypeAlias = Any
+"""A ``torch.Tensor``; torch is imported when there is one, and not before."""
+
+Digest: TypeAlias = Any
+"""What hashlib makes, for which it has no public type."""
+
+_BLOCK: Final = 1 << 24
+
+
+def write_blob(program: Program, table: ConstantTable, file: Path, *, trailer: bool) -> str:
+    """Writes the bytes of all constants to a file.
+
+    Args:
+        program: ``program.data`` holds the values, ``torch.Tensor``s on any device.
+        table: Where they go.
+        file: The file to make.
+        trailer: Whether to add what a library checks a file beside it by.
+
+    Returns:
+        The SHA-256 of the bytes, in hexadecimal.
+
+    Raises:
+        ConstantValueError: A value is missing or does not fit its layout.
+    """
+    groups = _groups(table)
+    digest = hashlib.sha256()
+    with file.open("wb") as out:
+        for root, members in groups:
+            padding = b"\0" * (root.data_offset - out.tell())
+            digest.update(padding)
+            out.write(padding)
+            if root.data_bytes:
+                _append(out, digest, _bytes_of(program, root, members))
+        if trailer:
+            out.write(constants_trailer(table.size, digest.digest()))
+    return digest.hexdigest()
+
+
+def _groups(table: ConstantTable) -> list[tuple[ConstantEntry, list[ConstantEntry]]]:
+    """Each root with all constants that share its bytes, itself first."""
+    groups = {index: [entry] for index, entry in enumerate(table.entries) if entry.tied_to < 0}
+    for entry in table.entries:
+        if entry.tied_to >= 0:
+            groups[entry.tied_to].append(entry)
+    return [(members[0], members) for members in groups.values()]
+
+
+def _append(out: BinaryIO, digest: Digest, tensor: Tensor) -> None:
+    size = tensor.numel() * tensor.element_size()
+    memory = (ctypes.c_char * size).from_address(tensor.data_ptr())
+    with memoryview(memory).cast("B") as view:
+        for start in range(0, size, _BLOCK):
+            block = view[start : start + _BLOCK]
+            digest.update(block)
+            out.write(block)
+
+
+def _bytes_of(program: Program, root: ConstantEntry, members: list[ConstantEntry]) -> Tensor:
+    """A dense tensor on the CPU whose memory is what the group's constants look at."""
+    import torch  # noqa: PLC0415 - values are its tensors, so it is there
+
+    itemsize = program.buffers[root.name].dtype.itemsize
+    value = _checked(program, root)
+    alone = all(_reach(program, entry) <= _reach(program, root) for entry in members)
+    if alone and root.storage_offset == 0 and _is_dense(value, root):
+        extent = root.data_bytes // itemsize
+        return value.as_strided((extent,), (1,), value.storage_offset()).cpu()
+    # Gaps are filled with zeros: what lies there belongs to something else, and changes.
+    memory = torch.zeros(root.data_bytes, dtype=torch.uint8)
+    for entry in members:
+        value = _checked(program, entry)
+        room = memory.view(value.dtype) if value.numel() else memory
+        if value.numel():
+            placed = room.as_strided(entry.size, entry.stride, entry.storage_offset)
+            placed.copy_(value)
+    return memory
+
+
+def _reach(program: Program, entry: ConstantEntry) -> int:
+    layout = program.buffers[entry.name]
+    return (int(layout.offset) + int(layout.extent)) * layout.dtype.itemsize
+
+
+def _is_dense(value: Tensor, entry: ConstantEntry) -> bool:
+    """Whether the value lies in memory as its layout says, without gaps."""
+    pairs = [
+        (s, d) for n, s, d in zip(entry.size, value.stride(), entry.stride, strict=True) if n > 1
+    ]
+    extent = 1 + sum((n - 1) * d for n, d in zip(entry.size, entry.stride, strict=True))
+    return all(found == wanted for found, wanted in pairs) and extent == value.numel()
+
+
+def _checked(program: Program, entry: ConstantEntry) -> Tensor:
+    """The value of a constant, as a plain tensor."""
+    import torch  # noqa: PLC0415 - values are its tensors, so it is there
+
+    value = program.data.get(entry.name)
+    if value is None:
+        _refuse(entry, "the program holds no value for it")
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        _refuse(entry, f"a {type(value).__name__} is no dense tensor")
+    if value.device.type == "meta" or type(value) not in (torch.Tensor, torch.nn.Parameter):
+        _refuse(entry, f"a {type(value).__name__} on {value.device} has no memory to copy")
+    dtype = program.buffers[entry.name].dtype.torch_name
+    if str(value.dtype) != f"torch.{dtype}" or tuple(value.shape) != entry.size:
+        found = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        _refuse(entry, f"its value is {found}, its layout says {dtype}{list(entry.size)}")
+    return value.detach().resolve_conj().resolve_neg()
+
+
+def _refuse(entry: ConstantEntry, reason: str) -> NoReturn:
+    raise ConstantValueError(name=entry.qualified_name, reason=reason)
+
+
+def embedded_text(blob: Path, digest: str) -> str:
+    """Returns the assembly file that makes a blob a part of the library.
+
+    The section can be written: users may change constants in place, and pages that nobody writes to
+    stay shared with the file.
+    """
+    return f"""\
+\t.section .data.wir,"aw"
+\t.balign 64
+\t.globl wir_constants_begin
+\t.hidden wir_constants_begin
+wir_constants_begin:
+\t.incbin "{blob.name}"
+\t.globl wir_constants_end
+\t.hidden wir_constants_end
+wir_constants_end:
+{_string("wir_constants_digest", digest)}{_NO_STACK}"""
+
+
+def beside_text(blob: Path, digest: str) -> str:
+    """Returns the assembly file that tells a library of the blob beside it."""
+    return (
+        _string("wir_constants_file", blob.name)
+        + _string("wir_constants_digest", digest)
+        + _NO_STACK
+    )
+
+
+#: Without it the linker takes the file to want an executable stack.
+_NO_STACK: Final = '\t.section .note.GNU-stack,"",%progbits\n'
+
+
+def _string(symbol: str, text: str) -> str:
+    quoted = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}"
+        for byte in text.encode()
+    )
+    return f"""\
+\t.section .rodata.{symbol},"a"
+\t.globl {symbol}
+\t.hidden {symbol}
+{symbol}:
+\t.asciz "{quoted}"
+"""

@@ -1,0 +1,314 @@
+"""C++ files as object files in the cache, and the linker: what AOT libraries are made with.
+
+An object's key is a digest of all that its bytes depend on: its text and flags, the headers of ours
+that it reads, the versions of the compiler and of PyTorch. No directory is among it, and none gets
+into the object: files are compiled in a scratch directory under their bare names, and the
+whereabouts of headers are mapped away. So equal input gives equal bytes, and what was compiled for
+one library serves the next.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wrapper_ir.toolchain.cache import DiskCache
+from wrapper_ir.toolchain.compiler import (
+    Compiler,
+    CompilerRunError,
+    include_flags,
+    library_dirs,
+    run,
+)
+from wrapper_ir.toolchain.errors import CompileError, LinkError
+from wrapper_ir.toolchain.explain import excerpt, offending_lines, shortened
+from wrapper_ir.toolchain.headers import HeaderStore
+from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future, ThreadPoolExecutor
+    from pathlib import Path
+
+__all__ = [
+    "Translation",
+    "assemble",
+    "compile_objects",
+    "environment",
+    "generated_flags",
+    "link",
+    "split_debug_information",
+]
+
+#: Raise it when objects of older versions must not be found any more.
+_FORMAT = 1
+
+#: Where debug information says that generated source lies.
+_SOURCE_ROOT = "wrapper_ir-generated"
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """One C++ file to compile.
+
+    Attributes:
+        name: Its file name, without a directory; what messages call it.
+        text: Its text.
+        flags: Every flag but include paths; no flag names a path.
+        what: What a user is told does not compile, ``"kernel 'f'"`` say.
+        headers: Files beside it by name; it may include them, in quotes.
+        parts: Texts that errors may point into, by the file name of their ``#line``.
+        reads_prefix: Whether it includes Inductor's big header, so that a precompiled one helps.
+        processor: Which one it is compiled on, where the flags mean that one (``-march=native``).
+    """
+
+    name: str
+    text: str
+    flags: tuple[str, ...]
+    what: str
+    headers: tuple[tuple[str, str], ...] = ()
+    parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    reads_prefix: bool = False
+    processor: str = ""
+
+    def key(self, compiler: Compiler) -> str:
+        """Return the digest of all that the object depends on."""
+        flat = [text for pair in self.headers for text in pair]
+        parts = (*environment(), compiler.version, *self.flags, self.processor)
+        parts = (*parts, self.name, self.text, *flat)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@functools.cache
+def environment() -> tuple[str, ...]:
+    """Return the versions that every object depends on, the text of our headers included."""
+    import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
+
+    ours = native_include_dirs()[0]
+    texts = (
+        text
+        for file in sorted(ours.rglob("*.h"))
+        for text in (file.relative_to(ours).as_posix(), file.read_text("utf-8"))
+    )
+    return (
+        str(_FORMAT),
+        platform.machine(),
+        torch.__version__,
+        str(torch.version.git_version),
+        str(torch.compiled_with_cxx11_abi()),
+        *texts,
+    )
+
+
+def generated_flags(compiler: Compiler) -> tuple[str, ...]:
+    """Return the flags for generated files that are no kernels, include paths excepted.
+
+    They hold lists of calls: what more optimisation finds there is not worth the time it takes.
+    """
+    return (
+        "-std=c++20",
+        "-O1",
+        "-DNDEBUG",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-fvisibility-inlines-hidden",
+        "-ffunction-sections",
+        "-fdata-sections",
+        # A unique symbol would keep a library in the process for ever, once it was loaded.
+        *(() if compiler.clang else ("-fno-gnu-unique",)),
+        "-w",
+    )
+
+
+def compile_objects(
+    translations: Sequence[Translation],
+    *,
+    cache: DiskCache,
+    compiler: Compiler,
+    headers: HeaderStore,
+    pool: ThreadPoolExecutor,
+    advance: Callable[[], None],
+) -> list[Future[Path]]:
+    """Begin to compile files, those that are not in the cache.
+
+    Args:
+        translations: The files; the costliest first is quickest.
+        cache: Where objects are kept.
+        compiler: What compiles them.
+        headers: Where precompiled headers are.
+        pool: What runs the compilers; as many at once as it has threads.
+        advance: Called when an object is there, from any thread.
+
+    Returns:
+        For each file, in order, its object to come, which lies in the cache and must not be
+        changed. What is waited for may raise CompileError or CacheDirError.
+    """
+    work = _Work(cache, compiler, headers, advance)
+    return [pool.submit(work.object_of, translation) for translation in translations]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    cache: DiskCache
+    compiler: Compiler
+    headers: HeaderStore
+    advance: Callable[[], None]
+
+    def object_of(self, translation: Translation) -> Path:
+        key = translation.key(self.compiler)
+        found = self.cache.get(key, "o")
+        if found is None:
+            with self.cache.locked([key]):
+                found = self.cache.get(key, "o") or self._compile(translation, key)
+        self.advance()
+        return found
+
+    def _compile(self, translation: Translation, key: str) -> Path:
+        header = None
+        if translation.reads_prefix and "-g" not in translation.flags:
+            header = self.headers.get(self.compiler, translation.flags)
+        with self.cache.scratch() as scratch:
+            (scratch / translation.name).write_text(translation.text, encoding="utf-8")
+            for name, text in translation.headers:
+                (scratch / name).write_text(text, encoding="utf-8")
+            try:
+                self._run(translation, key, scratch, header)
+            except CompilerRunError as error:
+                if header is None:
+                    raise explained(translation, error) from error
+                self.headers.discard(self.compiler, translation.flags)  # perhaps it is damaged
+                try:
+                    self._run(translation, key, scratch, None)
+                except CompilerRunError as again:
+                    raise explained(translation, again) from again
+            return self.cache.put(key, "o", scratch / "out.o")
+
+    def _run(self, translation: Translation, key: str, scratch: Path, header: Path | None) -> None:
+        ours = native_include_dirs()[0]
+        command = [
+            *self.compiler.command,
+            *translation.flags,
+            f"-frandom-seed={key[:16]}",  # names that must be unique come from it, not from chance
+            f"-I{ours}",
+            f"-ffile-prefix-map={ours}=wrapper_ir",
+            *include_flags(),
+            f"-ffile-prefix-map={scratch}={_SOURCE_ROOT}",
+            *(("-include", str(header)) if header is not None else ()),
+            *("-c", translation.name, "-o", "out.o"),
+        ]
+        run(command, cwd=scratch)
+
+
+def explained(translation: Translation, error: CompilerRunError) -> CompileError:
+    """Return the error that a user sees when a file does not compile."""
+    for file, (what, text) in translation.parts.items():
+        lines = offending_lines(file, error.output)
+        if lines:
+            return _compile_error(what, text, lines, error)
+    lines = offending_lines(translation.name, error.output)
+    return _compile_error(translation.what, translation.text, lines, error)
+
+
+def _compile_error(
+    what: str, text: str, lines: Sequence[int], error: CompilerRunError
+) -> CompileError:
+    return CompileError(
+        unit=what,
+        command=error.command,
+        excerpt=excerpt(text, lines[:3]),
+        output=shortened(error.output),
+    )
+
+
+def assemble(compiler: Compiler, file: Path) -> Path:
+    """Assemble a file that ends in ``.s``; what it includes is looked for beside it.
+
+    Returns:
+        The object, beside it.
+
+    Raises:
+        LinkError: The assembler fails.
+    """
+    target = file.with_suffix(".o")
+    try:
+        run([*compiler.command, "-c", file.name, "-o", target.name], cwd=file.parent)
+    except CompilerRunError as error:
+        raise LinkError(command=error.command, output=error.output) from error
+    return target
+
+
+def link(
+    compiler: Compiler,
+    objects: Sequence[Path],
+    library: Path,
+    *,
+    exports: str = EXPORTS,
+    keep_symbols: bool = False,
+    extra_flags: Sequence[str] = (),
+) -> None:
+    """Link objects into a shared library that is loaded beside PyTorch.
+
+    It has no executable stack, no run path, no build identifier and, unless ``keep_symbols``, no
+    symbol but those it exports.
+
+    Args:
+        compiler: What runs the linker.
+        objects: In the order in which they are to lie. Of inline functions that several of them
+            have the first one's is taken, so objects for the plainest processor come first.
+        library: The file to make.
+        exports: A version script.
+        keep_symbols: Whether to keep what debuggers and backtraces want.
+        extra_flags: Further flags, such as ``("-fsanitize=address",)``.
+
+    Raises:
+        LinkError: The objects do not fit together.
+    """
+    script = library.with_name(f"{library.name}.exports")
+    script.write_text(exports, encoding="utf-8")
+    torch = library_dirs()[0]
+    gomp = "-l:libgomp.so.1" if (torch / "libgomp.so.1").exists() else "-lgomp"
+    command = [
+        *compiler.command,
+        "-shared",
+        *extra_flags,
+        *(str(path) for path in objects),
+        *("-o", str(library)),
+        f"-L{torch}",
+        *("-Wl,--as-needed", "-ltorch_cpu", "-lc10", gomp),
+        f"-Wl,--version-script={script}",
+        "-Wl,--gc-sections",
+        "-Wl,--build-id=none",
+        "-Wl,-z,noexecstack,-z,relro,-z,now,-z,noseparate-code",
+        *(() if keep_symbols else ("-Wl,--strip-all",)),
+    ]
+    try:
+        run(command)
+    except CompilerRunError as error:
+        raise LinkError(command=error.command, output=error.output) from error
+    finally:
+        script.unlink()
+
+
+def split_debug_information(library: Path, target: Path) -> None:
+    """Move the debug information of a library to a file of its own, which debuggers find by it.
+
+    Args:
+        library: Loses its symbols and debug information, and names ``target`` instead.
+        target: The file to make, beside the library.
+
+    Raises:
+        LinkError: ``objcopy`` of GNU binutils is missing or fails.
+    """
+    commands = (
+        ("objcopy", "--only-keep-debug", library.name, target.name),
+        ("objcopy", "--strip-all", f"--add-gnu-debuglink={target.name}", library.name),
+    )
+    for command in commands:
+        try:
+            run(command, cwd=library.parent)
+        except CompilerRunError as error:
+            raise LinkError(command=error.command, output=error.output) from error
