@@ -1,0 +1,200 @@
+"""Rendering kernels, library ops and their arguments."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from typing_extensions import override
+
+from wrapper_ir.emitters.fx.region import RegionBase, Storage, extent_of, torch_dtype
+from wrapper_ir.lines.args import (
+    Access,
+    Arg,
+    BufferArg,
+    CallResult,
+    DeviceArg,
+    DTypeArg,
+    EnumArg,
+    ListArg,
+    NoneArg,
+    Relation,
+    ResultBuffer,
+    ScalarArg,
+    StringArg,
+)
+from wrapper_ir.lines.expr import dim
+from wrapper_ir.lines.kernels import (
+    CppKernel,
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+    TorchOp,
+    TritonKernel,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import fx
+
+    from wrapper_ir.lines.program import AnyLine
+
+__all__ = ["CallLines"]
+
+_aten = torch.ops.aten
+
+
+class CallLines(RegionBase):
+    """Renders definitions and calls."""
+
+    @override
+    def visit_kernel_definition(self, line: KernelDefinition) -> None:
+        match line.source:
+            case CppKernel():
+                problem = self.context.kernel_problem(line)
+                if problem:
+                    self.unsupported(line, problem)
+            case TritonKernel():
+                self._define_triton(line)
+            case TorchOp():
+                pass  # looked up where it is called
+
+    def _define_triton(self, line: KernelDefinition) -> None:
+        """Where Triton kernels will become nodes of torch's ``triton_kernel_wrapper_mutation``."""
+        self.unsupported(line, "Triton kernels are not supported in FX yet")
+
+    @override
+    def visit_kernel_call(self, line: KernelCall) -> None:
+        if line.stream:
+            self.unsupported(line, "streams are not supported in FX yet")
+        op = self.context.kernel(line.kernel)
+        if op is None:  # its definition was refused
+            return
+        back: list[tuple[fx.Node, fx.Node]] = []
+        args = [self._passed(line, arg, back) for arg in line.args]
+        self.call(op, *args)
+        self._copy_back(back)
+
+    @override
+    def visit_extern_kernel(self, line: ExternKernel) -> None:
+        if line.stream:
+            self.unsupported(line, "streams are not supported in FX yet")
+        op = self.context.library_op(line.op)
+        if op is None:
+            self.unsupported(line, f"torch has no op '{line.op}' in this process")
+            return
+        back: list[tuple[fx.Node, fx.Node]] = []
+        args = [self._passed(line, arg, back) for arg in line.args]
+        kwargs = {name: self._passed(line, arg, back) for name, arg in line.kwargs}
+        whole = [r for r in line.results if isinstance(r, ResultBuffer) and r.path == ()]
+        wanted = whole[0].out if whole else None
+        node = self.call(op, *args, name=wanted, **kwargs)
+        self._copy_back(back)
+        names = tuple(r.name for r in op._schema.returns)  # noqa: SLF001 - the only way to it
+        self.results(line, line.results, node, names)
+
+    # Arguments.
+
+    def _passed(self, line: AnyLine, arg: Arg, back: list[tuple[fx.Node, fx.Node]]) -> Any:
+        """One argument of a call that may write to it.
+
+        What is written to through a view in another dtype than its storage's is written to a copy,
+        and copied back: torch's functionalisation of custom ops, and of ops with ``out=``, takes
+        such a view for one in the storage's dtype.
+        """
+        if isinstance(arg, ListArg):
+            return [self._passed(line, item, back) for item in arg.items]
+        if not isinstance(arg, BufferArg) or arg.access is Access.READ:
+            return self.arg(line, arg)
+        layout, storage = self.layout(arg.buffer), self.bound[arg.buffer].storage
+        if layout.dtype is storage.dtype:
+            return self.node(arg.buffer)
+        start = dim(layout.offset * layout.dtype.itemsize)
+        window = self.window(storage, layout.dtype, start, extent_of(layout))
+        copy = self.call(_aten.clone.default, window)
+        back.append((window, copy))
+        own = Storage(copy, layout.dtype, is_whole=True)
+        return self.view(own, replace(layout, offset=0), 0, arg.buffer)
+
+    def _copy_back(self, pairs: Sequence[tuple[fx.Node, fx.Node]]) -> None:
+        for window, copy in pairs:
+            self.call(_aten.copy_.default, window, copy)
+
+    def arg(self, line: AnyLine, arg: Arg) -> Any:
+        """One argument of a call."""
+        match arg:
+            case BufferArg():
+                return self.node(arg.buffer)
+            case ScalarArg():
+                return self.number(arg.value)
+            case NoneArg():
+                return None
+            case StringArg():
+                return arg.value
+            case DTypeArg():
+                return torch_dtype(arg.dtype)
+            case DeviceArg():
+                return torch.device(str(arg.device))
+            case EnumArg():
+                return self._enum(line, arg)
+            case ListArg():
+                return [self.arg(line, item) for item in arg.items]
+
+    def _enum(self, line: AnyLine, arg: EnumArg) -> Any:
+        found = getattr(torch, arg.name, None)
+        if not isinstance(found, (torch.layout, torch.memory_format)):
+            self.unsupported(line, f"torch has no constant '{arg.name}'")
+            return None
+        return found
+
+    # Results.
+
+    def results(
+        self,
+        line: AnyLine,
+        results: Sequence[CallResult],
+        node: fx.Node,
+        names: Sequence[str] = (),
+    ) -> None:
+        """Binds what a call returns; ``names`` are those of its fields."""
+        parts: dict[tuple[int | str, ...], fx.Node] = {(): node}
+        for result in results:
+            found = self._part(line, result, parts, names)
+            if isinstance(result, ResultBuffer):
+                self.bind(result.out, found, self._storage_of(result))
+            else:
+                self.symbols[result.symbol] = found
+                self.context.values.symbol(found, result.symbol)
+
+    def _part(
+        self,
+        line: AnyLine,
+        result: CallResult,
+        parts: dict[tuple[int | str, ...], fx.Node],
+        names: Sequence[str],
+    ) -> fx.Node:
+        """The node of a part of what a call returns; parts of parts share nodes."""
+        path = result.path
+        for length in range(1, len(path) + 1):
+            if path[:length] in parts:
+                continue
+            step = path[length - 1]
+            if isinstance(step, str):
+                if length > 1 or step not in names:
+                    self.unsupported(line, f"'{step}' names no part of a result")
+                step = names.index(step) if step in names else 0
+            wanted = None
+            if length == len(path):
+                wanted = result.out if isinstance(result, ResultBuffer) else result.symbol
+            outer = parts[path[: length - 1]]
+            parts[path[:length]] = self.call(operator.getitem, outer, step, name=wanted)
+        return parts[path]
+
+    def _storage_of(self, result: ResultBuffer) -> Storage | None:
+        """The storage of a result that is certainly a view; else it is a matter of its own."""
+        if result.relation is not Relation.ALIAS or len(result.of) != 1:
+            return None
+        return self.bound[result.of[0]].storage

@@ -1,0 +1,254 @@
+"""Checks as ops: they survive tracing, dead-code elimination and export, and cost one call each.
+
+They run the same code, and raise the same errors, as the checks in emitted Python. Under tracing
+they hold what is known against what is wanted, and tell torch what follows for the rest
+(``torch._check``), so that symbolic sizes are related as the program says.
+
+What is expected of tensors is given as JSON, parsed once: ``["x", "float32", [8, 8], [8, 1],
+"cpu"]``, with ``null`` for a size or stride that may be anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from wrapper_ir.emitters.fx import library
+from wrapper_ir.runtime import (
+    InputChecks,
+    SymbolError,
+    TensorSpec,
+    check_layout,
+    check_result,
+    refuse_misaligned,
+    result_check,
+)
+from wrapper_ir.runtime.scalars import check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from wrapper_ir.lines.layout import Layout
+
+__all__ = [
+    "CHECK_ALIGNMENT",
+    "CHECK_INPUTS",
+    "CHECK_NUMBER",
+    "CHECK_RESULT",
+    "CHECK_SIZES",
+    "CHECK_THAT",
+    "spec_of",
+]
+
+_KINDS: Final = {"int": int, "float": float, "bool": bool}
+
+
+def spec_of(name: str, layout: Layout) -> list[object]:
+    """What is known of a layout before it is run, for JSON."""
+
+    def known(values: Sequence[object]) -> list[int | None]:
+        return [value if isinstance(value, int) else None for value in values]
+
+    sizes, strides = known(layout.size), known(layout.stride)
+    return [name, layout.dtype.torch_name, sizes, strides, str(layout.device)]
+
+
+def _parsed(spec: list[Any]) -> TensorSpec:
+    name, dtype, size, stride, device = spec
+    return TensorSpec(name, getattr(torch, dtype), tuple(size), tuple(stride), torch.device(device))
+
+
+@functools.lru_cache(maxsize=4096)
+def _specs(text: str) -> tuple[TensorSpec, ...]:
+    return tuple(map(_parsed, json.loads(text)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _input_checks(text: str) -> InputChecks:
+    return InputChecks(*_specs(text))
+
+
+@functools.lru_cache(maxsize=4096)
+def _result_check(text: str) -> Callable[[Tensor], None]:
+    (spec,) = _specs(text)
+    return result_check(
+        spec.name, spec.dtype, _static(spec.size), _static(spec.stride), spec.device
+    )
+
+
+def _static(values: tuple[int | None, ...]) -> tuple[int, ...]:
+    return tuple(value for value in values if value is not None)
+
+
+def _fake_compare(
+    tensor: Tensor,
+    check: Callable[..., None],
+    subject: str,
+    spec: tuple[torch.dtype, torch.device, Sequence[Any], Sequence[Any]],
+) -> None:
+    """Compare what is known of a tensor without data; the rest becomes facts about symbols."""
+    dtype, device, size, stride = spec
+    matching = tensor.dim() == len(size)
+    known: list[int | None] = []
+    for position, wanted in enumerate(size):
+        actual = tensor.shape[position] if matching else 0
+        plain = isinstance(wanted, int) and isinstance(actual, int)
+        known.append(wanted if plain or not matching else None)
+        if wanted is not None and not plain and matching:
+            library.know(actual == wanted)
+    free: list[int | None] = [None] * len(size)
+    if all(isinstance(n, int) for n in (*tensor.shape, *tensor.stride())):
+        free = [n if isinstance(n, int) else None for n in stride]
+    check(tensor, subject, dtype, device, tuple(known), tuple(free))
+
+
+def _input_check(
+    tensor: Tensor, name: str, dtype: torch.dtype, device: torch.device, size: Any, stride: Any
+) -> None:
+    check_layout(tensor, name, dtype, device, size, stride)
+
+
+def _output_check(
+    tensor: Tensor, name: str, dtype: torch.dtype, device: torch.device, size: Any, stride: Any
+) -> None:
+    check_result(tensor, name, dtype, size, stride, device)
+
+
+# check_inputs: all inputs at once, as far as they are fixed.
+
+
+def _check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
+    _input_checks(specs)(*tensors)
+
+
+def _fake_check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
+    for tensor, spec in zip(tensors, _specs(specs), strict=True):
+        wanted = (spec.dtype, spec.device, spec.size, spec.stride)
+        _fake_compare(tensor, _input_check, spec.name, wanted)
+
+
+# check_result: a result of an op whose layout is fixed.
+
+
+def _check_result(tensor: Tensor, spec: str) -> None:
+    _result_check(spec)(tensor)
+
+
+def _fake_check_result(tensor: Tensor, spec: str) -> None:
+    (parsed,) = _specs(spec)
+    wanted = (parsed.dtype, parsed.device, parsed.size, parsed.stride)
+    _fake_compare(tensor, _output_check, parsed.name, wanted)
+
+
+# check_sizes: an input or result whose layout depends on symbols.
+
+
+def _check_sizes(
+    tensor: Tensor,
+    spec: str,
+    size: Sequence[int],
+    stride: Sequence[int],
+    is_input: bool,  # noqa: FBT001 - as the schema has it
+) -> None:
+    (parsed,) = _specs(spec)
+    check = _input_check if is_input else _output_check
+    check(tensor, parsed.name, parsed.dtype, parsed.device, tuple(size), tuple(stride))
+
+
+def _fake_check_sizes(
+    tensor: Tensor,
+    spec: str,
+    size: Sequence[int],
+    stride: Sequence[int],
+    is_input: bool,  # noqa: FBT001 - as the schema has it
+) -> None:
+    (parsed,) = _specs(spec)
+    check = _input_check if is_input else _output_check
+    _fake_compare(tensor, check, parsed.name, (parsed.dtype, parsed.device, size, stride))
+
+
+# check_alignment.
+
+
+def _check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
+    if tensor.data_ptr() % alignment:
+        refuse_misaligned(tensor, name, alignment)
+
+
+def _fake_check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
+    """Tensors without data are nowhere."""
+
+
+# check_number: the type of a scalar input, and the range of any symbol.
+
+
+def _check_number(value: float, name: str, kind: str, low: int | None, high: int | None) -> None:
+    check_number(name, value, _KINDS[kind], low, high)
+
+
+def _fake_check_number(value: Any, name: str, kind: str, low: int | None, high: int | None) -> None:
+    if isinstance(value, (bool, int, float)):
+        check_number(name, value, _KINDS[kind], low, high)
+        return
+    if low is not None:
+        library.know(value >= low)
+    if high is not None:
+        library.know(value <= high)
+
+
+# check_that: a relation among symbols.
+
+
+def _check_that(holds: Any, relation: str, names: Sequence[str], values: Sequence[int]) -> None:
+    if not holds:
+        pairs = zip(names, values, strict=True)
+        text = ", ".join(f"{name} is {value}" for name, value in pairs)
+        raise SymbolError(relation=relation, values=text or "it does not hold")
+
+
+def _fake_check_that(
+    holds: Any, relation: str, names: Sequence[str], values: Sequence[int]
+) -> None:
+    if isinstance(holds, bool):
+        _check_that(holds, relation, names, values)
+    else:
+        library.know(holds)
+
+
+def _op(schema: str, function: Callable[..., None], fake: Callable[..., None]) -> Any:
+    overload = library.define(schema, fake)
+    library.implement(schema.partition("(")[0], function, "CompositeExplicitAutograd")
+    return overload
+
+
+CHECK_INPUTS: Final = _op(
+    "check_inputs(Tensor[] inputs, str specs) -> ()", _check_inputs, _fake_check_inputs
+)
+CHECK_RESULT: Final = _op(
+    "check_result(Tensor result, str spec) -> ()", _check_result, _fake_check_result
+)
+CHECK_SIZES: Final = _op(
+    "check_sizes(Tensor x, str spec, SymInt[] size, SymInt[] stride, bool is_input) -> ()",
+    _check_sizes,
+    _fake_check_sizes,
+)
+CHECK_ALIGNMENT: Final = _op(
+    "check_alignment(Tensor x, str name, int alignment) -> ()",
+    _check_alignment,
+    _fake_check_alignment,
+)
+CHECK_NUMBER: Final = _op(
+    "check_number(Scalar value, str name, str kind, int? low, int? high) -> ()",
+    _check_number,
+    _fake_check_number,
+)
+CHECK_THAT: Final = _op(
+    "check_that(Scalar holds, str relation, str[] names, SymInt[] values) -> ()",
+    _check_that,
+    _fake_check_that,
+)

@@ -1,0 +1,60 @@
+"""The FX emitter's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from typing_extensions import override
+
+from wrapper_ir.emitters.base import Emitter, Problems
+from wrapper_ir.errors import OptionValueError
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.fx.artifact import FxArtifact
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["CHECKS", "FxEmitter"]
+
+CHECKS: Final = ("always", "never")
+
+
+@dataclass(frozen=True)
+class FxEmitter(Emitter):
+    """Emits a graph module whose nodes are library ops and the program's kernels as custom ops.
+
+    Attributes:
+        checks: Whether nodes compare the metadata of inputs and of what ops return with what the
+            program was made for. Assertions of the program itself are kept in any case.
+        values: Whether ``node.meta["val"]`` is filled with fake tensors and symbolic numbers.
+    """
+
+    name: ClassVar[str] = "fx"
+
+    checks: str = field(
+        default="always",
+        metadata={"help": "when to check inputs and results of ops", "choices": CHECKS},
+    )
+    values: bool = field(
+        default=True, metadata={"help": "put fake tensors into the nodes' meta['val']"}
+    )
+
+    def __post_init__(self) -> None:
+        """Check the options' values.
+
+        Raises:
+            OptionValueError: One of them is not legal.
+        """
+        if self.checks not in CHECKS:
+            expected = "one of " + ", ".join(map(repr, CHECKS))
+            raise OptionValueError(option="checks", value=self.checks, expected=expected)
+        if not isinstance(self.values, bool):
+            raise OptionValueError(option="values", value=self.values, expected="True or False")
+
+    @override
+    def render(self, program: Program, problems: Problems) -> FxArtifact:
+        """Renders a planned and verified program."""
+        # Graphs are made of torch; the options above are looked at without it.
+        from wrapper_ir.emitters.fx.module import build_artifact  # noqa: PLC0415
+
+        return build_artifact(program, problems, checks=self.checks != "never", values=self.values)

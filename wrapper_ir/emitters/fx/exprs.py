@@ -1,0 +1,148 @@
+"""Symbolic expressions as nodes: one function of Python or torch a step, exact as in Python.
+
+The functions take numbers, symbolic numbers of torch and proxies alike, so the same table serves
+for making nodes and for working out values.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import sympy
+import torch
+from sympy.logic.boolalg import BooleanAtom
+
+from wrapper_ir.lines import expr as vocabulary
+from wrapper_ir.lines.expr import Scalar, UnsupportedExprError
+from wrapper_ir.lines.expr_printer import ordered_args
+
+__all__ = ["Apply", "lower"]
+
+Apply = Callable[..., Any]
+"""``apply(function, *args)``: calls a function, or makes a node that will."""
+
+
+def _sym(name: str) -> Callable[..., Any]:
+    """The function of ``math``, or torch's that leaves symbolic numbers symbolic."""
+    plain: Callable[..., Any] = getattr(math, name)
+    found: Callable[..., Any] = getattr(torch, f"_sym_{name}", plain)
+    return found
+
+
+#: What has one function of all its arguments in order.
+_PLAIN: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
+    sympy.Pow: operator.pow,
+    sympy.Abs: operator.abs,
+    sympy.Eq: operator.eq,
+    sympy.Ne: operator.ne,
+    sympy.Lt: operator.lt,
+    sympy.Le: operator.le,
+    sympy.Gt: operator.gt,
+    sympy.Ge: operator.ge,
+    sympy.Not: torch.sym_not,
+    vocabulary.FloorDiv: operator.floordiv,
+    vocabulary.Mod: operator.mod,
+    vocabulary.Where: torch.sym_ite,
+    vocabulary.Truncate: math.trunc,
+    vocabulary.Floor: math.floor,
+    vocabulary.Ceil: math.ceil,
+    vocabulary.Round: builtins.round,
+    vocabulary.BitAnd: operator.and_,
+    vocabulary.BitOr: operator.or_,
+    vocabulary.BitXor: operator.xor,
+    vocabulary.ShiftLeft: operator.lshift,
+    vocabulary.ShiftRight: operator.rshift,
+    vocabulary.ToFloat: torch.sym_float,
+    vocabulary.TrueDiv: operator.truediv,
+    vocabulary.Sqrt: _sym("sqrt"),
+    vocabulary.Exp: _sym("exp"),
+    vocabulary.Log: _sym("log"),
+    vocabulary.Log2: _sym("log2"),
+    vocabulary.Sin: _sym("sin"),
+    vocabulary.Cos: _sym("cos"),
+    vocabulary.Tanh: _sym("tanh"),
+}
+
+#: What has a function of two arguments, applied from left to right.
+_FOLDED: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
+    sympy.Mul: operator.mul,
+    sympy.Max: torch.sym_max,
+    sympy.Min: torch.sym_min,
+    sympy.And: operator.and_,
+    sympy.Or: operator.or_,
+}
+
+
+def lower(value: Scalar, symbols: Callable[[str], Any], apply: Apply) -> Any:
+    """The value of an expression, or the node that stands for it.
+
+    Args:
+        value: A number or an expression.
+        symbols: What a symbol is.
+        apply: Calls a function; equal calls may be answered by one result.
+
+    Raises:
+        UnsupportedExprError: It uses something that has no function here.
+    """
+    if not isinstance(value, sympy.Basic) or value.is_Atom:
+        return _atom(value, symbols)
+    args = [lower(arg, symbols, apply) for arg in ordered_args(value)]
+    kind = type(value)
+    if kind in _PLAIN:
+        return apply(_PLAIN[kind], *args)
+    if kind is sympy.Add:
+        return _sum(value, symbols, apply)
+    if kind is vocabulary.CeilDiv:
+        negated = apply(operator.neg, args[0])
+        return apply(operator.neg, apply(operator.floordiv, negated, args[1]))
+    if kind is vocabulary.FloatPow:
+        return apply(operator.pow, *(apply(torch.sym_float, arg) for arg in args))
+    if kind in _FOLDED:
+        total = args[0]
+        for arg in args[1:]:
+            total = apply(_FOLDED[kind], total, arg)
+        return total
+    raise UnsupportedExprError(expr=value, what=f"'{kind.__name__}'", hint="it has no form in FX")
+
+
+def _atom(value: Scalar, symbols: Callable[[str], Any]) -> Any:
+    """A number of Python, or what a symbol is."""
+    match value:
+        case sympy.Integer():
+            return int(value)
+        case sympy.Float():
+            return float(value)
+        case BooleanAtom():
+            return bool(value)
+        case sympy.Symbol():
+            return symbols(value.name)
+        case _:
+            return value
+
+
+def _sum(value: sympy.Basic, symbols: Callable[[str], Any], apply: Apply) -> Any:
+    """A sum from left to right; what is subtracted is subtracted, not added negated."""
+    first, *rest = ordered_args(value)
+    total = lower(first, symbols, apply)
+    for term in rest:
+        negative, magnitude = _split_sign(term)
+        function = operator.sub if negative else operator.add
+        total = apply(function, total, lower(magnitude, symbols, apply))
+    return total
+
+
+def _split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
+    """Whether a term is a negative number times something, and its magnitude."""
+    if isinstance(term, (sympy.Integer, sympy.Float)):
+        return bool(term < 0), abs(term)
+    if not isinstance(term, sympy.Mul):
+        return False, term
+    number, *rest = ordered_args(term)
+    if not (isinstance(number, (sympy.Integer, sympy.Float)) and number < 0):
+        return False, term
+    factors = rest if number == -1 else (-number, *rest)
+    return True, factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)

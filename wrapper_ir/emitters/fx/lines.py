@@ -1,0 +1,28 @@
+"""Rendering the lines of one region as nodes of one graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from wrapper_ir.emitters.fx.control import ControlLines
+from wrapper_ir.emitters.fx.memory import MemoryLines
+from wrapper_ir.emitters.fx.symbols import SymbolLines
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.trace import Comment, Probe
+
+__all__ = ["RegionRenderer"]
+
+
+class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
+    """Renders the lines of a region into a graph, one after the other."""
+
+    @override
+    def visit_comment(self, line: Comment) -> None:
+        self.remark(line.text)
+
+    @override
+    def visit_probe(self, line: Probe) -> None:
+        self.unsupported(line, "probes are not supported in FX yet")

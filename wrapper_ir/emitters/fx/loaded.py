@@ -1,0 +1,108 @@
+"""A graph module as an ordinary function, and as one that takes its inputs in a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from typing_extensions import override
+
+from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
+from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.runtime import InputCountError
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["as_boxed", "as_function"]
+
+BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
+
+
+class _BoxedCodeGen(fx.graph.CodeGen):
+    """Writes a ``forward`` that takes a list and empties it, so that inputs die on time."""
+
+    @override
+    def gen_fn_def(self, free_vars: list[str], *args: Any, **kwargs: Any) -> str:
+        names = [text.split(":")[0].split("=")[0].strip() for text in free_vars]
+        names = [name for name in names if name != "self"]
+        inputs = "inputs"
+        while inputs in names:
+            inputs += "_"
+        head = f"def forward(self, {inputs}):"
+        if names:
+            head += f"\n    {', '.join(names)}, = {inputs}"
+        return f"{head}\n    {inputs}.clear()"
+
+
+def as_boxed(module: fx.GraphModule) -> BoxedCall:
+    """A function of one list that runs a graph module's graph; its kernels are compiled now."""
+    kernels = getattr(module, KERNELS, None)
+    if isinstance(kernels, KernelSet):
+        kernels.build()
+    graph = fx.Graph()
+    copied: Any = graph.graph_copy(module.graph, {}, return_output_node=True)
+    value, old = copied
+    graph.output(value).meta.update(old.meta)
+    graph.set_codegen(_BoxedCodeGen())
+    boxed = fx.GraphModule(module, graph, class_name="Boxed")
+    call: BoxedCall = boxed.forward
+    return call
+
+
+def as_function(call: BoxedCall, program: Program) -> Callable[..., tuple[Any, ...]]:
+    """``function(*inputs) -> tuple of results`` for a boxed call.
+
+    Autograd is off inside, and so is autocast: the program was made for the dtypes that it names.
+    """
+    name, count, mutated = program.name, len(program.inputs), _mutated_inputs(program)
+    is_grad_enabled = torch.is_grad_enabled
+    is_autocast_enabled = torch.is_autocast_enabled
+
+    def run(*inputs: object) -> tuple[Any, ...]:
+        if len(inputs) != count:
+            raise InputCountError(expected=count, got=len(inputs))
+        try:
+            if is_autocast_enabled("cpu"):
+                with torch.no_grad(), torch.autocast("cpu", enabled=False):
+                    return call([*inputs])
+            if is_grad_enabled():
+                with torch.no_grad():
+                    return call([*inputs])
+            return call([*inputs])
+        finally:
+            if mutated:
+                _bump_versions([inputs[position] for position in mutated])
+
+    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
+    run.__doc__ = f"Run the program '{name}' on its {count} inputs; gives a tuple of its results."
+    return run
+
+
+def _bump_versions(tensors: Sequence[Any]) -> None:
+    """Tells autograd that tensors were written to: a stale saved value is then an error."""
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)
+
+
+def _mutated_inputs(program: Program) -> list[int]:
+    """Positions of inputs whose storage some line writes to, under whatever name."""
+    source: dict[str, str] = {}
+    written: set[str] = set()
+    for line in program.body:
+        found = effects(line, program)
+        for name, of, _ in found.aliases:
+            source[name] = source.get(of, of)
+        for taken in found.takes:
+            for name in found.defines:
+                source[name] = source.get(taken, taken)
+        written.update(source.get(name, name) for name in found.writes)
+    return [
+        position
+        for position, param in enumerate(program.inputs)
+        if isinstance(param, BufferInput) and param.name in written
+    ]

@@ -1,0 +1,279 @@
+"""A graph under construction: one for the program, one for each region in it.
+
+Convention: *views are taken of storage, not of views*. For each buffer the graph knows a node whose
+tensor begins where the buffer's storage begins (:class:`Storage`), and every view is made from that
+node. So the position of a view is a matter of the program alone, wherever in its own memory the
+tensor begins that a caller passes in; and a graph that is traced functionally regenerates each view
+from the one value that was written to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+from torch import fx
+
+from wrapper_ir.emitters.fx.exprs import lower
+from wrapper_ir.lines.args import BufferValue, NoneValue, Value
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Scalar, dim
+from wrapper_ir.lines.visitor import LineVisitor
+from wrapper_ir.lines.walk import Path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from wrapper_ir.emitters.fx.context import Context
+    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import AnyLine
+
+__all__ = ["Bound", "RegionBase", "Storage", "ceil_divided", "extent_of", "torch_dtype"]
+
+_aten = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Memory, by a node to take views from.
+
+    Attributes:
+        node: Its tensor.
+        dtype: The tensor's element type.
+        start: Byte at which the tensor begins, counted from the storage's owner.
+        is_whole: Whether the tensor begins where its memory does: allocations of the graph do,
+            tensors of others need not.
+    """
+
+    node: fx.Node
+    dtype: DType
+    start: Dim = 0
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a buffer name stands for: a tensor and the storage it is a view of."""
+
+    node: fx.Node
+    storage: Storage
+
+
+class RegionBase(LineVisitor[None]):
+    """What building a graph needs whatever the line.
+
+    Args:
+        context: The run.
+        region: The region to build a graph of.
+    """
+
+    def __init__(self, context: Context, region: Region) -> None:
+        self.context = context
+        self.region = region
+        self.graph = fx.Graph()
+        #: Holds the graphs of inner regions, and the program's constants.
+        self.root = torch.nn.Module()
+        self.path = Path()
+        self.bound: dict[str, Bound] = {}
+        self.symbols: dict[str, Any] = {}
+        self._made: dict[object, fx.Node] = {}
+        self._remarks: list[str] = []
+        self._line: AnyLine | None = None
+
+    # Walking.
+
+    def render(self, index: int, path: Path) -> None:
+        """Renders the line at a position of the region."""
+        self._line, self.path = self.region.body[index], path
+        self.visit(self._line)
+
+    def finish(self, result: Any) -> None:
+        """Writes the output node."""
+        self._line, self.path = None, Path()
+        self._annotate(self.graph.output(result))
+
+    def value(self, value: Value) -> Any:
+        """One result of a program or region."""
+        match value:
+            case BufferValue():
+                return self.node(value.buffer)
+            case NoneValue():
+                return None
+            case _:
+                return self.number(value.value)
+
+    def unsupported(self, line: AnyLine, reason: str) -> None:
+        """Notes that a line cannot be rendered; what it defines stands for nothing."""
+        self.context.problems.add(line, self.path, reason)
+        found = effects(line, self.context.program)
+        for name in found.defines:
+            if name not in self.bound:
+                self.bind(name, self.call(_aten.empty.memory_format, [0]))
+        for name in found.defines_symbols:
+            self.symbols.setdefault(name, 0)
+
+    # Buffers.
+
+    def layout(self, name: str) -> Layout:
+        """The layout of a buffer."""
+        return self.context.program.layout(name)
+
+    def node(self, name: str) -> fx.Node:
+        """The tensor of a buffer."""
+        return self.bound[name].node
+
+    def bind(self, name: str, node: fx.Node, storage: Storage | None = None) -> None:
+        """A buffer begins: as a view of storage, or as all that is known of its own."""
+        layout = self.layout(name)
+        if storage is None:
+            start = dim(layout.offset * layout.dtype.itemsize)
+            storage = Storage(node, layout.dtype, start)
+        self.bound[name] = Bound(node, storage)
+        self.context.values.tensor(node, layout)
+
+    # Nodes.
+
+    def call(
+        self,
+        target: Callable[..., Any],
+        *args: Any,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> fx.Node:
+        """A node that calls a function."""
+        wanted = None if name is None else self.context.wanted_name(name)
+        node = self.graph.create_node("call_function", target, args, kwargs, wanted)
+        self._annotate(node)
+        return node
+
+    def placeholder(self, name: str) -> fx.Node:
+        """An input of the graph."""
+        node = self.graph.placeholder(self.context.wanted_name(name))
+        self._annotate(node)
+        return node
+
+    def attribute(self, target: str, name: str) -> fx.Node:
+        """Something that the module holds."""
+        node = self.graph.create_node("get_attr", target, name=self.context.wanted_name(name))
+        self._annotate(node)
+        return node
+
+    def remark(self, text: str) -> None:
+        """Notes a comment; the node that comes next carries it."""
+        self._remarks.append(text)
+
+    def _annotate(self, node: fx.Node) -> None:
+        """Says in a node's metadata where it comes from."""
+        if self.path:
+            node.meta["wrapper_ir_path"] = str(self.path)
+        if self._line is not None:
+            node.meta.update(self.context.origin_meta(self._line))
+        if self._remarks:
+            node.meta["wrapper_ir_comments"] = tuple(self._remarks)
+            self._remarks.clear()
+
+    # Numbers.
+
+    def number(self, value: Scalar) -> Any:
+        """A number, or the node that computes it; equal expressions share nodes."""
+        if isinstance(value, complex):
+            # Printed in a graph's code, a complex number would lose the sign of a zero.
+            return self.apply(complex, value.real, value.imag)
+        return lower(value, self.symbols.__getitem__, self.apply)
+
+    def numbers(self, values: Iterable[Dim]) -> list[Any]:
+        """Sizes or strides."""
+        return [self.number(value) for value in values]
+
+    def apply(self, function: Callable[..., Any], *args: Any) -> Any:
+        """A number computed from others; made once, worked out at once where all are known."""
+        if function is not complex and not any(isinstance(arg, fx.Node) for arg in args):
+            return function(*args)
+        key = (function, tuple((type(arg), repr(arg)) for arg in args))
+        if key not in self._made:
+            node = self.call(function, *args)
+            self.context.values.computed(node)
+            self._made[key] = node
+        return self._made[key]
+
+    # Views.
+
+    def window(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> fx.Node:
+        """``count`` elements of a dtype in a row, ``start`` bytes into the storage."""
+        begin = dim(start - storage.start)
+        node, size = storage.node, storage.dtype.itemsize
+        end = dim(begin + count * dtype.itemsize)
+        if dtype is storage.dtype and storage.is_whole:
+            return self.call(
+                _aten.as_strided.default,
+                node,
+                [self.number(count)],
+                [1],
+                self.number(_divided(begin, size)),
+            )
+        total = self.number(ceil_divided(end, size))
+        whole = self.call(_aten.as_strided.default, node, [total], [1])
+        if dtype is not storage.dtype:
+            whole = self.call(_aten.view.dtype, whole, torch_dtype(dtype))
+        first, last = _divided(begin, dtype.itemsize), _divided(end, dtype.itemsize)
+        if first == 0 and storage.dtype.itemsize <= dtype.itemsize:
+            return whole
+        return self.call(_aten.slice.Tensor, whole, 0, self.number(first), self.number(last))
+
+    def view(self, storage: Storage, layout: Layout, base: Dim, name: str) -> fx.Node:
+        """A view of storage.
+
+        Args:
+            storage: The storage.
+            layout: The view's layout.
+            base: Byte that the layout's offset counts from.
+            name: What the node would like to be called.
+        """
+        size, stride = self.numbers(layout.size), self.numbers(layout.stride)
+        start = dim(base + layout.offset * layout.dtype.itemsize)
+        begin = dim(start - storage.start)
+        as_strided = _aten.as_strided.default
+        if layout.dtype is storage.dtype and (storage.is_whole or begin == 0):
+            args = (storage.node, size, stride)
+            if storage.is_whole:
+                offset = self.number(_divided(begin, layout.dtype.itemsize))
+                return self.call(as_strided, *args, offset, name=name)
+            return self.call(as_strided, *args, name=name)
+        row = self.window(storage, layout.dtype, start, extent_of(layout))
+        return self.call(as_strided, row, size, stride, name=name)
+
+
+def extent_of(layout: Layout) -> Dim:
+    """Elements from the first to the last one, not less than none."""
+    extent = layout.extent
+    return extent if isinstance(extent, int) else dim(sympy.Max(0, extent))
+
+
+def torch_dtype(dtype: DType) -> torch.dtype:
+    """Torch's object for a dtype."""
+    found: torch.dtype = getattr(torch, dtype.torch_name)
+    return found
+
+
+def _divided(value: Dim, divisor: int) -> Dim:
+    """``value / divisor``, which is a whole number in programs that are right."""
+    if isinstance(value, int):
+        return value // divisor
+    quotient = value / divisor
+    if quotient.is_integer:
+        return dim(quotient)
+    return dim(FloorDiv(value, divisor))
+
+
+def ceil_divided(value: Dim, divisor: int) -> Dim:
+    """``value / divisor``, rounded up."""
+    if isinstance(value, int):
+        return -(-value // divisor)
+    quotient = value / divisor
+    if quotient.is_integer:
+        return dim(quotient)
+    return dim(CeilDiv(value, divisor))
