@@ -60,19 +60,28 @@ class CppArtifact:
     kernels: tuple[KernelUnit, ...]
     program: Program
 
-    def load(self, num_runners: int = 1, **options: object) -> Callable[..., tuple[Any, ...]]:
+    @property
+    def module_source(self) -> str:
+        """A module of Python with a boxed ``call``, for caches; it builds what it needs."""
+        texts = import_module("wrapper_ir.emitters.cpp.loaded_text")
+        text: str = texts.module_text(self)
+        return text
+
+    def load(self, num_runners: int = 4, **options: object) -> Callable[..., tuple[Any, ...]]:
         """Build the program and give ``callable(*inputs) -> tuple of results``.
 
+        Any number of threads may call it at once.
+
         Args:
-            num_runners: How many calls may run at a time.
-            **options: How to build; see :mod:`wrapper_ir.emitters.cpp.build`.
+            num_runners: How many calls can run at a time without setting up memory first.
+            **options: How to build; see :func:`wrapper_ir.emitters.cpp.build.build_loadable`.
         """
         loaded = import_module("wrapper_ir.emitters.cpp.loaded")
         function: Callable[..., tuple[Any, ...]]
         function = loaded.load(self, num_runners=num_runners, **options)
         return function
 
-    def load_boxed(self, num_runners: int = 1, **options: object) -> BoxedCall:
+    def load_boxed(self, num_runners: int = 4, **options: object) -> BoxedCall:
         """Like :meth:`load`, called with one list, which it empties."""
         loaded = import_module("wrapper_ir.emitters.cpp.loaded")
         function: BoxedCall = loaded.load_boxed(self, num_runners=num_runners, **options)

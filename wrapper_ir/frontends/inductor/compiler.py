@@ -33,6 +33,10 @@ def compile_graph(
     """
     session = Session(settings, recorders=open_recorders())
     prepare()  # in a fresh cache, headers are precompiled while Inductor works out the schedule
+    if settings.emitter == "cpp":
+        from wrapper_ir.emitters.cpp.loaded_module import prepare_module  # noqa: PLC0415
+
+        prepare_module()  # likewise
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
         with registered(session):

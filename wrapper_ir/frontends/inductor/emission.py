@@ -1,7 +1,8 @@
 """From a program to what Inductor wants back: the text of a module, or a callable.
 
 Text is kept in Inductor's caches and executed from there, in this process and in later ones; a
-callable is not. The Python emitter gives text, so a second process starts warm.
+callable is not. The Python emitter gives text, so a second process starts warm; so does the C++
+emitter, whose text finds the library that was built from it.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def emit_module(program: Program, session: Session, graph: Any) -> Any:
     if settings.emitter not in CACHEABLE_EMITTERS:
         return LoadedModule(artifact.source or str(planned), artifact.load_boxed())
     _share_constants(getattr(artifact, "constants", {}), graph)
-    return ValueWithLineMap(artifact.source, [])
+    return ValueWithLineMap(getattr(artifact, "module_source", artifact.source), [])
 
 
 def _share_constants(variables: Mapping[str, str], graph: Any) -> None:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CacheBypass", "IdentityPass"]
 
-#: Emitters whose product is Python source that defines ``call``: Inductor can keep that in its
-#: caches. What other emitters make is a live object, which it cannot.
-CACHEABLE_EMITTERS = frozenset({"python"})
+#: Emitters whose artifacts have a module of Python that defines ``call``: Inductor can keep that in
+#: its caches. What other emitters make is a live object, which it cannot.
+CACHEABLE_EMITTERS = frozenset({"cpp", "python"})
 
 
 class CacheBypass(FxGraphBypass, AOTAutogradBypass):

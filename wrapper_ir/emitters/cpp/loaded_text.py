@@ -1,0 +1,101 @@
+"""A module of Python for a program in C++: what caches of compiled graphs can keep.
+
+PyTorch's caches keep text and run it again, in this process or a later one. The text made here
+holds everything that the library is built from. Running it looks the library up in the toolchain's
+disk cache by that content, and builds it only where it is not found; so a second process compiles
+nothing, and a cache that was carried to another machine, or cleared by half, is no trouble.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.emitters.cpp.artifact import KernelUnit
+from wrapper_ir.emitters.cpp.loaded import Sources, load_library
+from wrapper_ir.toolchain.source import CppSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
+
+__all__ = ["boxed_call", "module_text"]
+
+
+def module_text(artifact: CppArtifact) -> str:
+    """Return a module that defines ``call``: it takes one list, which it empties.
+
+    Whoever loads the module sets the program's constants in it, by their names in the program,
+    before the first call.
+    """
+    program = artifact.program
+    lines = [
+        f'"""{_quoted(program.name)}: a program in C++, built and called by wrapper_ir."""',
+        "",
+        "from wrapper_ir.emitters.cpp.loaded_text import boxed_call",
+        "",
+        "_files = {",
+        *(f"    {name!r}: {_literal(text)}," for name, text in artifact.sources.items()),
+        "}",
+        "",
+        "_kernels = [",
+        *(_kernel_literal(kernel) for kernel in artifact.kernels),
+        "]",
+        "",
+        f"_constants = {list(program.constants)!r}",
+        "",
+        f"call = boxed_call({program.name!r}, _files, _kernels, _constants, globals())",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def boxed_call(
+    name: str,
+    files: Mapping[str, str],
+    kernels: Sequence[tuple[Any, ...]],
+    constants: Sequence[str],
+    variables: Mapping[str, Any],
+) -> BoxedCall:
+    """Return the function of such a module.
+
+    Args:
+        name: Of the program.
+        files: The generated files.
+        kernels: The kernels, each as a tuple of its symbol and the fields of its source.
+        constants: Names of the program's constants.
+        variables: The module's, where the constants are when the first call comes.
+
+    Raises:
+        WrapperIRError: The library cannot be built or loaded.
+    """
+    from wrapper_ir.emitters.cpp.build import build_loadable  # noqa: PLC0415 - only to build
+
+    units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
+    library = build_loadable(Sources(files, units))
+    function: BoxedCall = load_library(
+        library,
+        (lambda: tuple(variables[each] for each in constants)) if constants else (),
+        name=name,
+        boxed=True,
+    )
+    return function
+
+
+def _kernel_literal(kernel: KernelUnit) -> str:
+    name, code, *rest = astuple(kernel.source)
+    fields = ", ".join(map(repr, rest))
+    return f"    ({kernel.symbol!r}, {name!r}, {_literal(code)}, {fields}),"
+
+
+def _literal(text: str) -> str:
+    """Return a Python literal that shows a text line by line."""
+    if all(character == "\n" or character.isprintable() for character in text):
+        return f'"""\\\n{_quoted(text)}"""'
+    return repr(text)
+
+
+def _quoted(text: str) -> str:
+    quoted = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return quoted[:-1] + '\\"' if quoted.endswith('"') else quoted
