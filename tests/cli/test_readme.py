@@ -50,5 +50,5 @@ def test_the_tour_goes_as_shown(tmp_path: Path) -> None:
 def test_the_list_of_commands_is_complete() -> None:
     from wrapper_ir.cli.app import COMMANDS
 
-    listed = re.findall(r"^\| `([a-z]+)", README.read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(r"^\| `([a-z-]+)", README.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(COMMANDS) <= set(listed)

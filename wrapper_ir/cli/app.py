@@ -21,6 +21,7 @@ COMMANDS = {
     "print": "wrapper_ir.cli.commands.show:show",
     "verify": "wrapper_ir.cli.commands.verify:verify",
     "plan": "wrapper_ir.cli.commands.plan:plan",
+    "plan-csv": "wrapper_ir.cli.commands.plan_csv:plan_csv",
     "emit": "wrapper_ir.cli.commands.emit:emit",
     "run": "wrapper_ir.cli.commands.run:run",
     "emitters": "wrapper_ir.cli.commands.emitters:emitters",

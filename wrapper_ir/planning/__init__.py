@@ -13,6 +13,19 @@ from wrapper_ir.errors import OptionError, UnsupportedError
 from wrapper_ir.lines import Program, Stage
 from wrapper_ir.planning.frees import insert_frees
 from wrapper_ir.planning.liveness import Life, Liveness
+from wrapper_ir.planning.offsets import (
+    NODES,
+    Interval,
+    IntervalError,
+    IntervalFileError,
+    IntervalTable,
+    OffsetPlan,
+    PlanError,
+    assign_offsets,
+    check_offsets,
+    read_intervals,
+    write_intervals,
+)
 from wrapper_ir.planning.report import PlanReport, report
 from wrapper_ir.planning.reuse import reuse_storage
 from wrapper_ir.verify import verify
@@ -21,16 +34,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "NODES",
     "STRATEGIES",
+    "Interval",
+    "IntervalError",
+    "IntervalFileError",
+    "IntervalTable",
     "Life",
     "Liveness",
+    "OffsetPlan",
+    "PlanError",
     "PlanReport",
     "PlanResult",
     "UnsupportedStrategyError",
+    "assign_offsets",
+    "check_offsets",
     "insert_frees",
     "plan",
     "plan_memory",
+    "read_intervals",
     "reuse_storage",
+    "write_intervals",
 ]
 
 

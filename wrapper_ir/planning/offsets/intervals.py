@@ -1,0 +1,139 @@
+"""The problem of offsets: intervals of time with sizes, and what follows from them.
+
+An interval is ``(lower, upper, size)``: bytes needed at each time ``lower <= t < upper``. Sizes are
+rounded up to the alignment on entry and counted so from then on, in bounds and heights too: an
+offset that is a multiple of the alignment never lets a neighbour begin inside the rest.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from wrapper_ir.errors import OptionValueError, WrapperIRError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Interval: TypeAlias = tuple[int, int, int]
+"""``(lower, upper, size)``: a half-open lifetime and bytes."""
+
+
+class IntervalError(WrapperIRError):
+    """An interval makes no sense.
+
+    Fields: ``number`` counts from 0, ``interval`` is what was given, ``why`` says what is wrong.
+    """
+
+    code = "WIR1302"
+    template = "interval {number} is {interval}: {why}"
+    default_hint = "an interval is (lower, upper, size) with lower <= upper and size >= 0"
+
+
+class Problem:
+    """Intervals made ready for planning; those that need no room are left out.
+
+    Args:
+        intervals: As they were given.
+        alignment: Of offsets, in bytes.
+
+    Raises:
+        IntervalError: an interval ends before it begins, or has less than no bytes.
+        OptionValueError: the alignment is less than 1.
+    """
+
+    def __init__(self, intervals: Iterable[Interval], alignment: int) -> None:
+        if alignment < 1:
+            raise OptionValueError(option="alignment", value=alignment, expected="at least 1")
+        self.lower: list[int] = []
+        self.upper: list[int] = []
+        self.size: list[int] = []
+        #: Where each interval that needs room was in the order given.
+        self.number: list[int] = []
+        self.given = 0
+        for number, (lower, upper, size) in enumerate(intervals):
+            self.given += 1
+            if upper < lower or size < 0:
+                why = "it has less than no bytes" if size < 0 else "it ends before it begins"
+                raise IntervalError(number=number, interval=(lower, upper, size), why=why)
+            if size and upper > lower:
+                self.lower.append(lower)
+                self.upper.append(upper)
+                self.size.append(-(-size // alignment) * alignment)
+                self.number.append(number)
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    @cached_property
+    def _events(self) -> list[tuple[int, int]]:
+        """Times with what is gained or lost then; at one time losses come first."""
+        gains = zip(self.lower, self.size, strict=True)
+        losses = ((end, -size) for end, size in zip(self.upper, self.size, strict=True))
+        return sorted((*gains, *losses))
+
+    @cached_property
+    def peak(self) -> tuple[int, int]:
+        """The most bytes alive at once, and the first time at which they are."""
+        alive = most = at = 0
+        for time, change in self._events:
+            alive += change
+            if alive > most:
+                most, at = alive, time
+        return most, at
+
+    @property
+    def lower_bound(self) -> int:
+        """The most bytes alive at once: no plan is lower."""
+        return self.peak[0]
+
+    @cached_property
+    def pairs(self) -> int:
+        """How many pairs are alive at one time, without making them."""
+        starts = sorted(self.lower)
+        begun = sum(bisect_left(starts, end) for end in self.upper)
+        # Each is counted with all that begin before its end: those before it, itself and its pairs.
+        ends = sorted(self.upper)
+        over = sum(bisect_left(ends, start + 1) for start in self.lower)
+        return (begun - over - len(starts)) // 2
+
+    @cached_property
+    def neighbours(self) -> list[list[int]]:
+        """For each interval, those that are alive at one time with it."""
+        found: list[list[int]] = [[] for _ in self.size]
+        alive: list[int] = []
+        for i in sorted(range(len(self)), key=self.lower.__getitem__):
+            start = self.lower[i]
+            alive = [j for j in alive if self.upper[j] > start]
+            for j in alive:
+                found[j].append(i)
+            found[i] = alive.copy()
+            alive.append(i)
+        return found
+
+    @cached_property
+    def sections(self) -> tuple[list[int], list[int], int]:
+        """Time cut into sections: each interval's first one, the one behind its last, their number.
+
+        A section is a largest set of intervals alive at once. Two intervals share a section exactly
+        if they share a time, and the peak of the sections is the peak.
+        """
+        starts, ends = set(self.lower), set(self.upper)
+        first: dict[int, int] = {}
+        behind: dict[int, int] = {}
+        section, has_ended = 0, False
+        for time in sorted(starts | ends):
+            if time in ends:
+                has_ended = True
+                behind[time] = section + 1
+            if time in starts:
+                section += has_ended
+                has_ended = False
+                first[time] = section
+        begins = [first[time] for time in self.lower]
+        return begins, [behind[time] for time in self.upper], section + 1
+
+    def height(self, offsets: list[int]) -> int:
+        """Bytes up to the end of the topmost interval."""
+        return max((at + size for at, size in zip(offsets, self.size, strict=True)), default=0)
