@@ -12,6 +12,7 @@ import hashlib
 import os
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache as cached
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, include_di
 from wrapper_ir.toolchain.errors import CompileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from wrapper_ir.toolchain.cache import DiskCache
 
@@ -31,7 +32,6 @@ __all__ = [
     "native_flags",
     "native_include_dirs",
     "runtime_objects",
-    "runtime_sources",
 ]
 
 _NATIVE = Path(__file__).resolve().parent.parent / "native"
@@ -43,8 +43,8 @@ _FORMAT = 1
 #: it the instances of templates of the standard library would be visible as well.
 EXPORTS = "{ global: AOTInductor*; WrapperIR*; local: *; };\n"
 
-#: The one source that is needed only by programs that call library ops through the dispatcher.
-_OPS = "op.cpp"
+#: The one file that is needed only by programs that call library ops through the dispatcher.
+_OPS = "op"
 
 _TRAILER_MAGIC = b"WIRDATA1"
 
@@ -71,7 +71,7 @@ def _flags(compiler: Compiler) -> tuple[str, ...]:
     gcc_only = () if compiler.clang else ("-fno-gnu-unique",)
     return (
         "-std=c++20",
-        "-O2",
+        "-Os",  # a third smaller; the few functions that every call runs ask for more themselves
         "-DNDEBUG",
         "-fPIC",
         "-fvisibility=hidden",
@@ -82,16 +82,6 @@ def _flags(compiler: Compiler) -> tuple[str, ...]:
         "-Wall",
         "-Wextra",
     )
-
-
-def runtime_sources(*, ops: bool = True) -> tuple[Path, ...]:
-    """Return the C++ files of the runtime part, in a fixed order.
-
-    Args:
-        ops: Whether to include the one that calls library ops through the dispatcher.
-    """
-    files = sorted((_NATIVE / "src").glob("*.cpp"))
-    return tuple(file for file in files if ops or file.name != _OPS)
 
 
 def runtime_objects(
@@ -120,14 +110,22 @@ def runtime_objects(
             that it was not made for.
         CacheDirError: The cache's directory cannot be used.
     """
-    flags = native_flags(compiler) + tuple(extra_flags)
-    keys = {source: _key(source, compiler, extra_flags) for source in runtime_sources(ops=ops)}
-    if any(cache.get(key, "o") is None for key in keys.values()):
+    flags = (*native_flags(compiler), *extra_flags)
+    keys = {
+        unit: _key(unit, compiler, extra_flags) for unit in _units() if ops or not unit.calls_ops
+    }
+    found = {unit: cache.get(key, "o") for unit, key in keys.items()}
+    if None in found.values():
         with cache.locked(keys.values()):
-            missing = [source for source, key in keys.items() if cache.get(key, "o") is None]
-            _compile(missing, keys, cache, compiler, flags, jobs or default_jobs())
-    found = [cache.get(key, "o") for key in keys.values()]
-    return tuple(file for file in found if file is not None)
+            found = {unit: cache.get(key, "o") for unit, key in keys.items()}
+            missing = [unit for unit, file in found.items() if file is None]
+
+            def compile_one(unit: _Unit) -> Path:
+                return _compile(unit, keys[unit], cache, compiler, flags)
+
+            with ThreadPoolExecutor(max_workers=jobs or default_jobs()) as pool:
+                found |= dict(zip(missing, pool.map(compile_one, missing), strict=True))
+    return tuple(file for file in found.values() if file is not None)
 
 
 def constants_trailer(size: int, sha256: bytes) -> bytes:
@@ -143,53 +141,70 @@ def constants_trailer(size: int, sha256: bytes) -> bytes:
     return struct.pack("<8sQ32s", _TRAILER_MAGIC, size, sha256)
 
 
-def _compile(
-    sources: Sequence[Path],
-    keys: dict[Path, str],
-    cache: DiskCache,
-    compiler: Compiler,
-    flags: Iterable[str],
-    jobs: int,
-) -> None:
-    def compile_one(source: Path, target: Path) -> None:
-        includes = [f"-I{path}" for path in native_include_dirs()]
-        run([*compiler.command, *flags, *includes, "-c", str(source), "-o", str(target)])
-        cache.put(keys[source], "o", target)
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Files that are compiled as one; one by one they take four times as long."""
 
-    with cache.scratch() as scratch, ThreadPoolExecutor(max_workers=jobs) as pool:
-        futures = {
-            source: pool.submit(compile_one, source, scratch / f"{source.stem}.o")
-            for source in sources
-        }
-        for source, future in futures.items():
-            try:
-                future.result()
-            except CompilerRunError as error:
-                raise _explained(source, error) from error
+    name: str
+    files: tuple[Path, ...]
+
+    @property
+    def calls_ops(self) -> bool:
+        return self.name == _OPS
+
+    @property
+    def text(self) -> str:
+        return "".join(f'#include "{file.name}"\n' for file in self.files)
 
 
-def _explained(source: Path, error: CompilerRunError) -> CompileError:
-    return CompileError(
-        unit=f"the runtime part ({source.name})",
-        command=error.command,
-        excerpt="",
-        output=error.output,
-        hint="is this version of PyTorch, or of the compiler, one that wrapper_ir knows?",
+def _units() -> tuple[_Unit, ...]:
+    files = sorted((_NATIVE / "src").glob("*.cpp"))
+    return (
+        _Unit("runtime", tuple(file for file in files if file.stem != _OPS)),
+        *(_Unit(_OPS, (file,)) for file in files if file.stem == _OPS),
     )
 
 
-def _key(source: Path, compiler: Compiler, extra_flags: Iterable[str]) -> str:
+def _compile(
+    unit: _Unit, key: str, cache: DiskCache, compiler: Compiler, flags: Sequence[str]
+) -> Path:
+    includes = [f"-I{path}" for path in (_NATIVE / "src", *native_include_dirs())]
+    with cache.scratch() as scratch:
+        target = scratch / f"{unit.name}.o"
+        source = scratch / f"{unit.name}.cpp"
+        source.write_text(unit.text, encoding="utf-8")
+        here = f"-ffile-prefix-map={scratch}=wrapper_ir/native"
+        command = [*compiler.command, *flags, here, *includes, "-c", str(source)]
+        try:
+            run([*command, "-o", str(target)])
+        except CompilerRunError as error:
+            raise CompileError(
+                unit=f"the runtime part ({unit.name})",
+                command=error.command,
+                excerpt="",
+                output=error.output,
+                hint="is this a version of PyTorch and of the compiler that wrapper_ir knows?",
+            ) from error
+        return cache.put(key, "o", target)
+
+
+def _key(unit: _Unit, compiler: Compiler, extra_flags: Sequence[str]) -> str:
     flags = (*_flags(compiler), *extra_flags)  # without those that say where things lie
-    parts = (*_environment(), compiler.version, *flags, source.name, source.read_text("utf-8"))
-    return hashlib.sha256("\0".join((*parts, *_headers())).encode()).hexdigest()
+    parts = (*_environment(), compiler.version, *flags, unit.name, *_texts(unit.files))
+    return hashlib.sha256("\0".join((*parts, *_texts(_headers()))).encode()).hexdigest()
 
 
-def _headers() -> tuple[str, ...]:
-    """Return the text of every header of ours, each after its name."""
-    files = [*(_NATIVE / "include").rglob("*.h"), *(_NATIVE / "src").glob("*.h")]
+def _headers() -> tuple[Path, ...]:
+    return tuple(
+        sorted([*(_NATIVE / "include").rglob("*.h"), *(_NATIVE / "src").glob("*.h")]),
+    )
+
+
+def _texts(files: Sequence[Path]) -> tuple[str, ...]:
+    """Return the text of each file, after its name."""
     return tuple(
         text
-        for file in sorted(files)
+        for file in files
         for text in (file.relative_to(_NATIVE).as_posix(), file.read_text("utf-8"))
     )
 

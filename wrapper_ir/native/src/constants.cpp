@@ -1,0 +1,325 @@
+#include "constants.h"
+
+#include <cstring>
+#include <utility>
+
+#include <wir/error.h>
+#include <wir/layout.h>
+
+#include "modes.h"
+#include "storage.h"
+
+namespace wir::runtime {
+namespace {
+
+// torch::aot_inductor::ConstantType
+constexpr std::int32_t kBuffer = 2;
+constexpr std::int32_t kTensorConstant = 3;
+
+// torch's CPU allocator aligns to this; some matrix products give other last bits elsewhere.
+constexpr std::uintptr_t kAlignment = 64;
+
+bool may_be_missing(const ConstantSpec& spec) {
+  return spec.type == kBuffer || spec.type == kTensorConstant || spec.data_bytes == 0;
+}
+
+std::vector<bool> written_groups(const ProgramInfo& program) {
+  std::vector<bool> written(program.num_constants);
+  for (std::size_t i = 0; i < program.num_constants; ++i) {
+    if (program.constants[i].written) written[root_of(program, i)] = true;
+  }
+  return written;
+}
+
+void check_table(const ProgramInfo& program) {
+  for (std::size_t i = 0; i < program.num_constants; ++i) {
+    const ConstantSpec& spec = program.constants[i];
+    const ConstantSpec& root = program.constants[root_of(program, i)];
+    const bool inside = root.data_offset <= program.constants_size &&
+                        root.data_bytes <= program.constants_size - root.data_offset &&
+                        bytes_spanned(spec) <= root.data_bytes;
+    if (!inside) {
+      throw Error("WIR2154", std::string("constant '") + spec.qualified_name +
+                                 "' reaches beyond the bytes of the constants");
+    }
+  }
+}
+
+// All constants, each a view of the storage that `storage_of` makes for it and those tied to it.
+template <typename StorageOf>
+std::shared_ptr<Constants> laid_out(const ProgramInfo& program, StorageOf&& storage_of) {
+  auto made = std::make_shared<Constants>(program.num_constants);
+  std::vector<Tensor> storages(program.num_constants);
+  for (std::size_t i = 0; i < program.num_constants; ++i) {
+    const std::size_t root = root_of(program, i);
+    if (storages[root] == nullptr) storages[root] = storage_of(program.constants[root], root);
+    made->put(i, view_of(storages[root], program.constants[i]));
+  }
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<Constants> original_constants(const ProgramInfo& program,
+                                              const std::shared_ptr<Blob>& blob) {
+  check_table(program);
+  const std::vector<bool> written = written_groups(program);
+  bool any_in_place = false;
+  auto made = laid_out(program, [&](const ConstantSpec& root, std::size_t index) {
+    std::uint8_t* bytes = blob->begin() + root.data_offset;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % kAlignment == 0;
+    if (written[index] || !aligned || root.data_bytes == 0 ||
+        root.tensor.device_type != device::cpu) {
+      return copied_storage(root, bytes);
+    }
+    any_in_place = true;
+    return storage_at(bytes, root.data_bytes);
+  });
+  if (any_in_place) made->blob = blob;
+  return made;
+}
+
+std::shared_ptr<Constants> constants_from(const ProgramInfo& program, const std::uint8_t* bytes) {
+  return laid_out(program, [&](const ConstantSpec& root, std::size_t) {
+    return copied_storage(root, bytes + root.data_offset);
+  });
+}
+
+namespace {
+
+// What is to be exchanged: for each constant the tensor given for it, or null.
+class Update {
+ public:
+  Update(const ProgramInfo& program, const std::vector<NewValue>& values,
+         const UpdateOptions& options)
+      : program_(program), options_(options), given_(program.num_constants), refused_(program.num_constants) {
+    for (const NewValue& value : values) take(value);
+    if (options.full) check_complete();
+    if (options.user_managed) check_shareable();
+    if (!problems_.empty()) {
+      throw Error("WIR2162", "the constants cannot be updated" + problems_,
+                  "nothing was changed; " + hint());
+    }
+  }
+
+  const std::vector<AtenTensorHandle>& given() const { return given_; }
+
+ private:
+  void take(const NewValue& value) {
+    if (value.name == nullptr) return problem("a tensor was given without a name");
+    const std::size_t index = find(value.name);
+    if (index == program_.num_constants) {
+      return problem(std::string("there is no constant '") + value.name + "'");
+    }
+    const ConstantSpec& spec = program_.constants[index];
+    if (given_[index] != nullptr && given_[index] != value.tensor) {
+      return problem(std::string("constant '") + spec.qualified_name + "' was given twice");
+    }
+    if (fits(spec, value.tensor)) {
+      given_[index] = value.tensor;
+    } else {
+      refused_[index] = true;
+    }
+  }
+
+  // The name in the program goes before that in the model: loaders translate into it.
+  std::size_t find(const char* name) const {
+    for (std::size_t i = 0; i < program_.num_constants; ++i) {
+      if (std::strcmp(program_.constants[i].name, name) == 0) return i;
+    }
+    for (std::size_t i = 0; i < program_.num_constants; ++i) {
+      if (std::strcmp(program_.constants[i].qualified_name, name) == 0) return i;
+    }
+    return program_.num_constants;
+  }
+
+  bool fits(const ConstantSpec& spec, AtenTensorHandle tensor) {
+    bool defined = false;
+    if (tensor == nullptr || aoti_torch_is_defined(tensor, &defined) != 0 || !defined) {
+      problem(std::string("constant '") + spec.qualified_name + "' was given no tensor");
+      return false;
+    }
+    const Metadata found(tensor);
+    TensorSpec expected = spec.tensor;
+    if (options_.from_cpu && found.device_type == device::cpu) {
+      expected.device_type = device::cpu;
+    }
+    // A copy fixes the strides.
+    if (!options_.user_managed && found.rank == expected.rank && found.layout == 0) {
+      expected.stride = found.stride;
+    }
+    const std::string difference = differences(found, expected);
+    if (difference.empty()) return true;
+    problem(std::string("constant '") + spec.qualified_name + "' has the wrong " + difference +
+            ": expected " + described(spec.tensor) + ", got " + described(found));
+    return false;
+  }
+
+  void check_complete() {
+    std::vector<bool> covered(program_.num_constants);
+    for (std::size_t i = 0; i < program_.num_constants; ++i) {
+      // What came but did not fit has been complained of.
+      if (given_[i] != nullptr || refused_[i]) covered[root_of(program_, i)] = true;
+    }
+    std::string missing;
+    for (std::size_t i = 0; i < program_.num_constants; ++i) {
+      const ConstantSpec& spec = program_.constants[i];
+      if (covered[root_of(program_, i)] || may_be_missing(spec)) continue;
+      missing += (missing.empty() ? "'" : ", '") + std::string(spec.qualified_name) + "'";
+    }
+    if (!missing.empty()) problem("missing from a full update: " + missing);
+  }
+
+  // Constants that share a storage can only be taken from the caller's memory if they are the same.
+  void check_shareable() {
+    for (std::size_t i = 0; i < program_.num_constants; ++i) {
+      const std::size_t root = root_of(program_, i);
+      if (i == root) continue;
+      const ConstantSpec& spec = program_.constants[i];
+      const ConstantSpec& other = program_.constants[root];
+      if (given_[i] == nullptr && given_[root] == nullptr) continue;
+      const bool apart = given_[i] != nullptr && given_[root] != nullptr &&
+                         data(given_[i]) != data(given_[root]);
+      if (apart || !same_layout(spec, other)) {
+        problem(std::string("constants '") + other.qualified_name + "' and '" +
+                spec.qualified_name + "' share their memory in the program, but not here");
+      }
+    }
+  }
+
+  std::string hint() const {
+    if (problems_.find("there is no constant") != std::string::npos) {
+      return "names are those of the exported module's state_dict";
+    }
+    return "give tensors like those of the module the program was made from";
+  }
+
+  void problem(const std::string& text) { problems_ += (problems_.empty() ? ": " : "; ") + text; }
+
+  const ProgramInfo& program_;
+  const UpdateOptions& options_;
+  std::vector<AtenTensorHandle> given_;
+  std::vector<bool> refused_;
+  std::string problems_;
+};
+
+// Makes the new set, one storage after the other.
+class Exchange {
+ public:
+  Exchange(const ProgramInfo& program, const Constants& base, const Constants& active,
+           const std::vector<AtenTensorHandle>& given, const UpdateOptions& options)
+      : program_(program),
+        base_(base),
+        active_(active),
+        given_(given),
+        options_(options),
+        made_(std::make_shared<Constants>(program.num_constants)) {}
+
+  std::shared_ptr<Constants> make() {
+    made_->blob = base_.blob != nullptr ? base_.blob : active_.blob;
+    const std::vector<bool> written = written_groups(program_);
+    for (std::size_t root = 0; root < program_.num_constants; ++root) {
+      if (root_of(program_, root) == root) exchange(root, members_of(root), written[root]);
+    }
+    return made_;
+  }
+
+ private:
+  using Members = std::vector<std::size_t>;
+
+  Members members_of(std::size_t root) const {
+    Members found;
+    for (std::size_t i = 0; i < program_.num_constants; ++i) {
+      if (root_of(program_, i) == root) found.push_back(i);
+    }
+    return found;
+  }
+
+  void exchange(std::size_t root, const Members& members, bool written) {
+    bool any = false;
+    for (const std::size_t i : members) any = any || given_[i] != nullptr;
+    if (any) {
+      options_.user_managed ? take_over(members) : copy(root, members);
+      return;
+    }
+    const bool from_active = options_.inactive && may_be_missing(program_.constants[root]);
+    const Constants& source = from_active ? active_ : base_;
+    if (written && options_.inactive && &source == &active_) {
+      copy_from(source, root, members);  // the set in use goes on writing to its own
+    } else {
+      for (const std::size_t i : members) made_->put(i, share(source[i]));
+    }
+  }
+
+  void take_over(const Members& members) {
+    AtenTensorHandle tensor = nullptr;
+    for (const std::size_t i : members) {
+      if (given_[i] != nullptr) tensor = given_[i];
+    }
+    for (const std::size_t i : members) made_->put(i, share(tensor));
+  }
+
+  void copy(std::size_t root, const Members& members) {
+    const Tensor storage = new_storage(program_.constants[root]);
+    for (const std::size_t i : members) {
+      made_->put(i, view_of(storage, program_.constants[i]));
+      if (given_[i] == nullptr && members.size() > 1) copy_elements(made_of(i), base_[i]);
+    }
+    for (const std::size_t i : members) {
+      if (given_[i] != nullptr) copy_elements(made_of(i), given_[i]);
+    }
+    if (members.size() > 1) check_agreement(members);
+  }
+
+  void copy_from(const Constants& source, std::size_t root, const Members& members) {
+    const Tensor storage = new_storage(program_.constants[root]);
+    for (const std::size_t i : members) {
+      made_->put(i, view_of(storage, program_.constants[i]));
+      copy_elements(made_of(i), source[i]);
+    }
+  }
+
+  AtenTensorHandle made_of(std::size_t index) const { return (*made_)[index]; }
+
+  // Several names of one memory may be given, but not with different values.
+  void check_agreement(const Members& members) const {
+    std::size_t last = members.front();
+    for (const std::size_t i : members) {
+      if (given_[i] != nullptr) last = i;
+    }
+    for (const std::size_t i : members) {
+      if (given_[i] == nullptr || i == last) continue;
+      if (same_elements(program_.constants[i], made_of(i), given_[i])) continue;
+      throw Error("WIR2162",
+                  std::string("the constants cannot be updated: '") +
+                      program_.constants[i].qualified_name + "' and '" +
+                      program_.constants[last].qualified_name +
+                      "' share their memory in the program, but were given different values",
+                  "nothing was changed; give one of them, or the same values for both");
+    }
+  }
+
+  const ProgramInfo& program_;
+  const Constants& base_;
+  const Constants& active_;
+  const std::vector<AtenTensorHandle>& given_;
+  const UpdateOptions& options_;
+  std::shared_ptr<Constants> made_;
+};
+
+}  // namespace
+
+std::shared_ptr<Constants> updated_constants(const ProgramInfo& program, const Constants& base,
+                                             const Constants& active,
+                                             const std::vector<NewValue>& values,
+                                             const UpdateOptions& options) {
+  const Update update(program, values, options);
+  std::shared_ptr<Constants> made;
+  outside_inference_mode([&] {
+    const NoGrad no_grad;
+    made = Exchange(program, base, active, update.given(), options).make();
+  });
+  return made;
+}
+
+}  // namespace wir::runtime

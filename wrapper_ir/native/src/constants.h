@@ -1,0 +1,67 @@
+// One set of values of a program's constants, and how another is made from it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <wir/program.h>
+#include <wir/tensor.h>
+
+#include "blob.h"
+
+namespace wir::runtime {
+
+// Immutable once it is made (what the program itself writes to excepted). Calls that run with it
+// share it; it goes with the last of them.
+class Constants {
+ public:
+  explicit Constants(std::size_t count) : tensors_(count), handles_(count) {}
+
+  const AtenTensorHandle* handles() const { return handles_.data(); }
+  AtenTensorHandle operator[](std::size_t index) const { return handles_[index]; }
+  bool has(std::size_t index) const { return handles_[index] != nullptr; }
+
+  void put(std::size_t index, Tensor tensor) {
+    tensors_[index] = std::move(tensor);
+    handles_[index] = tensors_[index];
+  }
+
+  // What the views in `tensors_` show; null when all have storage of their own.
+  std::shared_ptr<Blob> blob;
+
+ private:
+  std::vector<Tensor> tensors_;
+  std::vector<AtenTensorHandle> handles_;
+};
+
+// A value that somebody wants a constant to have.
+struct NewValue {
+  const char* name;  // of the program or of the model
+  AtenTensorHandle tensor;
+};
+
+struct UpdateOptions {
+  bool full = false;          // every parameter must be given
+  bool user_managed = false;  // the caller's memory is used, not copied
+  bool from_cpu = false;      // tensors may be on the CPU where the constant is elsewhere
+  bool inactive = false;      // for the set that is not in use: what the program writes to is copied
+};
+
+// The values a program was made with. What it writes to, or what is not aligned, is copied.
+std::shared_ptr<Constants> original_constants(const ProgramInfo& program,
+                                              const std::shared_ptr<Blob>& blob);
+
+// The same from other bytes, laid out like those of the program; they are copied.
+std::shared_ptr<Constants> constants_from(const ProgramInfo& program, const std::uint8_t* bytes);
+
+// Returns `base` with some values exchanged. Constants that share their storage with one that is
+// given follow. Throws an Error that lists all that is wrong, and then nothing has changed.
+//
+// `active` is the set in use: what was not given and is no parameter is taken from there.
+std::shared_ptr<Constants> updated_constants(const ProgramInfo& program, const Constants& base,
+                                             const Constants& active,
+                                             const std::vector<NewValue>& values,
+                                             const UpdateOptions& options);
+
+}  // namespace wir::runtime

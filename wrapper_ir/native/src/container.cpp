@@ -1,0 +1,311 @@
+#include "container.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <wir/dtype.h>
+#include <wir/error.h>
+
+#include "failure.h"
+#include "gil.h"
+#include "inputs.h"
+#include "modes.h"
+#include "small_array.h"
+
+// Says why this processor cannot run the library's kernels, or returns null. The build adds it
+// where they need more than the machine's baseline.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char* wir_cpu_problem() noexcept;
+
+namespace wir::runtime {
+namespace {
+
+void check_program(const ProgramInfo& program) {
+  if (program.contract != kContract) {
+    throw Error("WIR2163", "the two halves of the library do not belong together: one keeps to "
+                           "contract " + std::to_string(program.contract) + ", the other to " +
+                               std::to_string(kContract),
+                "build the library again");
+  }
+  const char* problem = wir_cpu_problem != nullptr ? wir_cpu_problem() : nullptr;
+  if (problem != nullptr) throw Error("WIR2163", problem);
+}
+
+void check_device(const ProgramInfo& program, const char* device) {
+  const bool on_cpu = device != nullptr && std::strncmp(device, "cpu", 3) == 0;
+  bool wanted = true;
+  for (std::size_t i = 0; i < program.num_inputs; ++i) {
+    const InputSpec& input = program.inputs[i];
+    wanted = wanted && (input.kind != Kind::kTensor || input.tensor.device_type == device::cpu);
+  }
+  if (on_cpu || !wanted) return;
+  throw Error("WIR2163", std::string("the program was made for the CPU, not for '") +
+                             (device == nullptr ? "" : device) + "'");
+}
+
+void check_count(const char* what, std::size_t expected, std::size_t got) {
+  if (expected == got) return;
+  throw Error("WIR2152", std::string("the program ") + what + " " + std::to_string(expected) +
+                             (std::strcmp(what, "takes") == 0 ? " inputs" : " results") +
+                             ", not " + std::to_string(got));
+}
+
+AtenTensorHandle packed(Kind kind, const Slot& slot) {
+  AtenTensorHandle made = nullptr;
+  switch (kind) {
+    case Kind::kTensor:
+      return slot.tensor;
+    case Kind::kInteger:
+      check(aoti_torch_scalar_to_tensor_int64(slot.integer, &made));
+      break;
+    case Kind::kReal:
+      check(aoti_torch_scalar_to_tensor_float64(slot.real, &made));
+      break;
+    case Kind::kBool:
+      check(aoti_torch_scalar_to_tensor_bool(slot.integer != 0, &made));
+      break;
+    case Kind::kNone:
+      break;
+  }
+  return made;
+}
+
+// The handles of a call's inputs: deleted at its end, those excepted that the program released.
+class Owned {
+ public:
+  Owned(AtenTensorHandle* handles, std::size_t count) : handles_(count) {
+    for (std::size_t i = 0; i < count; ++i) handles_[i] = std::exchange(handles[i], nullptr);
+  }
+  ~Owned() {
+    for (std::size_t i = 0; i < handles_.size(); ++i) {
+      if (handles_[i] != nullptr) aoti_torch_delete_tensor_object(handles_[i]);
+    }
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+
+  AtenTensorHandle* data() { return handles_.data(); }
+
+ private:
+  SmallArray<AtenTensorHandle> handles_;
+};
+
+}  // namespace
+
+Container::Container(const ProgramInfo& program, std::size_t runners, const char* device,
+                     const char* directory)
+    : program_(program) {
+  check_program(program);
+  check_device(program, device);
+  if (runners == 0) throw Error("WIR2163", "there must be at least one runner, not 0");
+  blob_ = Blob::open(program, directory);
+  outside_inference_mode([&] { active_ = original_constants(program_, blob_); });
+  idle_.resize(runners);
+  idle_.back().constants = active_;
+  prepare(idle_.back());  // so that what goes wrong goes wrong here
+}
+
+Container::~Container() {
+  for (Runner& runner : idle_) drop(runner);
+}
+
+void Container::drop(Runner& runner) {
+  if (runner.state != nullptr) program_.destroy_state(std::exchange(runner.state, nullptr));
+  runner.constants.reset();  // after the state, which has views of them
+}
+
+Container::Runner Container::take() {
+  std::unique_lock lock(mutex_);
+  returned_.wait(lock, [this] { return !idle_.empty(); });
+  Runner runner = std::move(idle_.back());
+  idle_.pop_back();
+  if (runner.state == nullptr) runner.constants = active_;
+  return runner;
+}
+
+void Container::give_back(Runner runner) {
+  Runner stale;
+  {
+    const std::lock_guard lock(mutex_);
+    if (runner.constants != active_) std::swap(runner, stale);
+    idle_.push_back(std::move(runner));  // has room: it was there before
+  }
+  returned_.notify_one();
+  drop(stale);
+}
+
+void Container::prepare(Runner& runner) {
+  if (runner.state != nullptr) [[likely]] {
+    return;
+  }
+  outside_inference_mode(
+      [&] { runner.state = program_.create_state(runner.constants->handles()); });
+}
+
+// A runner as long as a call has it. After a call that failed its state is not used again: what it
+// keeps may be half done.
+class Container::Turn {
+ public:
+  explicit Turn(Container& container) : container_(container), runner_(container.take()) {}
+  ~Turn() {
+    if (!done_) container_.drop(runner_);
+    container_.give_back(std::move(runner_));
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  void prepare() { container_.prepare(runner_); }
+  void* state() const { return runner_.state; }
+  void done() { done_ = true; }
+
+ private:
+  Container& container_;
+  Runner runner_;
+  bool done_ = false;
+};
+
+bool Container::checks_inputs() const {
+  signed char told = checks_.load(std::memory_order_relaxed);
+  if (told == kUnset) told = default_checks_.load(std::memory_order_relaxed);
+  if (told != kUnset) return told != 0;
+  const char* named = std::getenv("WRAPPER_IR_CHECK_INPUTS");
+  return named == nullptr || std::strcmp(named, "0") != 0;
+}
+
+void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensorHandle* outputs,
+                    std::size_t num_outputs, AOTIProxyExecutorHandle proxy_executor) {
+  Owned owned(inputs, num_inputs);
+  for (std::size_t i = 0; i < num_outputs; ++i) outputs[i] = nullptr;
+  check_count("takes", program_.num_inputs, num_inputs);
+  check_count("returns", program_.num_outputs, num_outputs);
+
+  Call call;
+  call.check_inputs = checks_inputs();
+  call.proxy_executor = proxy_executor;
+  call.owned = owned.data();
+  check_inputs(program_, owned.data(), call.check_inputs);
+  SmallArray<Slot> in(num_inputs);
+  unpack_inputs(program_, owned.data(), in.data());
+
+  SmallArray<Slot> out(num_outputs);
+  const WithoutGil without_gil;
+  Turn turn(*this);
+  turn.prepare();
+  const NoGrad no_grad;
+  try {
+    program_.run(turn.state(), call, in.data(), out.data());
+  } catch (...) {
+    rethrow_with_line(program_, call, in.data());
+  }
+  turn.done();
+  hand_over(out.data(), outputs);
+}
+
+// Makes handles of all results, or deletes those there are.
+void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
+  std::size_t done = 0;
+  try {
+    for (; done < program_.num_outputs; ++done) {
+      outputs[done] = packed(program_.outputs[done].kind, results[done]);
+    }
+  } catch (...) {
+    for (std::size_t i = 0; i < program_.num_outputs; ++i) {
+      if (i >= done && program_.outputs[i].kind == Kind::kTensor) outputs[i] = results[i].tensor;
+      if (outputs[i] != nullptr) {
+        aoti_torch_delete_tensor_object(std::exchange(outputs[i], nullptr));
+      }
+    }
+    throw;
+  }
+  if (blob_->size() == 0) return;
+  for (std::size_t i = 0; i < program_.num_outputs; ++i) {
+    void* address = nullptr;
+    if (outputs[i] != nullptr && aoti_torch_get_data_ptr(outputs[i], &address) == 0 &&
+        blob_->holds(address)) {
+      blob_->pin();  // a constant is a result
+    }
+  }
+}
+
+void Container::update(const std::vector<NewValue>& values, const UpdateOptions& options) {
+  const std::lock_guard lock(updating_);
+  const std::shared_ptr<const Constants> active = constants(false);
+  std::shared_ptr<const Constants> base = options.inactive ? constants(true) : active;
+  if (base == nullptr) base = active;
+  publish(updated_constants(program_, *base, *active, values, options), options.inactive);
+}
+
+void Container::update_from_bytes(const std::uint8_t* bytes) {
+  if (bytes == nullptr) throw Error("WIR2163", "there are no bytes of constants");
+  const std::lock_guard lock(updating_);
+  std::shared_ptr<const Constants> made;
+  outside_inference_mode([&] { made = constants_from(program_, bytes); });
+  publish(std::move(made), false);
+}
+
+void Container::publish(std::shared_ptr<const Constants> made, bool inactive) {
+  std::vector<Runner> stale;
+  {
+    const std::lock_guard lock(mutex_);
+    (inactive ? inactive_ : active_).swap(made);
+    if (!inactive) stale = take_stale();
+  }
+  for (Runner& runner : stale) drop(runner);
+}
+
+// What idle runners keep of constants that are no longer in use; those at work give theirs back.
+std::vector<Container::Runner> Container::take_stale() {
+  std::vector<Runner> stale;
+  for (Runner& runner : idle_) {
+    if (runner.constants == nullptr || runner.constants == active_) continue;
+    stale.emplace_back();
+    std::swap(stale.back(), runner);
+  }
+  return stale;
+}
+
+void Container::swap() {
+  std::vector<Runner> stale;
+  {
+    const std::lock_guard update_lock(updating_);
+    const std::lock_guard lock(mutex_);
+    if (inactive_ == nullptr) {
+      throw Error("WIR2163", "there are no inactive constants to swap in",
+                  "update the inactive ones first");
+    }
+    active_.swap(inactive_);
+    stale = take_stale();
+  }
+  for (Runner& runner : stale) drop(runner);
+}
+
+void Container::free_inactive() {
+  std::shared_ptr<const Constants> freed;
+  const std::lock_guard update_lock(updating_);
+  const std::lock_guard lock(mutex_);
+  freed.swap(inactive_);
+}
+
+std::shared_ptr<const Constants> Container::constants(bool inactive) {
+  const std::lock_guard lock(mutex_);
+  return inactive ? inactive_ : active_;
+}
+
+std::shared_ptr<const Constants> Container::lasting_constants(bool inactive) {
+  std::shared_ptr<const Constants> found = constants(inactive);
+  if (found != nullptr && found->blob != nullptr) found->blob->pin();
+  return found;
+}
+
+const std::vector<AOTInductorConstantMapEntry>& Container::entries(bool inactive) {
+  const std::lock_guard lock(updating_);
+  entries_.clear();
+  const std::shared_ptr<const Constants> found = lasting_constants(inactive);
+  for (std::size_t i = 0; found != nullptr && i < program_.num_constants; ++i) {
+    entries_.push_back({program_.constants[i].qualified_name, (*found)[i]});
+  }
+  return entries_;
+}
+
+}  // namespace wir::runtime

@@ -1,0 +1,86 @@
+// One loaded model: its constants, and the states in which calls run.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <wir/program.h>
+
+#include "abi.h"
+#include "constants.h"
+
+namespace wir::runtime {
+
+// All functions may be called by several threads at once.
+class Container {
+ public:
+  // `directory` is where a file of constants is looked for first; may be null.
+  Container(const ProgramInfo& program, std::size_t runners, const char* device,
+            const char* directory);
+  ~Container();
+  Container(const Container&) = delete;
+  Container& operator=(const Container&) = delete;
+
+  const ProgramInfo& program() const { return program_; }
+
+  // Takes the handles of the inputs, whatever happens. Waits for a free runner. Sets the outputs
+  // only if it succeeds.
+  void run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensorHandle* outputs,
+           std::size_t num_outputs, AOTIProxyExecutorHandle proxy_executor);
+
+  // Calls in progress finish with the constants they began with; later calls see the new ones.
+  void update(const std::vector<NewValue>& values, const UpdateOptions& options);
+  void update_from_bytes(const std::uint8_t* bytes);
+  void swap();
+  void free_inactive();
+
+  // Null where there is none.
+  std::shared_ptr<const Constants> constants(bool inactive);
+  // The same, for handing tensors out: what they show stays as long as the process.
+  std::shared_ptr<const Constants> lasting_constants(bool inactive);
+  const std::vector<AOTInductorConstantMapEntry>& entries(bool inactive);
+
+  void set_input_checks(bool on) { checks_ = on ? 1 : 0; }
+  // For all containers of this library that were not told otherwise.
+  static void set_default_input_checks(bool on) { default_checks_ = on ? 1 : 0; }
+
+ private:
+  // A state and the constants it was made with. A runner that has no state yet is given one by the
+  // call that takes it, with the constants then in use.
+  struct Runner {
+    void* state = nullptr;
+    std::shared_ptr<const Constants> constants;
+  };
+  class Turn;
+
+  bool checks_inputs() const;
+  Runner take();
+  void give_back(Runner runner);
+  void prepare(Runner& runner);
+  void drop(Runner& runner);
+  std::vector<Runner> take_stale();
+  void hand_over(Slot* results, AtenTensorHandle* outputs);
+  void publish(std::shared_ptr<const Constants> made, bool inactive);
+
+  const ProgramInfo& program_;
+  std::shared_ptr<Blob> blob_;
+
+  std::mutex mutex_;  // guards what follows; held for a few instructions at a time
+  std::condition_variable returned_;
+  std::vector<Runner> idle_;
+  std::shared_ptr<const Constants> active_;
+  std::shared_ptr<const Constants> inactive_;
+
+  std::mutex updating_;  // one update at a time
+  std::vector<AOTInductorConstantMapEntry> entries_;
+
+  static constexpr signed char kUnset = -1;
+  std::atomic<signed char> checks_ = kUnset;
+  static inline std::atomic<signed char> default_checks_ = kUnset;
+};
+
+}  // namespace wir::runtime

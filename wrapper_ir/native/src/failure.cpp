@@ -1,0 +1,146 @@
+#include "failure.h"
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include <wir/error.h>
+#include <wir/layout.h>
+
+// Since 2.13 PyTorch's loader shows the last words of PyTorch itself, if there are any, rather than
+// those of the library; they are not part of the C shim.
+namespace torch::csrc::shim::details {
+[[gnu::weak, gnu::visibility("default")]] void set_torch_exception_what(const std::string& words);
+}  // namespace torch::csrc::shim::details
+
+namespace wir::runtime {
+namespace {
+
+// A plain array: an object with a destructor in thread-local memory would keep the library in the
+// process until the thread ends.
+thread_local char failure[8192];
+
+constexpr std::size_t kMaxInputsShown = 8;
+
+void keep(const char* text) {
+  std::size_t length = std::strlen(text);
+  constexpr char kCut[] = " ...";
+  constexpr std::size_t kRoom = sizeof failure - sizeof kCut;
+  if (length > kRoom) {
+    std::memcpy(failure, text, kRoom);
+    std::memcpy(failure + kRoom, kCut, sizeof kCut);
+  } else {
+    std::memcpy(failure, text, length + 1);
+  }
+}
+
+void tell_torch() {
+  using torch::csrc::shim::details::set_torch_exception_what;
+  if (set_torch_exception_what == nullptr) return;
+  try {
+    set_torch_exception_what(failure);
+  } catch (const std::exception&) {
+    return;  // no memory for the words
+  }
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+// "  called with x = float32[4, 8] ..., n = 3"
+std::string called_with(const ProgramInfo& program, const Call& call, const Slot* inputs) try {
+  std::string text;
+  for (std::size_t i = 0; i < program.num_inputs && i < kMaxInputsShown; ++i) {
+    text += text.empty() ? "\n  called with " : ", ";
+    text += std::string(program.inputs[i].name) + " = ";
+    switch (program.inputs[i].kind) {
+      case Kind::kTensor:
+        text += call.owned[i] != nullptr ? described(Metadata(call.owned[i])) : "(freed)";
+        break;
+      case Kind::kReal:
+        text += number(inputs[i].real);
+        break;
+      case Kind::kInteger:
+      case Kind::kBool:
+        text += std::to_string(inputs[i].integer);
+        break;
+      case Kind::kNone:
+        text += "None";
+        break;
+    }
+  }
+  if (program.num_inputs > kMaxInputsShown) text += ", ...";
+  return text;
+} catch (const std::exception&) {
+  return "";  // an input that cannot be described must not hide what went wrong
+}
+
+std::string place(const ProgramInfo& program, const Call& call) {
+  if (call.line >= program.num_lines) return "";
+  const LineInfo& line = program.lines[call.line];
+  std::string text = std::string("\n  at ") + line.path;
+  if (line.source != nullptr && *line.source != '\0') text += std::string(" (") + line.source + ")";
+  return text;
+}
+
+std::string what_failed(const ProgramInfo& program, const Call& call) {
+  if (call.line >= program.num_lines) return program.name;
+  return program.lines[call.line].what;
+}
+
+}  // namespace
+
+const char* last_failure() { return failure; }
+
+void clear_failure() { failure[0] = '\0'; }
+
+AOTIRuntimeError keep_failure(bool aloud) {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    keep("WIR2161: there is not enough memory");
+  } catch (const std::exception& error) {
+    keep(error.what());
+  } catch (...) {
+    keep("WIR2161: an exception of an unknown type was thrown");
+  }
+  if (aloud) std::fprintf(stderr, "%s\n", failure);
+  tell_torch();
+  return kFailure;
+}
+
+bool loader_asks_after_runs() {
+  return aoti_torch_abi_version() >= (2ULL << 56 | 13ULL << 48);
+}
+
+void rethrow_with_line(const ProgramInfo& program, const Call& call, const Slot* inputs) {
+  const char* code = "WIR2161";
+  std::string message;
+  std::string hint;
+  try {
+    throw;
+  } catch (const Error& error) {
+    code = error.code();
+    // A mistake that generated code has found says what it is about; PyTorch's words do not.
+    if (std::strcmp(code, "WIR2160") == 0) message = what_failed(program, call) + ": ";
+    message += error.message();
+    hint = error.hint();
+  } catch (const std::bad_alloc&) {
+    message = what_failed(program, call) + ": there is not enough memory";
+  } catch (const std::exception& error) {
+    message = what_failed(program, call) + ": " + error.what();
+  } catch (abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    message = what_failed(program, call) + ": an exception of an unknown type was thrown";
+  }
+  message += place(program, call);
+  if (std::strcmp(code, "WIR2151") != 0) message += called_with(program, call, inputs);
+  throw Error(code, message, hint);
+}
+
+}  // namespace wir::runtime

@@ -1,0 +1,136 @@
+#include "inputs.h"
+
+#include <wir/control.h>
+#include <wir/error.h>
+#include <wir/layout.h>
+
+namespace wir::runtime {
+namespace {
+
+// Exact comparison, with five calls into PyTorch and no memory of its own. It may say no to a
+// tensor that will do; what it says yes to will do.
+inline bool is_exactly(const TensorSpec& spec, AtenTensorHandle tensor) {
+  std::int32_t dtype;
+  std::int32_t device;
+  std::int64_t rank;
+  std::int64_t* size;
+  std::int64_t* stride;
+  // An undefined tensor has no dtype that a specification could have, so the rest is not asked.
+  if (aoti_torch_get_dtype(tensor, &dtype) != 0 || dtype != spec.dtype) return false;
+  if (aoti_torch_get_device_type(tensor, &device) != 0 || device != spec.device_type) return false;
+  if (aoti_torch_get_dim(tensor, &rank) != 0 || rank != spec.rank) return false;
+  if (aoti_torch_get_sizes(tensor, &size) != 0) return false;
+  if (aoti_torch_get_strides(tensor, &stride) != 0) return false;  // it is not a strided one
+  bool same = true;
+  for (std::int32_t i = 0; i < spec.rank; ++i) {
+    same &= (spec.size[i] == size[i]) | (spec.size[i] == kDynamic);
+    same &= (spec.stride[i] == stride[i]) | (spec.stride[i] == kDynamic);
+  }
+  if (same && spec.device_index >= 0 && device != device::cpu) {
+    std::int32_t index;
+    same = aoti_torch_get_device_index(tensor, &index) == 0 && index == spec.device_index;
+  }
+  return same;
+}
+
+[[noreturn]] void refuse(const InputSpec& input, const std::string& difference,
+                         const std::string& expected, const std::string& got,
+                         const std::string& hint) {
+  throw Error("WIR2151",
+              std::string("input '") + input.name + "' has the wrong " + difference +
+                  ": expected " + expected + ", got " + got,
+              hint);
+}
+
+[[gnu::cold, gnu::noinline]] void compare(const InputSpec& input, AtenTensorHandle tensor) {
+  const TensorSpec& spec = input.tensor;
+  bool defined = false;
+  if (tensor == nullptr || aoti_torch_is_defined(tensor, &defined) != 0 || !defined) {
+    refuse(input, "type", described(spec), "no tensor", hint_for("type", spec));
+  }
+  const Metadata found(tensor);
+  if (!found.fits(spec)) refuse_input(input.name, found, spec);
+}
+
+const char* kind_name(Kind kind) {
+  switch (kind) {
+    case Kind::kInteger:
+      return "an integer";
+    case Kind::kReal:
+      return "a number";
+    case Kind::kBool:
+      return "a truth value";
+    case Kind::kTensor:
+    case Kind::kNone:
+      break;
+  }
+  return "nothing";
+}
+
+// How a tensor that stands for a number must be typed.
+bool is_of_kind(Kind kind, std::int32_t dtype) {
+  const bool integral = (dtype >= dtype::uint8 && dtype <= dtype::int64) ||
+                        (dtype >= dtype::uint16 && dtype <= dtype::uint64);
+  const bool real = (dtype >= dtype::float16 && dtype <= dtype::float64) || dtype == dtype::bfloat16;
+  switch (kind) {
+    case Kind::kInteger:
+      return integral;
+    case Kind::kReal:
+      return integral || real;
+    case Kind::kBool:
+      return dtype == dtype::bool_ || integral;
+    case Kind::kTensor:
+    case Kind::kNone:
+      break;
+  }
+  return false;
+}
+
+void unpack(const InputSpec& input, AtenTensorHandle tensor, Slot& slot) {
+  bool defined = false;
+  std::int64_t count = 0;
+  if (tensor == nullptr || aoti_torch_is_defined(tensor, &defined) != 0 || !defined) {
+    refuse(input, "type", kind_name(input.kind), "no tensor",
+           "numbers are passed as tensors of one element");
+  }
+  const Metadata found(tensor);
+  check(aoti_torch_get_numel(tensor, &count));
+  if (count != 1 || !is_of_kind(input.kind, found.dtype)) {
+    refuse(input, "type", kind_name(input.kind), described(found),
+           "numbers are passed as tensors of one element");
+  }
+  if (input.kind == Kind::kReal) {
+    slot.real = real_item(tensor);
+  } else {
+    slot.integer = integer_item(tensor);
+    if (input.kind == Kind::kBool) slot.integer = slot.integer != 0;
+  }
+}
+
+}  // namespace
+
+void check_inputs(const ProgramInfo& program, const AtenTensorHandle* handles, bool all) {
+  for (std::size_t i = 0; i < program.num_inputs; ++i) {
+    const InputSpec& input = program.inputs[i];
+    if (input.kind != Kind::kTensor) continue;
+    if (handles[i] != nullptr && (!all || is_exactly(input.tensor, handles[i]))) [[likely]] {
+      continue;
+    }
+    compare(input, handles[i]);
+  }
+}
+
+void unpack_inputs(const ProgramInfo& program, const AtenTensorHandle* handles, Slot* slots) {
+  for (std::size_t i = 0; i < program.num_inputs; ++i) {
+    const InputSpec& input = program.inputs[i];
+    if (input.kind == Kind::kTensor) [[likely]] {
+      slots[i].tensor = handles[i];
+    } else if (input.kind != Kind::kNone) {
+      unpack(input, handles[i], slots[i]);
+    } else {
+      slots[i].tensor = nullptr;
+    }
+  }
+}
+
+}  // namespace wir::runtime

@@ -1,0 +1,338 @@
+// AOTInductor's C interface to containers: handles and error codes outside, objects and exceptions
+// inside.
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <wir/error.h>
+
+#include "abi.h"
+#include "container.h"
+#include "failure.h"
+#include "gil.h"
+
+namespace wir::runtime {
+namespace {
+
+using ConstantMap = std::unordered_map<std::string, AtenTensorHandle>;
+
+Container& container_of(AOTInductorModelContainerHandle handle) {
+  if (handle == nullptr) throw Error("WIR2163", "there is no container");
+  return *reinterpret_cast<Container*>(handle);
+}
+
+const ConstantSpec& constant(AOTInductorModelContainerHandle handle, std::size_t index) {
+  const ProgramInfo& program = container_of(handle).program();
+  if (index < program.num_constants) return program.constants[index];
+  throw Error("WIR2163", "there is no constant number " + std::to_string(index));
+}
+
+std::vector<NewValue> values_of(AOTInductorConstantMapHandle map) {
+  if (map == nullptr) throw Error("WIR2163", "there is no map of constants");
+  std::vector<NewValue> values;
+  for (const auto& [name, tensor] : *reinterpret_cast<const ConstantMap*>(map)) {
+    values.push_back({name.c_str(), tensor});
+  }
+  return values;
+}
+
+std::vector<NewValue> values_of(const AOTInductorConstantMapEntry* pairs, std::size_t count) {
+  if (pairs == nullptr && count != 0) throw Error("WIR2163", "there are no pairs of constants");
+  std::vector<NewValue> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back({pairs[i].name, pairs[i].handle});
+  return values;
+}
+
+template <typename... Values>
+AOTIRuntimeError update(AOTInductorModelContainerHandle handle, const UpdateOptions& options,
+                        Values... values) {
+  return entry([&] {
+    Container& container = container_of(handle);
+    const std::vector<NewValue> given = values_of(values...);
+    const WithoutGil without_gil;
+    container.update(given, options);
+  });
+}
+
+AOTIRuntimeError run(AOTInductorModelContainerHandle handle, AtenTensorHandle* inputs,
+                     std::size_t num_inputs, AtenTensorHandle* outputs, std::size_t num_outputs,
+                     AOTIProxyExecutorHandle proxy_executor) {
+  return entry(
+      [&] {
+        container_of(handle).run(inputs, num_inputs, outputs, num_outputs, proxy_executor);
+      },
+      !loader_asks_after_runs());
+}
+
+}  // namespace
+}  // namespace wir::runtime
+
+using namespace wir::runtime;
+
+extern "C" {
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerCreate(
+    AOTInductorModelContainerHandle* container_handle, std::size_t num_models, bool is_cpu,
+    const char* cubin_dir);
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerCreateWithDevice(
+    AOTInductorModelContainerHandle* container_handle, std::size_t num_models,
+    const char* device_str, const char* cubin_dir) {
+  return entry([&] {
+    *container_handle = reinterpret_cast<AOTInductorModelContainerHandle>(
+        new Container(wir_program_info, num_models, device_str, cubin_dir));
+  });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerCreate(
+    AOTInductorModelContainerHandle* container_handle, std::size_t num_models, bool is_cpu,
+    const char* cubin_dir) {
+  return AOTInductorModelContainerCreateWithDevice(container_handle, num_models,
+                                                   is_cpu ? "cpu" : "cuda", cubin_dir);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerDelete(
+    AOTInductorModelContainerHandle container_handle) {
+  return entry([&] { delete reinterpret_cast<Container*>(container_handle); });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRun(
+    AOTInductorModelContainerHandle container_handle, AtenTensorHandle* input_handles,
+    std::size_t num_inputs, AtenTensorHandle* output_handles, std::size_t num_outputs,
+    AOTInductorStreamHandle, AOTIProxyExecutorHandle proxy_executor_handle) {
+  return run(container_handle, input_handles, num_inputs, output_handles, num_outputs,
+             proxy_executor_handle);
+}
+
+// The same: an uncontended lock is not worth another way.
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRunSingleThreaded(
+    AOTInductorModelContainerHandle container_handle, AtenTensorHandle* input_handles,
+    std::size_t num_inputs, AtenTensorHandle* output_handles, std::size_t num_outputs,
+    AOTInductorStreamHandle, AOTIProxyExecutorHandle proxy_executor_handle) {
+  return run(container_handle, input_handles, num_inputs, output_handles, num_outputs,
+             proxy_executor_handle);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetNumConstants(
+    AOTInductorModelContainerHandle container_handle, std::size_t* num_constants) {
+  return entry([&] { *num_constants = container_of(container_handle).program().num_constants; });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantName(
+    AOTInductorModelContainerHandle container_handle, std::size_t idx, const char** name) {
+  return entry([&] { *name = constant(container_handle, idx).name; });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantOriginalFQN(
+    AOTInductorModelContainerHandle container_handle, std::size_t idx, const char** original_fqn) {
+  return entry([&] { *original_fqn = constant(container_handle, idx).qualified_name; });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantFromFolded(
+    AOTInductorModelContainerHandle container_handle, std::size_t idx, bool* from_folded) {
+  // Nothing is folded when a library is loaded: what could be was folded when it was made.
+  return entry([&] { *from_folded = (constant(container_handle, idx), false); });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantType(
+    AOTInductorModelContainerHandle container_handle, std::size_t idx, std::int32_t* type) {
+  return entry([&] { *type = constant(container_handle, idx).type; });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantDtype(
+    AOTInductorModelContainerHandle container_handle, std::size_t idx, std::int32_t* dtype) {
+  return entry([&] { *dtype = constant(container_handle, idx).tensor.dtype; });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantDataSize(
+    AOTInductorModelContainerHandle container_handle, std::size_t idx, std::size_t* data_size) {
+  return entry([&] { *data_size = constant(container_handle, idx).data_bytes; });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(
+    AOTInductorModelContainerHandle container_handle,
+    AOTInductorConstantMapHandle constant_map_handle, bool use_inactive) {
+  return entry([&] {
+    Container& container = container_of(container_handle);
+    auto& map = *reinterpret_cast<ConstantMap*>(constant_map_handle);
+    const auto found = container.lasting_constants(use_inactive);
+    for (std::size_t i = 0; found != nullptr && i < container.program().num_constants; ++i) {
+      map.emplace(container.program().constants[i].qualified_name, (*found)[i]);
+    }
+  });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMapEntries(
+    AOTInductorModelContainerHandle container_handle, const AOTInductorConstantMapEntry** entries,
+    std::size_t* num_entries, bool use_inactive) {
+  return entry([&] {
+    if (entries == nullptr || num_entries == nullptr) {
+      throw wir::Error("WIR2163", "there is no place for the entries");
+    }
+    const WithoutGil without_gil;
+    const auto& found = container_of(container_handle).entries(use_inactive);
+    *entries = found.empty() ? nullptr : found.data();
+    *num_entries = found.size();
+  });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateUserManagedConstantBuffer(
+    AOTInductorModelContainerHandle container_handle,
+    AOTInductorConstantMapHandle constant_map_handle, bool use_inactive,
+    bool validate_full_update) {
+  return update(container_handle,
+                {.full = validate_full_update, .user_managed = true, .inactive = use_inactive},
+                constant_map_handle);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateUserManagedConstantBufferPairs(
+    AOTInductorModelContainerHandle container_handle, const AOTInductorConstantMapEntry* pairs,
+    std::size_t num_pairs, bool use_inactive, bool validate_full_update) {
+  return update(container_handle,
+                {.full = validate_full_update, .user_managed = true, .inactive = use_inactive},
+                pairs, num_pairs);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBuffer(
+    AOTInductorModelContainerHandle container_handle,
+    AOTInductorConstantMapHandle constant_map_handle, bool use_inactive,
+    bool validate_full_update) {
+  return update(container_handle, {.full = validate_full_update, .inactive = use_inactive},
+                constant_map_handle);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBufferPairs(
+    AOTInductorModelContainerHandle container_handle, const AOTInductorConstantMapEntry* pairs,
+    std::size_t num_pairs, bool use_inactive, bool validate_full_update) {
+  return update(container_handle, {.full = validate_full_update, .inactive = use_inactive}, pairs,
+                num_pairs);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBufferFromCpu(
+    AOTInductorModelContainerHandle container_handle,
+    AOTInductorConstantMapHandle constant_map_handle, bool use_inactive,
+    bool validate_full_update) {
+  return update(container_handle,
+                {.full = validate_full_update, .from_cpu = true, .inactive = use_inactive},
+                constant_map_handle);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBufferFromCpuPairs(
+    AOTInductorModelContainerHandle container_handle, const AOTInductorConstantMapEntry* pairs,
+    std::size_t num_pairs, bool use_inactive, bool validate_full_update) {
+  return update(container_handle,
+                {.full = validate_full_update, .from_cpu = true, .inactive = use_inactive}, pairs,
+                num_pairs);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateInactiveConstantBuffer(
+    AOTInductorModelContainerHandle container_handle,
+    AOTInductorConstantMapHandle constant_map_handle) {
+  return update(container_handle, {.full = true, .inactive = true}, constant_map_handle);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateInactiveConstantBufferPairs(
+    AOTInductorModelContainerHandle container_handle, const AOTInductorConstantMapEntry* pairs,
+    std::size_t num_pairs) {
+  return update(container_handle, {.full = true, .inactive = true}, pairs, num_pairs);
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerFreeInactiveConstantBuffer(
+    AOTInductorModelContainerHandle container_handle) {
+  return entry([&] {
+    const WithoutGil without_gil;
+    container_of(container_handle).free_inactive();
+  });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRunConstantFolding(
+    AOTInductorModelContainerHandle container_handle, bool, AOTInductorStreamHandle,
+    AOTIProxyExecutorHandle) {
+  return entry([&] { container_of(container_handle); });  // there is nothing to fold
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerSwapConstantBuffer(
+    AOTInductorModelContainerHandle container_handle) {
+  return entry([&] {
+    const WithoutGil without_gil;
+    container_of(container_handle).swap();
+  });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetNumInputs(
+    AOTInductorModelContainerHandle container_handle, std::size_t* ret_num_inputs) {
+  return entry([&] { *ret_num_inputs = container_of(container_handle).program().num_inputs; });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetInputName(
+    AOTInductorModelContainerHandle container_handle, std::size_t input_idx,
+    const char** ret_input_names) {
+  return entry([&] {
+    const wir::ProgramInfo& program = container_of(container_handle).program();
+    if (input_idx >= program.num_inputs) {
+      throw wir::Error("WIR2163", "there is no input number " + std::to_string(input_idx));
+    }
+    *ret_input_names = program.inputs[input_idx].name;
+  });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetNumOutputs(
+    AOTInductorModelContainerHandle container_handle, std::size_t* ret_num_outputs) {
+  return entry([&] { *ret_num_outputs = container_of(container_handle).program().num_outputs; });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetOutputName(
+    AOTInductorModelContainerHandle container_handle, std::size_t output_idx,
+    const char** ret_output_names) {
+  return entry([&] {
+    const wir::ProgramInfo& program = container_of(container_handle).program();
+    if (output_idx >= program.num_outputs) {
+      throw wir::Error("WIR2163", "there is no result number " + std::to_string(output_idx));
+    }
+    *ret_output_names = program.outputs[output_idx].name;
+  });
+}
+
+// Of the bytes of all constants.
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantsBlobSize(
+    AOTInductorModelContainerHandle container_handle, std::uint64_t* ret_size) {
+  return entry([&] { *ret_size = container_of(container_handle).program().constants_size; });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelUpdateConstantsFromBlob(
+    AOTInductorModelContainerHandle container_handle, const std::uint8_t* weight_blob_ptr) {
+  return entry([&] {
+    const WithoutGil without_gil;
+    container_of(container_handle).update_from_bytes(weight_blob_ptr);
+  });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetCallSpec(
+    AOTInductorModelContainerHandle container_handle, const char** in_spec,
+    const char** out_spec) {
+  return entry([&] {
+    const wir::ProgramInfo& program = container_of(container_handle).program();
+    *in_spec = program.in_spec;
+    *out_spec = program.out_spec;
+  });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorGetLastError(const char** error_msg) {
+  *error_msg = last_failure();
+  return kSuccess;
+}
+
+// Of our own: whether a container compares its inputs with what the program was made for, from the
+// next call on. Without a container: all containers of this library that were not told otherwise.
+WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerSetInputChecks(
+    AOTInductorModelContainerHandle container_handle, bool on) {
+  return entry([&] {
+    if (container_handle == nullptr) {
+      Container::set_default_input_checks(on);
+    } else {
+      container_of(container_handle).set_input_checks(on);
+    }
+  });
+}
+
+}  // extern "C"
