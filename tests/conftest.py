@@ -8,7 +8,7 @@ import shutil
 import tempfile
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 #: Where compiled code is kept. A run must never find what another run or the user's own programs
 #: left there, or it would test yesterday's code; set the variable to keep a directory all the same.
@@ -30,10 +30,23 @@ def _use_own_caches() -> None:
 
 _use_own_caches()
 
-# Continuous integration tries the same examples each time; new ones are for whoever works here.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+#: A verdict must depend on the code alone. So examples follow from each test's source, and neither
+#: a slow machine nor an unlucky draw of a wide strategy counts as a failure.
+_UNHURRIED = settings(
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+        HealthCheck.large_base_example,
+    ],
+)
+settings.register_profile("ci", _UNHURRIED)
+#: New examples each time (``--hypothesis-profile=explore``, with ``--hypothesis-seed`` to repeat
+#: them): for whoever works on what a property is about.
+settings.register_profile("explore", _UNHURRIED, derandomize=False, max_examples=200)
+settings.load_profile("ci")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -151,6 +151,13 @@ def test_a_symbol_has_no_sign() -> None:
     assert real_symbol("s0") != S0
 
 
+def _machine_shift(count: int) -> int:
+    """A count, unless the result of shifting by it would fill the memory."""
+    if count >= 1 << 12:
+        raise OverflowError
+    return count
+
+
 #: How Python works out each function.
 PYTHON: dict[type, Any] = {
     sympy.Add: lambda *a: sum(a),
@@ -166,7 +173,7 @@ PYTHON: dict[type, Any] = {
     ex.BitAnd: lambda a, b: a & b,
     ex.BitOr: lambda a, b: a | b,
     ex.BitXor: lambda a, b: a ^ b,
-    ex.ShiftLeft: lambda a, b: a << b,
+    ex.ShiftLeft: lambda a, b: a << _machine_shift(b),
     ex.ShiftRight: lambda a, b: a >> b,
     sympy.Eq: lambda a, b: a == b,
     sympy.Ne: lambda a, b: a != b,

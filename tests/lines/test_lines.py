@@ -8,6 +8,7 @@ import re
 from typing import Any, get_args, get_type_hints
 
 import pytest
+import sympy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -153,12 +154,18 @@ def test_equality_hash_and_origin(cls: Any, data: st.DataObject) -> None:
 def test_a_line_is_no_other_line(cls: Any, data: st.DataObject) -> None:
     line = data.draw(strategies.LINES[cls])
     other = data.draw(strategies.any_lines)
-    assert (line == other) == (type(line) is type(other) and _plain(line) == _plain(other))
+    assert (line == other) == (_exactly(line) == _exactly(other))
     assert line != "line"
 
 
-def _plain(line: Any) -> str:
-    return repr(line)
+def _exactly(value: Any) -> Any:
+    """What a value is to the last bit; the ``repr`` of an expression rounds its numbers."""
+    if dataclasses.is_dataclass(value):
+        fields = [field.name for field in dataclasses.fields(value) if field.compare]
+        return (type(value), *(_exactly(getattr(value, name)) for name in fields))
+    if isinstance(value, tuple):
+        return tuple(map(_exactly, value))
+    return sympy.srepr(value) if isinstance(value, sympy.Basic) else repr(value)
 
 
 # Effects.

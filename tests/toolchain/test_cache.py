@@ -167,7 +167,7 @@ def test_a_lock_is_waited_for(cache: DiskCache) -> None:
         thread.start()
         time.sleep(0.1)
         order.append("first")
-    thread.join(timeout=10)
+    thread.join()
     assert order == ["first", "second"]
 
 
