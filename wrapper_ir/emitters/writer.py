@@ -41,9 +41,9 @@ class CodeWriter:
     done, so that a line may add to any section while it is rendered.
     """
 
-    def __init__(self, unit: str = "    ") -> None:
+    def __init__(self, unit: str = "    ", depth: int = 0) -> None:
         self._unit = unit
-        self._depth = 0
+        self._depth = depth
         self._lines: list[str] = []
         self._paths: list[Path | None] = []
         #: The IR line that is being rendered, None between lines.
@@ -98,6 +98,14 @@ class CodeWriter:
         """Adds everything that another writer holds, as it is."""
         self._lines.extend(other._lines)
         self._paths.extend(other._paths)
+
+    def split(self, count: int) -> Iterator[CodeWriter]:
+        """The text in pieces of at most ``count`` lines, each a writer of its own."""
+        for first in range(0, len(self._lines), count):
+            piece = CodeWriter(self._unit)
+            piece._lines = self._lines[first : first + count]
+            piece._paths = self._paths[first : first + count]
+            yield piece
 
     def text(self) -> str:
         """The text, every line ended by a newline."""

@@ -13,7 +13,7 @@ import hashlib
 import re
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,19 +40,21 @@ from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import Compiler, find_compiler
 from wrapper_ir.toolchain.headers import HeaderStore
-from wrapper_ir.toolchain.kernels import environment as kernel_environment
 from wrapper_ir.toolchain.native import runtime_objects
 from wrapper_ir.toolchain.objects import (
+    GENERATED,
     Translation,
     assemble,
     compile_objects,
     generated_flags,
     link,
+    precompiled,
     split_debug_information,
+    stand_in,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from concurrent.futures import Future
     from typing import Protocol
 
@@ -193,7 +195,14 @@ def build(
         steps.advance()
         library = scratch / f"{name}.so"
         objects = [*runtime, *(one.result() for one in coming), *data.objects]
-        link(work.compiler, objects, library, keep_symbols=given.debug_info, extra_flags=flags)
+        link(
+            work.compiler,
+            objects,
+            library,
+            work.torch(),
+            keep_symbols=given.debug_info,
+            extra_flags=flags,
+        )
         symbols = scratch / f"{name}.so.debug"
         if given.debug_info:
             split_debug_information(library, symbols)
@@ -249,7 +258,7 @@ def build_loadable(
         coming = work.compile(files, pool, steps)
         library = scratch / "program.so"
         objects = [*runtime, *(one.result() for one in coming)]
-        link(work.compiler, objects, library, exports=_LOADABLE_EXPORTS)
+        link(work.compiler, objects, library, work.torch(), exports=_LOADABLE_EXPORTS)
         steps.advance()
         return work.cache.put(key, "so", library)
 
@@ -319,20 +328,22 @@ class _Work:
 
     cache: DiskCache
     compiler: Compiler
-    headers: HeaderStore
+    headers: Mapping[str, HeaderStore]
     jobs: int
     flags: tuple[str, ...]  # what was asked for, beside what each kind of file is compiled with
 
     @classmethod
     def of(cls, cache: DiskCache | None, jobs: int | None, flags: tuple[str, ...]) -> _Work:
         chosen = cache or default_cache()
-        headers = HeaderStore(chosen, kernel_environment())
-        return cls(chosen, find_compiler(chosen), headers, jobs or default_jobs(), flags)
+        return cls(
+            chosen, find_compiler(chosen), precompiled(chosen), jobs or default_jobs(), flags
+        )
 
     def plain(self, name: str, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Translation:
         """A file that is no kernel."""
         flags = (*generated_flags(self.compiler), *self.flags)
-        return Translation(name, text, flags, f"generated file {name!r}", headers)
+        first = GENERATED if text.startswith(f"#include <{GENERATED}>\n") else ""
+        return Translation(name, text, flags, f"generated file {name!r}", headers, header=first)
 
     def generated(self, sources: Mapping[str, str]) -> list[Translation]:
         """The generated files, the longest first; headers among them lie beside each."""
@@ -340,6 +351,10 @@ class _Work:
         files = sorted(item for item in sources.items() if item[0].endswith(".cpp"))
         made = [self.plain(name, text, headers) for name, text in files]
         return sorted(made, key=lambda file: -len(file.text))
+
+    def torch(self) -> Path:
+        """What stands for PyTorch's library."""
+        return stand_in(self.cache, self.compiler)
 
     def runtime(self, sources: Mapping[str, str]) -> tuple[Path, ...]:
         """The objects of the runtime part that the generated files need."""

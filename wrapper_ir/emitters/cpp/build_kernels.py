@@ -85,7 +85,7 @@ def _translation(
         flags=flags,
         what=f"kernel {kernels[0].source.name!r}",
         parts={_file(k): (f"kernel {k.source.name!r}", k.source.code) for k in kernels},
-        reads_prefix=f"<{PREFIX}>" in text,
+        header=PREFIX if f"<{PREFIX}>" in text else "",
         processor=cpu_identity() if isa.native else "",
     )
 

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact
-from wrapper_ir.emitters.writer import SourceMap
+from wrapper_ir.emitters.cpp.artifact import CppArtifact
+from wrapper_ir.emitters.cpp.context import Context
+from wrapper_ir.emitters.cpp.module import render_files
+from wrapper_ir.emitters.cpp.statics import gather_statics
+from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["CppEmitter"]
 
 _KEEP: Final = 1024 * 1024
+
+_QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
 
 
 @dataclass(frozen=True)
@@ -55,5 +63,32 @@ class CppEmitter(Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
-        text = "#include <wir/program.h>\n"
-        return CppArtifact(text, {MAIN_FILE: text}, SourceMap((None,)), (), program)
+        context = Context(program, gather_statics(program, self.keep_buffers), problems)
+        _refuse_devices(program, problems)
+        if problems.found:  # what is on a device has no form from here on
+            return CppArtifact("", {}, SourceMap(()), (), program)
+        files = render_files(context, origins=self.origins)
+        sources = {name: writer.text() for name, writer in files.writers.items()}
+        whole = CodeWriter()
+        for name, writer in files.writers.items():
+            if len(sources) > 1:
+                whole.line(f"// {name}")
+                whole.blank()
+            whole.extend(writer)
+        return CppArtifact(whole.text(), sources, whole.source_map(), files.kernels, program)
+
+
+def _refuse_devices(program: Program, problems: Problems) -> None:
+    """Notes the lines that touch buffers elsewhere than on the CPU."""
+    away = {name for name, layout in program.buffers.items() if layout.device.type != "cpu"}
+    quantised = {name for name, layout in program.buffers.items() if layout.dtype in _QUANTISED}
+    if not away and not quantised:
+        return
+    for path, line in walk(program):
+        found = effects(line, program)
+        for name in (*found.defines, *found.touched):
+            if name in away:
+                device = program.layout(name).device
+                problems.add(line, path, f"'{name}' is on {device}; C++ programs run on the CPU")
+            elif name in quantised:
+                problems.add(line, path, f"'{name}' is quantised, which C++ has no form for yet")

@@ -131,8 +131,14 @@ class Reporter:
         """Raise for a wrong number of inputs."""
         raise InputCountError(expected=len(self._inputs), got=got)
 
-    def check_input(self, position: int, value: object) -> None:
+    def check_input(self, position: int, value: object, odd: int) -> None:
         """Raise unless an input is right after all.
+
+        Args:
+            position: Which input.
+            value: The input.
+            odd: Whether it is a tensor whose elements are not just what is in memory: a subclass
+                that computes otherwise, or a wrapper of ``torch.func``.
 
         Raises:
             InputLayoutError: It is not.
@@ -140,6 +146,8 @@ class Reporter:
         spec = self._inputs[position]
         if spec.kind is Tensor:
             _check_tensor(spec, value)
+            if odd:
+                _refuse(spec, "an ordinary tensor", f"one of type {type(value).__name__}")
             return
         check_number(spec.name, value, spec.kind)  # type: ignore[arg-type]  # that is the question
         _refuse(spec, f"a number of type {spec.kind.__name__} of at most 64 bits", f"{value!r}")
@@ -212,20 +220,6 @@ def _check_tensor(spec: InputSpec, value: object) -> None:
         spec.size,
         spec.stride,
     )
-    if isinstance(value, Tensor) and not _is_plain(value):
-        _refuse(spec, "a tensor whose elements are in memory", _odd(value))
-
-
-def _is_plain(value: Tensor) -> bool:
-    """Whether the data of a tensor are its elements, and not what some subclass makes of it."""
-    try:
-        return value.device.type != "cpu" or value.numel() == 0 or bool(value.data_ptr())
-    except RuntimeError:  # the storage of a wrapper has no address
-        return False
-
-
-def _odd(value: Tensor) -> str:
-    return f"a {type(value).__name__} without memory of its own"
 
 
 def _refuse(spec: InputSpec, expected: str, got: str) -> NoReturn:

@@ -70,4 +70,17 @@ inline const char* dtype_name(std::int32_t dtype) {
   }
 }
 
+inline const char* device_name(std::int32_t type) {
+  switch (type) {
+    case device::cpu: return "cpu";
+    case device::cuda: return "cuda";
+    case 12: return "xpu";
+    case 13: return "mps";
+    case 14: return "meta";
+    case 15: return "hpu";
+    case 20: return "privateuseone";
+    default: return "unknown";
+  }
+}
+
 }  // namespace wir

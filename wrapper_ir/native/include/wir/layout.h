@@ -77,9 +77,7 @@ inline std::string listed(std::int64_t count, const std::int64_t* numbers) {
 inline std::string described(std::int32_t dtype, std::int64_t rank, const std::int64_t* size,
                              const std::int64_t* stride, std::int32_t device_type,
                              std::int32_t device_index) {
-  std::string device = device_type == device::cpu    ? "cpu"
-                       : device_type == device::cuda ? "cuda"
-                                                     : "device " + std::to_string(device_type);
+  std::string device = device_name(device_type);
   if (device_type != device::cpu && device_index >= 0) {
     device += ":" + std::to_string(device_index);
   }
@@ -90,8 +88,20 @@ inline std::string described(const TensorSpec& spec) {
   return described(spec.dtype, spec.rank, spec.size, spec.stride, spec.device_type,
                    spec.device_index);
 }
+inline const char* layout_name(std::int32_t layout) {
+  if (layout == aoti_torch_layout_sparse_coo()) return "sparse_coo";
+  if (layout == aoti_torch_layout_sparse_csr()) return "sparse_csr";
+  if (layout == aoti_torch_layout_sparse_csc()) return "sparse_csc";
+  if (layout == aoti_torch_layout_sparse_bsr()) return "sparse_bsr";
+  if (layout == aoti_torch_layout_sparse_bsc()) return "sparse_bsc";
+  if (layout == aoti_torch_layout__mkldnn()) return "_mkldnn";
+  if (layout == aoti_torch_layout_jagged()) return "jagged";
+  return "an unknown layout";
+}
 inline std::string described(const Metadata& found) {
-  if (found.layout != 0) return "a tensor that is not stored as torch.strided";
+  if (found.layout != 0) {
+    return std::string("a tensor stored as torch.") + layout_name(found.layout);
+  }
   return described(found.dtype, found.rank, found.size, found.stride, found.device_type,
                    found.device_index);
 }

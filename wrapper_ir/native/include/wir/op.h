@@ -39,6 +39,9 @@ struct Default {};  // what the schema says
 inline constexpr None none;
 inline constexpr Default unset;
 
+// Tensors in a row.
+using Handles = std::initializer_list<AtenTensorHandle>;
+
 // A list of integers, mostly sizes.
 using Ints = std::initializer_list<std::int64_t>;
 

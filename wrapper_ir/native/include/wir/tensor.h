@@ -89,6 +89,25 @@ T* data(AtenTensorHandle tensor) {
   return static_cast<T*>(pointer);
 }
 
+// What lies so many bytes behind the first element.
+template <class T = void>
+T* data_at(AtenTensorHandle tensor, std::int64_t bytes) {
+  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(data(tensor)) +
+                              static_cast<std::uintptr_t>(bytes));
+}
+
+inline std::int64_t size(AtenTensorHandle tensor, std::int64_t dim) {
+  std::int64_t found = 0;
+  check(aoti_torch_get_size(tensor, dim, &found));
+  return found;
+}
+
+inline std::int64_t stride(AtenTensorHandle tensor, std::int64_t dim) {
+  std::int64_t found = 0;
+  check(aoti_torch_get_stride(tensor, dim, &found));
+  return found;
+}
+
 inline const std::int64_t* sizes(AtenTensorHandle tensor) {
   std::int64_t* found = nullptr;
   check(aoti_torch_get_sizes(tensor, &found));

@@ -1,0 +1,120 @@
+"""Makes wrapper_ir/emitters/cpp/abi_table.py from the headers of the installed PyTorch.
+
+Run it with each new version of PyTorch that is to be supported; a test compares the table with the
+headers of the version that is installed.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from wrapper_ir.lines.schema import OpSchema, SchemaError, parse_schema
+
+OLDEST: Final = (2, 11)
+"""The oldest version that generated code has to work with: what is newer is left out."""
+
+TARGET: Final = Path(__file__).parents[1] / "wrapper_ir" / "emitters" / "cpp" / "abi_table.py"
+
+PASSED: Final = frozenset(
+    (
+        *("AtenTensorHandle", "AtenTensorHandle*", "const AtenTensorHandle*"),
+        *("int64_t", "int64_t*", "double", "double*", "int32_t", "int32_t*"),
+        *("const int64_t*", "const char*"),
+    )
+)
+"""The C types that the emitter can pass; functions with others are called by schema."""
+
+_VERSION = re.compile(r"#if TORCH_FEATURE_VERSION >= TORCH_VERSION_(\d+)_(\d+)_0")
+_FUNCTION = re.compile(r"AOTI_TORCH_EXPORT AOTITorchError (aoti_torch_(?:cpu|aten)_(\w+))\((.*)\);")
+
+HEADER: Final = '''\
+"""The functions of PyTorch's C shim that generated code calls. Written by tools/make_cpp_abi.py.
+
+For each op the C function and its parameters, valid for every PyTorch since {oldest}.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["SHIMS"]
+
+SHIMS: Final[dict[str, tuple[str, str]]] = {{
+'''
+
+
+def functions() -> dict[str, tuple[str, str]]:
+    """The functions of the headers by what comes after their prefix: name and parameters."""
+    folder = Path(torch.__file__).parent / "include/torch/csrc/inductor/aoti_torch/generated"
+    found: dict[str, tuple[str, str]] = {}
+    for name in ("c_shim_aten.h", "c_shim_cpu.h"):  # the second one is the more special
+        since = OLDEST
+        for line in (folder / name).read_text().splitlines():
+            if version := _VERSION.match(line):
+                since = (int(version[1]), int(version[2]))
+            elif line.startswith("#endif"):
+                since = OLDEST
+            elif (function := _FUNCTION.match(line)) and since <= OLDEST:
+                found[function[2]] = (function[1], function[3])
+    return found
+
+
+def schemas() -> dict[str, OpSchema]:
+    """The schemas of torch's own ops, by their names as the shim spells them."""
+    found = {}
+    for schema in torch._C._jit_get_all_schemas():
+        if schema.name.startswith("aten::"):
+            try:
+                parsed = parse_schema(str(schema))
+            except SchemaError:
+                continue
+            found[parsed.name.removeprefix("aten::").replace(".", "_")] = parsed
+    return found
+
+
+def is_callable(params: str, schema: OpSchema) -> bool:
+    """Whether the emitter can pass what a function takes, and gets all that the op returns."""
+    pairs = [param.rsplit(" ", 1) for param in params.split(", ")]
+    names = {name for _, name in pairs}
+    if any(type_ not in PASSED for type_, _ in pairs) or "device_index_" in names:
+        return False
+    returned = [pair for pair in pairs if re.fullmatch(r"ret\d+", pair[1])]
+    writes = any(arg.type.writes for arg in schema.args)
+    if [type_ for type_, _ in returned] != ["AtenTensorHandle*"] * len(schema.returns):
+        return writes and not returned and names_match(names, schema)
+    return names_match(names - {name for _, name in returned}, schema)
+
+
+def names_match(names: set[str], schema: OpSchema) -> bool:
+    """Whether parameters are called as the schema calls them, lengths of lists aside."""
+    lists = {f"{arg.name}_len_" for arg in schema.args if arg.type.is_list}
+    return names - lists == {arg.name for arg in schema.args}
+
+
+def _spelled(params: str) -> str:
+    """The parameters as a literal over several lines."""
+    parts = textwrap.wrap(params, 80)
+    quoted = [f'"{part} "' for part in parts[:-1]] + [f'"{parts[-1]}"']
+    if len(quoted) == 1:
+        return f"        {quoted[0]},\n"
+    return "        (\n" + "".join(f"            {part}\n" for part in quoted) + "        ),\n"
+
+
+def table() -> str:
+    """The text of the table's module."""
+    known = schemas()
+    lines = []
+    for suffix, (symbol, params) in sorted(functions().items()):
+        schema = known.get(suffix)
+        if schema is not None and is_callable(params, schema):
+            lines.append(f'    "{schema.name}": (\n        "{symbol}",\n{_spelled(params)}    ),\n')
+    return HEADER.format(oldest=".".join(map(str, OLDEST))) + "".join(lines) + "}\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(table())

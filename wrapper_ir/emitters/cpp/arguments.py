@@ -1,0 +1,282 @@
+"""Arguments of library ops: for functions of the C shim, and for calls by schema."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.types import CType
+from wrapper_ir.lines.args import (
+    Arg,
+    BufferArg,
+    DeviceArg,
+    DTypeArg,
+    EnumArg,
+    EnumKind,
+    ListArg,
+    NoneArg,
+    ScalarArg,
+    StringArg,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wrapper_ir.emitters.cpp.abi import Shim, ShimParam
+    from wrapper_ir.emitters.cpp.region import RegionBase
+    from wrapper_ir.lines.kernels import ExternKernel
+    from wrapper_ir.lines.schema import OpSchema, SchemaArg
+
+__all__ = ["NotPassableError", "bound_arguments", "dispatcher_argument", "shim_arguments"]
+
+_LAYOUTS: Final = {
+    "strided": 0,
+    "sparse_coo": 1,
+    "sparse_csr": 2,
+    "_mkldnn": 3,
+    "sparse_csc": 4,
+    "sparse_bsr": 5,
+    "sparse_bsc": 6,
+    "jagged": 7,
+}
+_MEMORY_FORMATS: Final = {
+    "contiguous_format": 0,
+    "preserve_format": 1,
+    "channels_last": 2,
+    "channels_last_3d": 3,
+}
+
+_TYPES: Final = {
+    **dict.fromkeys(("int", "SymInt"), CType.INT),
+    **dict.fromkeys(("float", "SymFloat"), CType.REAL),
+    **dict.fromkeys(("bool", "SymBool"), CType.BOOL),
+}
+_SIZED: Final = re.compile(r"\[(\d+)\]")
+_EXACT: Final = 2**53
+
+
+class NotPassableError(Exception):
+    """An argument has no form there; the message says which and why."""
+
+
+def bound_arguments(line: ExternKernel, schema: OpSchema) -> dict[str, Arg]:
+    """The arguments that a call gives, by the names of the schema."""
+    found = {d.name: arg for d, arg in zip(schema.positional, line.args, strict=False)}
+    found.update(line.kwargs)
+    return found
+
+
+# By schema.
+
+
+def dispatcher_argument(region: RegionBase, declared: SchemaArg, arg: Arg) -> str:
+    """An argument of a call by schema.
+
+    Raises:
+        NotPassableError: There is no such argument in C++.
+    """
+    base, suffix = declared.type.base, declared.type.suffix
+    count = _SIZED.search(suffix)
+    if count is not None and isinstance(arg, ScalarArg):
+        arg = ListArg((arg,) * int(count[1]))  # one number stands for all
+    return _argument(region, base, arg)
+
+
+def _argument(region: RegionBase, base: str, arg: Arg) -> str:
+    match arg:
+        case BufferArg():
+            return region.handle(arg.buffer)
+        case NoneArg():
+            return "wir::none"
+        case StringArg():
+            return literals.string(arg.value)
+        case DTypeArg():
+            return f"wir::Dtype{{{literals.dtype(arg.dtype)}}}"
+        case DeviceArg():
+            if arg.device.type != "cpu":
+                raise NotPassableError(f"device {arg.device} is not supported in C++ yet")
+            return "wir::Device{wir::device::cpu, -1}"
+        case EnumArg():
+            return _enum(arg)
+        case ListArg():
+            return _list(region, base, arg)
+        case ScalarArg():
+            return _number(region, base, arg)
+
+
+def _enum(arg: EnumArg) -> str:
+    is_layout = arg.kind is EnumKind.LAYOUT
+    number = (_LAYOUTS if is_layout else _MEMORY_FORMATS).get(arg.name)
+    if number is None:
+        raise NotPassableError(f"torch has no constant '{arg.name}'")
+    return f"wir::{'Layout' if is_layout else 'MemoryFormat'}{{{number}}}"
+
+
+def _list(region: RegionBase, base: str, arg: ListArg) -> str:
+    if _TYPES.get(base) is CType.INT and all(isinstance(item, ScalarArg) for item in arg.items):
+        numbers = (
+            region.expr(item.value, CType.INT64).text
+            for item in arg.items
+            if isinstance(item, ScalarArg)
+        )
+        return f"wir::Ints{{{', '.join(numbers)}}}"
+    return f"wir::List{{{', '.join(_argument(region, base, item) for item in arg.items)}}}"
+
+
+def _number(region: RegionBase, base: str, arg: ScalarArg) -> str:
+    value = arg.value
+    if isinstance(value, complex):
+        return f"wir::Complex{{{literals.real(value.real)}, {literals.real(value.imag)}}}"
+    wanted = _TYPES.get(base)
+    found = region.expr(value, wanted)
+    # A literal integer stays one to C++, whatever it was converted to.
+    if wanted is CType.REAL and found.is_literal and not isinstance(value, float):
+        return f"{found.text}.0"
+    return found.text
+
+
+# The C shim.
+
+
+def shim_arguments(
+    region: RegionBase,
+    shim: Shim,
+    schema: OpSchema,
+    given: Mapping[str, Arg],
+    results: Mapping[int, str],
+) -> list[str]:
+    """The arguments of a function of the C shim.
+
+    Args:
+        region: Where the call stands.
+        shim: The function.
+        schema: The op's schema.
+        given: The arguments by name.
+        results: The variables of results that are wanted, by their positions.
+
+    Raises:
+        NotPassableError: The function cannot do exactly what the op does with these.
+    """
+    if not _may_round(region, schema, given):
+        raise NotPassableError("a number would be passed as another kind of number")
+    items: list[str] = []
+    for param in shim.params:
+        if param.is_result:
+            target = results.get(int(param.name.removeprefix("ret")), "wir::Tensor()")
+            items.append(f"{target}.out()")
+        elif param.name.endswith("_len_"):
+            arg = given.get(param.name.removesuffix("_len_"))
+            items.append(str(len(arg.items)) if isinstance(arg, ListArg) else "0")
+        else:
+            declared = schema.arg(param.name)
+            if declared is None:
+                raise NotPassableError(f"the schema has no '{param.name}'")
+            items.append(_shim_argument(region, param, declared, given.get(param.name)))
+    return items
+
+
+def _may_round(region: RegionBase, schema: OpSchema, given: Mapping[str, Arg]) -> bool:
+    """Whether numbers of type Scalar, which the C shim takes as doubles, mean the same so.
+
+    They do among floating-point tensors, where an op converts them to the tensors' type anyway.
+    """
+    scalars = [given.get(a.name) for a in schema.args if a.type.base == "Scalar"]
+    if not scalars:
+        return True
+    for arg in scalars:
+        if isinstance(arg, ScalarArg) and not _is_exact(arg):
+            return False
+    tensors = (arg for arg in given.values() if isinstance(arg, BufferArg))
+    return all(region.layout(arg.buffer).dtype.is_floating for arg in tensors)
+
+
+def _is_exact(arg: ScalarArg) -> bool:
+    value = arg.value
+    if isinstance(value, float):
+        return True
+    return type(value) is int and -_EXACT <= value <= _EXACT
+
+
+def _shim_argument(
+    region: RegionBase, param: ShimParam, declared: SchemaArg, arg: Arg | None
+) -> str:
+    if arg is None:
+        return _default(param, declared)
+    if isinstance(arg, NoneArg):
+        if not param.type.endswith("*"):
+            raise NotPassableError(f"'{param.name}' cannot be left out")
+        return "nullptr"
+    found = None
+    match arg:
+        case BufferArg():
+            found = _shim_tensor(region, param.type, arg)
+        case ListArg():
+            found = _shim_list(region, param.type, arg)
+        case StringArg() if param.type == "const char*":
+            found = literals.string(arg.value)
+        case _ if param.type in _STANDARD:
+            found = _shim_number(region, param.type, declared, arg)
+        case _ if param.type.removesuffix("*") in _STANDARD:
+            type_ = param.type.removesuffix("*")
+            number = _shim_number(region, type_, declared, arg)
+            found = f"wir::some<{_STANDARD[type_]}>({number})"
+        case _:
+            pass
+    if found is None:
+        raise NotPassableError(f"'{param.name}' has no form in the C shim")
+    return found
+
+
+def _shim_tensor(region: RegionBase, type_: str, arg: BufferArg) -> str | None:
+    handle = region.handle(arg.buffer)
+    match type_:
+        case "AtenTensorHandle":
+            return handle
+        case "AtenTensorHandle*":
+            return f"wir::some<AtenTensorHandle>({handle})"
+        case _:
+            return None
+
+
+def _shim_list(region: RegionBase, type_: str, arg: ListArg) -> str | None:
+    handles = [region.handle(a.buffer) for a in arg.items if isinstance(a, BufferArg)]
+    if type_ == "const AtenTensorHandle*" and len(handles) == len(arg.items):
+        return f"wir::Handles{{{', '.join(handles)}}}.begin()"
+    numbers = [a.value for a in arg.items if isinstance(a, ScalarArg)]
+    if type_ == "const int64_t*" and len(numbers) == len(arg.items):
+        texts = (region.expr(number, CType.INT64).text for number in numbers)
+        return f"wir::Ints{{{', '.join(texts)}}}.begin()" if numbers else "nullptr"
+    return None
+
+
+_STANDARD: Final = {"int64_t": "std::int64_t", "int32_t": "std::int32_t", "double": "double"}
+
+
+def _shim_number(region: RegionBase, type_: str, declared: SchemaArg, arg: Arg) -> str:
+    match arg:
+        case DTypeArg():
+            return literals.dtype(arg.dtype)
+        case ScalarArg() if not isinstance(arg.value, complex):
+            wanted = {"int64_t": CType.INT64, "double": CType.REAL, "int32_t": CType.INT32}[type_]
+            if declared.type.base == "bool":
+                wanted = CType.BOOL
+            return region.expr(arg.value, wanted).text
+        case _:
+            raise NotPassableError("an argument has no form in the C shim")
+
+
+_NUMBER: Final = re.compile(r"-?\d+(\.\d*)?(e-?\d+)?")
+
+
+def _default(param: ShimParam, declared: SchemaArg) -> str:
+    """What the schema says where a call says nothing."""
+    text = declared.default
+    if text == "None" and param.type.endswith("*"):
+        return "nullptr"
+    if param.type in _STANDARD and text is not None:
+        if text in ("True", "False"):
+            return text.lower()
+        if _NUMBER.fullmatch(text):
+            return text
+    raise NotPassableError(f"the default of '{param.name}' has no form in the C shim")

@@ -1,0 +1,190 @@
+"""Rendering definitions, and calls of kernels and library ops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from wrapper_ir.emitters.cpp.abi import shim_of
+from wrapper_ir.emitters.cpp.arguments import (
+    NotPassableError,
+    bound_arguments,
+    dispatcher_argument,
+    shim_arguments,
+)
+from wrapper_ir.emitters.cpp.places import place_of
+from wrapper_ir.emitters.cpp.region import RegionBase
+from wrapper_ir.emitters.cpp.text import call
+from wrapper_ir.emitters.cpp.types import parameter_type
+from wrapper_ir.emitters.library import FIXED_WRITERS
+from wrapper_ir.lines.args import (
+    BufferArg,
+    CallResult,
+    NoneArg,
+    ResultBuffer,
+    ScalarArg,
+)
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.kernels import (
+    BufferParam,
+    CppKernel,
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+    TorchOp,
+    TritonKernel,
+)
+from wrapper_ir.lines.layout import CPU
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.abi import Shim
+    from wrapper_ir.lines.args import Arg
+    from wrapper_ir.lines.kernels import Param
+    from wrapper_ir.lines.schema import OpSchema
+
+__all__ = ["CallLines"]
+
+
+class CallLines(RegionBase):
+    """Renders definitions and calls."""
+
+    @override
+    def visit_kernel_definition(self, line: KernelDefinition) -> None:
+        match line.source:
+            case CppKernel():
+                try:
+                    self.context.callees.kernel(line, line.source)
+                except ValueError as error:
+                    self.unsupported(line, str(error))
+            case TritonKernel():
+                self.unsupported(line, "Triton kernels are not supported in C++ yet")
+            case TorchOp():
+                pass  # declared when it is called
+
+    @override
+    def visit_kernel_call(self, line: KernelCall) -> None:
+        if line.stream:
+            self.unsupported(line, "streams are not supported in C++ yet")
+        if line.device != CPU:
+            self.unsupported(line, f"kernels on {line.device} are not supported in C++ yet")
+            return
+        definition = self.context.program.kernels[line.kernel]
+        name = self.context.names["kernel", line.kernel]
+        if any(isinstance(a, ScalarArg) and free_symbols(a.value) for a in line.args):
+            self.mark(line)
+        pairs = zip(definition.params, line.args, strict=True)
+        args = [self._kernel_argument(line, param, arg) for param, arg in pairs]
+        self.put(f"{call(name, *args)};")
+
+    def _kernel_argument(self, line: KernelCall, param: Param, arg: Arg) -> str:
+        match arg:
+            case BufferArg():
+                return self.pointer(arg.buffer)
+            case NoneArg():
+                return "nullptr"
+            case ScalarArg() if not isinstance(param, BufferParam):
+                return self.expr(arg.value, parameter_type(param.type)).text
+            case _:
+                self.unsupported(line, f"parameter '{param.name}' cannot take this argument")
+                return ""
+
+    @override
+    def visit_extern_kernel(self, line: ExternKernel) -> None:
+        if line.stream:
+            self.unsupported(line, "streams are not supported in C++ yet")
+        if line.device != CPU:
+            self.unsupported(line, f"ops on {line.device} are not supported in C++ yet")
+            return
+        if any(len(result.path) > _DEEPEST for result in line.results):
+            self.unsupported(line, "a result lies too deep inside of lists")
+            return
+        schema = self.context.schema(line.op)
+        self.mark(line)
+        shim = shim_of(line.op)
+        try:
+            if shim is None or not self._call_shim(line, shim, schema):
+                self._call_by_schema(line, schema)
+        except NotPassableError as error:
+            self.unsupported(line, str(error))
+        if line.op not in FIXED_WRITERS:
+            for name in effects(line, self.context.program).writes:
+                self.forget_addresses(name)
+
+    def _call_shim(self, line: ExternKernel, shim: Shim, schema: OpSchema) -> bool:
+        """Calls a function of the C shim, if it does exactly what the op does."""
+        given = bound_arguments(line, schema)
+        targets: dict[int, str] = {}
+        same: list[tuple[ResultBuffer, str]] = []
+        fresh: list[ResultBuffer] = []
+        for result in line.results:
+            if not isinstance(result, ResultBuffer):
+                return False
+            position = int(result.path[0]) if result.path else 0
+            if any(param.is_result for param in shim.params):
+                targets[position] = self._read(self.context.buffer(result.out))
+                fresh.append(result)
+            else:
+                written = _written(schema, given, position)
+                if written is None:
+                    return False
+                same.append((result, written))
+        try:
+            args = shim_arguments(self, shim, schema, given, targets)
+        except NotPassableError:
+            return False
+        for result in fresh:
+            self._declare(result)
+        self.put(f"wir::check({call(self.context.callees.shim(shim), *args)});")
+        for result, source in same:
+            place = place_of(self.handle(source), self.layout(result.out), owned=False)
+            self.define(result.out, place, [source])
+        return True
+
+    def _call_by_schema(self, line: ExternKernel, schema: OpSchema) -> None:
+        given = bound_arguments(line, schema)
+        args = [
+            dispatcher_argument(self, d, given[d.name]) if d.name in given else "wir::unset"
+            for d in schema.args
+        ]
+        while args and args[-1] == "wir::unset":
+            args.pop()
+        parts = [f"{{{', '.join(args)}}}"]
+        for result in line.results:
+            self._declare(result)
+        if line.results:
+            targets = ", ".join(map(self._target, line.results))
+            parts.append(f"{{{targets}}}")
+        self.put(f"{call(self.context.callees.op(line.op), *parts)};")
+
+    def _target(self, result: CallResult) -> str:
+        if isinstance(result, ResultBuffer):
+            variable = self._read(self.context.buffer(result.out))
+        else:
+            variable = self.symbol_value(result.symbol)
+        return f"{{{', '.join([variable, *map(str, result.path)])}}}" if result.path else variable
+
+    def _read(self, name: str) -> str:
+        return f"frame.{name}" if self.framed else name
+
+    def _declare(self, result: CallResult) -> None:
+        """Writes the variable of a result."""
+        if isinstance(result, ResultBuffer):
+            self.define_tensor(result.out, "", result.of)
+        else:
+            type_ = self.symbol_type(result.symbol)
+            self.declare(self.context.symbol(result.symbol), type_.spelling)
+
+
+_DEEPEST = 3
+
+
+def _written(schema: OpSchema, given: dict[str, Arg], position: int) -> str | None:
+    """The buffer that an op writes to and returns as its result at a position."""
+    sets = schema.returns[position].alias_sets
+    for declared in schema.args:
+        arg = given.get(declared.name)
+        if declared.type.writes and sets & declared.type.alias_sets and isinstance(arg, BufferArg):
+            return arg.buffer
+    return None

@@ -1,0 +1,193 @@
+"""What all parts of one run share: the program, its names and expressions, what the files need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.exprs import CppExprs
+from wrapper_ir.emitters.cpp.kernels import Callees
+from wrapper_ir.emitters.cpp.names import Key, make_names
+from wrapper_ir.emitters.cpp.state import StateMembers
+from wrapper_ir.emitters.cpp.text import UNIT, statement
+from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
+from wrapper_ir.lines.schema import OpSchema, parse_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.cpp.statics import Statics
+    from wrapper_ir.emitters.names import NamePlan
+    from wrapper_ir.lines.dtype import DType
+    from wrapper_ir.lines.expr import Dim
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.origin import Origin
+    from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.walk import Path
+
+__all__ = ["Context", "line_source"]
+
+
+class Context:
+    """One run of the emitter.
+
+    Attributes:
+        sections: Parts of the files by name, spliced together at the end.
+        state: What is kept from call to call.
+        callees: What the program calls.
+    """
+
+    def __init__(self, program: Program, statics: Statics, problems: Problems) -> None:
+        self.program = program
+        self.statics = statics
+        self.problems = problems
+        self.names: NamePlan[Key] = make_names(program)
+        #: How regions print expressions: their symbols are parameters.
+        self.exprs = self.printer("")
+        self.state = StateMembers(self)
+        self.callees = Callees(self)
+        self.sections: dict[str, CodeWriter] = {}
+        #: Whether something needs the header for loops and numbers read from tensors.
+        self.has_control = False
+        #: Rows of the table of lines: path, what the line does, where it comes from.
+        self.lines: list[tuple[str, str, str]] = []
+        self._line_numbers: dict[str, int] = {}
+        self._arrays: dict[tuple[int, ...], str] = {}
+        self._options: dict[DType, str] = {}
+        self._specs: dict[Layout, str] = {}
+
+    def section(self, name: str) -> CodeWriter:
+        """The writer of a part of the files, made when it is first asked for."""
+        return self.sections.setdefault(name, CodeWriter(UNIT))
+
+    # Names.
+
+    def buffer(self, name: str) -> str:
+        """The identifier of a buffer."""
+        return self.names["buffer", name]
+
+    def symbol(self, name: str) -> str:
+        """The identifier of a symbol."""
+        return self.names["symbol", name]
+
+    def printer(self, prefix: str) -> CppExprs:
+        """Prints expressions; ``prefix`` leads to the variables of symbols."""
+        return CppExprs(
+            lambda name: prefix + self.symbol(name), lambda name: self.program.symbols[name].kind
+        )
+
+    # Numbers.
+
+    def array(self, values: Sequence[Dim]) -> str | None:
+        """The name of a table of numbers; ``None`` where they are known only at run time."""
+        if not values:
+            return "nullptr"
+        known = [value for value in values if isinstance(value, int)]
+        if len(known) < len(values):
+            return None
+        return self._table(tuple(known))
+
+    def spec_array(self, values: Sequence[Dim]) -> str:
+        """The name of a table of numbers, in which those that vary are said to."""
+        if not values:
+            return "nullptr"
+        return self._table(tuple(v if isinstance(v, int) else _DYNAMIC for v in values))
+
+    def _table(self, key: tuple[int, ...]) -> str:
+        if key not in self._arrays:
+            words = ["n" if value == _DYNAMIC else str(value).replace("-", "m") for value in key]
+            short = "_".join(words)
+            wanted = f"dims_{short}" if len(short) <= 24 else f"dims_of_{len(key)}"
+            name = self._arrays[key] = self.names.fresh(wanted)
+            numbers = ", ".join(
+                "wir::kDynamic" if value == _DYNAMIC else literals.integer(value) for value in key
+            )
+            self._constant(f"std::int64_t {name}[] = {{{numbers}}};")
+        return self._arrays[key]
+
+    def options(self, dtype: DType) -> str:
+        """The name of the options of new storage on the CPU."""
+        if dtype not in self._options:
+            name = self._options[dtype] = self.names.fresh(f"cpu_{dtype.torch_name}")
+            number = literals.dtype(dtype)
+            self._constant(f"wir::Options {name}{{{number}, wir::device::cpu, 0}};")
+        return self._options[dtype]
+
+    def _constant(self, text: str) -> None:
+        writer = self.section("constants")
+        for line in statement(f"inline constexpr {text}"):
+            writer.line(line)
+
+    def tensor_spec(self, layout: Layout) -> str:
+        """The braces of a ``wir::TensorSpec``; sizes that vary are left open."""
+        parts = (
+            literals.dtype(layout.dtype),
+            "wir::device::cpu",
+            "-1",
+            str(layout.rank),
+            self.spec_array(layout.size),
+            self.spec_array(layout.stride),
+        )
+        return f"{{{', '.join(parts)}}}"
+
+    def shared_spec(self, layout: Layout) -> str:
+        """The name of a ``wir::TensorSpec`` of a layout that is fixed."""
+        if layout not in self._specs:
+            name = self._specs[layout] = self.names.fresh(f"{layout.dtype.torch_name}_layout")
+            self._constant(f"wir::TensorSpec {name}{self.tensor_spec(layout)};")
+        return self._specs[layout]
+
+    # Lines.
+
+    def line_number(self, path: Path, line: AnyLine) -> int:
+        """The line's index in the table of lines."""
+        return self.row(str(path), _what(line), line_source(self.program, line))
+
+    def row(self, path: str, what: str, source: str = "") -> int:
+        """The index of a row of the table of lines."""
+        if path not in self._line_numbers:
+            self._line_numbers[path] = len(self.lines)
+            self.lines.append((path, what, source))
+        return self._line_numbers[path]
+
+    def schema(self, op: str) -> OpSchema:
+        """The schema that an op is declared with."""
+        definition: KernelDefinition = self.program.kernels[op]
+        assert isinstance(definition.source, TorchOp)
+        return parse_schema(definition.source.schema)
+
+    @staticmethod
+    def put(writer: CodeWriter, text: str) -> None:
+        """Writes a statement, broken over lines where it is long."""
+        for line in statement(text, writer.width):
+            writer.line(line)
+
+
+_DYNAMIC = -(2**63)
+
+
+def _what(line: AnyLine) -> str:
+    """A line in a few words."""
+    if isinstance(line, ExternKernel):
+        return line.op
+    if isinstance(line, KernelCall):
+        return f"kernel {line.kernel}"
+    for field in ("out", "buffer", "symbol"):
+        name = getattr(line, field, None)
+        if isinstance(name, str):
+            return f"{line.mnemonic} {name}"
+    return line.mnemonic
+
+
+def line_source(program: Program, line: AnyLine) -> str:
+    """Where in the model a line comes from: ``file.py:12 in forward``."""
+    if line.origin is None or not 0 <= line.origin < len(program.origins):
+        return ""
+    origin: Origin = program.origins[line.origin]
+    if not origin.frames:
+        return origin.module
+    frame = origin.frames[-1]
+    place = f"{frame.file}:{frame.line}"
+    return f"{place} in {frame.function}" if frame.function else place

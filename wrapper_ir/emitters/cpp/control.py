@@ -1,0 +1,298 @@
+"""Rendering choices and loops: their regions are functions of their own.
+
+What a region takes are parameters, handles borrowed for the time of the call; what it gives it puts
+into variables of the caller. Symbols that it uses from outside are parameters, too.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from wrapper_ir.emitters.cpp.places import place_of
+from wrapper_ir.emitters.cpp.region import RegionBase
+from wrapper_ir.emitters.cpp.text import UNIT, call, statement
+from wrapper_ir.emitters.cpp.types import CType, convert
+from wrapper_ir.emitters.facts import free_region_symbols, last_uses
+from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.args import (
+    Arg,
+    BufferArg,
+    BufferValue,
+    CallResult,
+    NoneValue,
+    ResultBuffer,
+    ScalarArg,
+    Value,
+)
+from wrapper_ir.lines.control import BufferInput, Cond, Input, Region, While
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wrapper_ir.lines.program import AnyLine
+
+__all__ = ["ControlLines"]
+
+TENSOR = "wir::Tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """A variable that a value is put into."""
+
+    name: str
+    type: str
+    """``wir::Tensor``, or the type of a number."""
+
+
+class ControlLines(RegionBase):
+    """Renders choices and loops."""
+
+    @abstractmethod
+    def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> ControlLines:
+        """A renderer of a region inside this one."""
+
+    @override
+    def visit_cond(self, line: Cond) -> None:
+        symbols = self._symbols(line.then, line.orelse)
+        predicate = self._truth(line, line.predicate)
+        results = self._results(line, line.results, line.then.results)
+        types = [result.type for result in results]
+        then = self._function(line.then, "then", "cond_{}_then", symbols, types)
+        orelse = self._function(line.orelse, "else", "cond_{}_else", symbols, types)
+        args = [
+            *("state", "call"),
+            *(self._operand(line, arg) for arg in line.operands),
+            *map(self.symbol_value, symbols),
+            *(result.name for result in results),
+        ]
+        self.mark(line)
+        self.put(f"if ({predicate}) {{")
+        with self.writer.indent():
+            self.put(f"{call(then, *args)};")
+        self.writer.line("} else {")
+        with self.writer.indent():
+            self.put(f"{call(orelse, *args)};")
+        self.writer.line("}")
+
+    @override
+    def visit_while(self, line: While) -> None:
+        self.context.has_control = True
+        symbols = self._symbols(line.condition, line.body)
+        types = [self._parameter_type(p) for p in line.body.params[: len(line.carried)]]
+        truth = self._type_of(line.condition.results[0])
+        condition = self._function(
+            line.condition, "condition", "while_{}_condition", symbols, [truth]
+        )
+        body = self._function(line.body, "body", "while_{}_body", symbols, types)
+        self.mark(line)
+        given = [self._operand(line, arg) for arg in line.carried]
+        captured = [self._operand(line, arg) for arg in line.captured]
+        carried = [
+            self._local("carried", type_, f"wir::share({value})" if type_ == TENSOR else value)
+            for type_, value in zip(types, given, strict=True)
+        ]
+        rounds = [self._rounds(value) for value in given] if line.stacked else []
+        rest = [*captured, *map(self.symbol_value, symbols)]
+        self._loop(line, (condition, body), truth, carried, rest, rounds)
+        values = [f"{name}.stacked()" for name in rounds]
+        if not line.stacked:
+            tensors = [v for v, arg in zip(given, line.carried, strict=True) if _is_tensor(arg)]
+            tensors += [v for v, a in zip(captured, line.captured, strict=True) if _is_tensor(a)]
+            owners = f"{{{', '.join(tensors)}}}"
+            values = [
+                f"wir::own(std::move({v.name}), {owners})" if v.type == TENSOR else v.name
+                for v in carried
+            ]
+        for result in line.results:
+            position = int(result.path[0]) if result.path else 0
+            if isinstance(result, ResultBuffer):
+                self.define_tensor(result.out, values[position], result.of)
+            else:
+                type_ = self.symbol_type(result.symbol)
+                name = self.context.symbol(result.symbol)
+                self.declare(name, f"const {type_.spelling}", values[position])
+
+    def _loop(
+        self,
+        line: While,
+        functions: tuple[str, str],
+        truth: str,
+        carried: Sequence[_Variable],
+        rest: Sequence[str],
+        rounds: Sequence[str],
+    ) -> None:
+        condition, body = functions
+        args = ["state", "call", *(each.name for each in carried), *rest]
+        self.writer.line("for (;;) {")
+        with self.writer.indent():
+            goes_on = self._local("goes_on", truth, "")
+            self.put(f"{call(condition, *args, goes_on.name)};")
+            test = f"wir::truth({goes_on.name})" if truth == TENSOR else f"{goes_on.name} != 0"
+            if truth == CType.BOOL.spelling:
+                test = goes_on.name
+            self.put(f"if (!{test if test.isidentifier() or '(' in test else f'({test})'}) break;")
+            after = [self._local("next", each.type, "") for each in carried]
+            self.put(f"{call(body, *args, *(each.name for each in after))};")
+            for old, new in zip(carried, after, strict=True):
+                value = f"std::move({new.name})" if old.type == TENSOR else new.name
+                self.put(f"{old.name} = {value};")
+            for name, each in zip(rounds, carried, strict=False):
+                self.put(f"{name}.add({each.name});")
+            self.mark(line)
+        self.writer.line("}")
+
+    def _local(self, wanted: str, type_: str, value: str) -> _Variable:
+        name = self.context.names.fresh(wanted)
+        self.put(f"{type_} {name} = {value};" if value else f"{type_} {name}{{}};")
+        return _Variable(name, type_)
+
+    def _rounds(self, like: str) -> str:
+        name = self.context.names.fresh("rounds")
+        self.put(f"wir::Rounds {name}({like});")
+        return name
+
+    # Values that go in and out.
+
+    def _truth(self, line: AnyLine, predicate: BufferArg | ScalarArg) -> str:
+        if isinstance(predicate, BufferArg):
+            self.context.has_control = True
+            self.mark(line)
+            return call("wir::truth", self.handle(predicate.buffer))
+        return self.expr(predicate.value, CType.BOOL).text
+
+    def _operand(self, line: AnyLine, arg: Arg) -> str:
+        match arg:
+            case BufferArg():
+                return self.handle(arg.buffer)
+            case ScalarArg():
+                found = self.expr(arg.value)
+                return f"{found.type.spelling}({found.text})" if found.is_literal else found.text
+            case _:
+                self.unsupported(line, "a region takes tensors and numbers only, in C++")
+                return ""
+
+    def _results(
+        self, line: AnyLine, results: Sequence[CallResult], values: Sequence[Value]
+    ) -> list[_Variable]:
+        """Writes the variables for all results of a region; those nobody wants, too."""
+        wanted = {int(r.path[0]) if r.path else 0: r for r in results}
+        found = []
+        for position, value in enumerate(values):
+            result = wanted.get(position)
+            if result is None:
+                if isinstance(value, NoneValue):
+                    continue
+                found.append(self._local("unused", self._type_of(value), ""))
+            elif isinstance(result, ResultBuffer):
+                self.define_tensor(result.out, "", result.of)
+                found.append(_Variable(self.places[result.out].handle, TENSOR))
+            else:
+                type_ = self.symbol_type(result.symbol).spelling
+                name = self.declare(self.context.symbol(result.symbol), type_)
+                found.append(_Variable(name, type_))
+        return found
+
+    def _type_of(self, value: Value) -> str:
+        if isinstance(value, BufferValue):
+            return TENSOR
+        return CType.INT.spelling if isinstance(value, NoneValue) else self._number_type(value)
+
+    def _number_type(self, value: Value) -> str:
+        assert not isinstance(value, (BufferValue, NoneValue))
+        return self.exprs.type_of(value.value).spelling
+
+    def _parameter_type(self, param: Input) -> str:
+        if isinstance(param, BufferInput):
+            return TENSOR
+        return self.symbol_type(param.symbol).spelling
+
+    def _symbols(self, *regions: Region) -> list[str]:
+        """The symbols that regions need from outside; their functions take these last."""
+        program = self.context.program
+        return sorted({s for region in regions for s in free_region_symbols(region, program)})
+
+    # Functions.
+
+    def _function(
+        self, region: Region, step: str, wanted: str, symbols: Sequence[str], types: Sequence[str]
+    ) -> str:
+        """Renders a region as a function and returns its name."""
+        label = "_".join(str(each.position) for each in self.path)
+        name = self.context.names.fresh(wanted.format(label))
+        writer = CodeWriter(UNIT)
+        inner = self.inner(region, writer, last_uses(region, self.context.program))
+        inner.show_origins = self.show_origins
+        targets = [
+            _Variable(self.context.names.fresh("result"), type_)
+            for type_, value in zip(types, _given(region), strict=True)
+        ]
+        head = call(f"void {name}", *self._parameters(inner, region, symbols, targets))
+        self.context.put(self.context.section("declarations"), f"{head};")
+        with writer.at(self.path):
+            for line in statement(f"{head} {{"):
+                writer.line(line)
+        with writer.indent():
+            for index in range(len(region.body)):
+                inner.render(index, self.path.then(step, index))
+            with writer.at(self.path):
+                inner.give(_given(region), targets)
+        writer.line("}")
+        functions = self.context.section("functions")
+        functions.blank()
+        functions.extend(writer)
+        return name
+
+    def _parameters(
+        self,
+        inner: ControlLines,
+        region: Region,
+        symbols: Sequence[str],
+        targets: Sequence[_Variable],
+    ) -> list[str]:
+        found = ["State& state", "wir::Call& call"]
+        for param in region.params:
+            if isinstance(param, BufferInput):
+                name = self.context.buffer(param.name)
+                place = place_of(name, self.layout(param.name), owned=False)
+                inner.define(param.name, place)
+                found.append(f"AtenTensorHandle {name}")
+            else:
+                found.append(self._number_parameter(param.symbol))
+        found += map(self._number_parameter, symbols)
+        return [*found, *(f"{target.type}& {target.name}" for target in targets)]
+
+    def _number_parameter(self, symbol: str) -> str:
+        type_ = self.symbol_type(symbol)
+        return f"{type_.spelling} {self.context.symbol(symbol)}"
+
+    def give(self, values: Sequence[Value], targets: Sequence[_Variable]) -> None:
+        """Writes the results of a region into the caller's variables."""
+        left = [value.buffer for value in values if isinstance(value, BufferValue)]
+        for value, target in zip(values, targets, strict=True):
+            if isinstance(value, BufferValue):
+                left.remove(value.buffer)
+                owned = self.base(value.buffer).owned and value.buffer not in left
+                handle = self.handle(value.buffer)
+                made = f"std::move({handle})" if owned else f"wir::share({handle})"
+                self.put(f"{target.name} = {made};")
+            elif not isinstance(value, NoneValue):
+                found = convert(self.expr(value.value), _type_named(target.type))
+                self.put(f"{target.name} = {found.text};")
+
+
+def _given(region: Region) -> list[Value]:
+    """The results of a region that are something."""
+    return [value for value in region.results if not isinstance(value, NoneValue)]
+
+
+def _is_tensor(arg: Arg) -> bool:
+    return isinstance(arg, BufferArg)
+
+
+def _type_named(spelling: str) -> CType:
+    return next(type_ for type_ in CType if type_.spelling == spelling)

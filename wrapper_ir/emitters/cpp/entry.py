@@ -1,0 +1,232 @@
+"""How ``run`` begins and ends: taking the inputs, checking what depends on symbols, results.
+
+Whatever is fixed about an input (kind, rank, dtype, device, fixed sizes and strides) is in tables,
+and the runtime part compares it before it calls ``run``. What is left are sizes that depend on
+symbols; they are compared once the symbols are bound.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sympy
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.places import place_of
+from wrapper_ir.emitters.cpp.text import call
+from wrapper_ir.emitters.cpp.types import CType
+from wrapper_ir.lines.args import BufferValue, NoneValue
+from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.kernels import KernelDefinition
+from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.symbols import (
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    ComputeSymbol,
+    ItemOf,
+    SizeOf,
+    StrideOf,
+)
+from wrapper_ir.lines.trace import Comment
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.cpp.lines import RegionRenderer
+    from wrapper_ir.lines.args import Value
+    from wrapper_ir.lines.expr import Dim
+    from wrapper_ir.lines.program import AnyLine
+
+__all__ = ["Entry"]
+
+_LOWEST, _HIGHEST = "INT64_MIN", "INT64_MAX"
+
+
+class Entry:
+    """The beginning and the end of ``run``.
+
+    Attributes:
+        end: Index of the first line that is not part of the beginning: those before it declare,
+            remark, and bind symbols to what the inputs' metadata says.
+    """
+
+    def __init__(
+        self, context: Context, renderer: RegionRenderer, touched: Collection[str]
+    ) -> None:
+        self._context = context
+        self._renderer = renderer
+        self._program = program = context.program
+        self._touched = touched
+        self._buffers = {p.name for p in program.inputs if isinstance(p, BufferInput)}
+        self._symbols = {p.symbol for p in program.inputs if not isinstance(p, BufferInput)}
+        self._binds: dict[tuple[str, str, int], str] = {}
+        self.end = self._find_end()
+        renderer.checked = frozenset(
+            name
+            for name in self._buffers
+            if name in touched and program.layout(name).symbols <= self._symbols
+        )
+
+    def _find_end(self) -> int:
+        """The length of the beginning; also learns which symbols it binds."""
+        for index, line in enumerate(self._program.body):
+            if not self._is_beginning(line):
+                return index
+            if isinstance(line, BindSymbol):
+                self._symbols.add(line.symbol)
+                if isinstance(line.source, (SizeOf, StrideOf)):
+                    kind = type(line.source).__name__
+                    self._binds[line.source.buffer, kind, line.source.dim] = line.symbol
+            elif isinstance(line, ComputeSymbol):
+                self._symbols.add(line.symbol)
+        return len(self._program.body)
+
+    def _is_beginning(self, line: AnyLine) -> bool:
+        if isinstance(line, BindSymbol):
+            return not isinstance(line.source, ItemOf) and line.source.buffer in self._buffers
+        if isinstance(line, AssertLayout):
+            return line.buffer in self._buffers
+        return isinstance(line, (KernelDefinition, Comment, ComputeSymbol, AssertSymbol))
+
+    # The beginning.
+
+    def unpack(self) -> None:
+        """Writes the first lines: a variable for each input that something touches."""
+        ranges = []
+        for position, param in enumerate(self._program.inputs):
+            if isinstance(param, BufferInput):
+                self._unpack_tensor(position, param.name)
+            else:
+                self._unpack_number(position, param.symbol)
+                ranges.append(param.symbol)
+        self._check_ranges([s for s in ranges if self._has_range(s)])
+
+    def _unpack_tensor(self, position: int, name: str) -> None:
+        if name not in self._touched:
+            return
+        value = f"inputs[{position}].tensor"
+        variable = self._renderer.declare(
+            self._context.buffer(name), "const AtenTensorHandle", value
+        )
+        place = place_of(variable, self._program.layout(name), owned=False)
+        place.input = position
+        self._renderer.define(name, place)
+
+    def _unpack_number(self, position: int, symbol: str) -> None:
+        type_ = self._renderer.symbol_type(symbol)
+        member = "real" if type_ is CType.REAL else "integer"
+        value = f"inputs[{position}].{member}"
+        if type_ is CType.BOOL:
+            value += " != 0"
+        self._renderer.define_symbol(symbol, value)
+
+    def _has_range(self, symbol: str) -> bool:
+        info = self._program.symbols[symbol]
+        return info.kind is SymbolKind.INT and (info.lower, info.upper) != (None, None)
+
+    def finish(self) -> None:
+        """Writes the checks that wait until all symbols of inputs are bound."""
+        bound = [s for s in sorted({*self._binds.values()}) if self._needs_check(s)]
+        self._check_ranges(bound)
+        for param in self._program.inputs:
+            if isinstance(param, BufferInput) and param.name in self._renderer.checked:
+                self._check_rest(param.name)
+
+    def _needs_check(self, symbol: str) -> bool:
+        """Sizes are not negative, so a lower bound of 0 says nothing."""
+        info = self._program.symbols[symbol]
+        return info.upper is not None or (info.lower is not None and info.lower > 0)
+
+    def _check_ranges(self, symbols: list[str]) -> None:
+        if not symbols:
+            return
+        self._begin_checks()
+        with self._renderer.writer.indent():
+            for symbol in symbols:
+                info = self._program.symbols[symbol]
+                low = _LOWEST if info.lower is None else literals.integer(max(info.lower, -_INT64))
+                high = _HIGHEST if info.upper is None else literals.integer(min(info.upper, _TOP))
+                args = (
+                    literals.string(symbol),
+                    self._renderer.symbol_value(symbol),
+                    *(low, high),
+                )
+                self._renderer.put(f"{call('wir::check_range', *args)};")
+        self._renderer.writer.line("}")
+
+    def _begin_checks(self) -> None:
+        row = self._context.row("inputs", "inputs")
+        self._renderer.put("if (call.check_inputs) {")
+        with self._renderer.writer.indent():
+            self._renderer.put(f"call.line = {row};")
+
+    def _check_rest(self, name: str) -> None:
+        """Compares the sizes and strides of an input that are neither fixed nor bind a symbol."""
+        layout = self._program.layout(name)
+        pairs = (("SizeOf", layout.size), ("StrideOf", layout.stride))
+        left = any(
+            free_symbols(value) and not self._is_bound_by(name, kind, position, value)
+            for kind, values in pairs
+            for position, value in enumerate(values)
+        )
+        if not left:
+            return
+        self._begin_checks()
+        with self._renderer.writer.indent():
+            dims = self._renderer.dims(self._context.buffer(name), layout)
+            spec = (literals.dtype(layout.dtype), "wir::device::cpu", "-1", *dims)
+            args = (self._renderer.handle(name), literals.string(name), f"{{{', '.join(spec)}}}")
+            self._renderer.put(f"{call('wir::check_input', *args)};")
+        self._renderer.writer.line("}")
+
+    def _is_bound_by(self, name: str, kind: str, position: int, value: Dim) -> bool:
+        return self._binds.get((name, kind, position)) == str(value)
+
+    # The end.
+
+    def give(self) -> None:
+        """Writes the results: made first, and handed over when nothing can fail any more."""
+        results = self._program.results
+        left = [value.buffer for value in results if isinstance(value, BufferValue)]
+        if any(not isinstance(value, NoneValue) for value in results):
+            self._renderer.put(f"call.line = {self._context.row('results', 'results')};")
+        handed = [
+            self._handed(position, value, left)
+            for position, value in enumerate(results)
+            if not isinstance(value, NoneValue)
+        ]
+        for position, value in enumerate(results):
+            if isinstance(value, NoneValue):
+                handed.append(f"outputs[{position}].tensor = nullptr;")
+        for text in handed:
+            self._renderer.put(text)
+
+    def _handed(self, position: int, value: Value, left: list[str]) -> str:
+        """Writes what makes a result; returns the statement that hands it over."""
+        renderer = self._renderer
+        if isinstance(value, BufferValue):
+            left.remove(value.buffer)
+            handle = renderer.handle(value.buffer)
+            if not renderer.base(value.buffer).owned or value.buffer in left:
+                name = self._context.names.fresh(f"result_{position}")
+                renderer.put(f"wir::Tensor {name} = wir::share({handle});")
+                handle = name
+            return f"outputs[{position}].tensor = {handle}.release();"
+        assert not isinstance(value, NoneValue)
+        found = renderer.expr(value.value)
+        text = found.text
+        if free_symbols(value.value) and not isinstance(value.value, sympy.Symbol):
+            name = self._context.names.fresh(f"result_{position}")
+            renderer.put(f"const {found.type.spelling} {name} = {text};")
+            text = name
+        if found.type is CType.BOOL and not found.is_literal:
+            text = f"{text} ? 1 : 0"
+        member = "real" if found.type is CType.REAL else "integer"
+        return f"outputs[{position}].{member} = {text};"
+
+
+_INT64 = 2**63
+_TOP = 2**63 - 1

@@ -1,0 +1,292 @@
+"""Symbolic expressions as C++: integers are checked, so an expression either is exact or fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import sympy
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import Boolean
+from typing_extensions import override
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.types import CExpr, CType, symbol_type
+from wrapper_ir.lines import expr as vocabulary
+from wrapper_ir.lines.expr import UnsupportedExprError
+from wrapper_ir.lines.expr_printer import (
+    ExprPrinter,
+    Form,
+    Level,
+    Piece,
+    bracketed,
+    call,
+    infix,
+    ordered_args,
+    prefix,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from wrapper_ir.lines.expr import Scalar
+    from wrapper_ir.lines.program import SymbolKind
+
+__all__ = ["CppExprs"]
+
+_REALS: Final = (
+    vocabulary.ToFloat,
+    vocabulary.TrueDiv,
+    vocabulary.FloatPow,
+    vocabulary.Sqrt,
+    vocabulary.Exp,
+    vocabulary.Log,
+    vocabulary.Log2,
+    vocabulary.Sin,
+    vocabulary.Cos,
+    vocabulary.Tanh,
+)
+_OPEN: Final = (sympy.Add, sympy.Mul, sympy.Pow, sympy.Max, sympy.Min, sympy.Abs)
+_INT64: Final = 2**63
+
+
+def _sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    """``a - 2 * b + 1``."""
+    text = ""
+    for term in ordered_args(expr):
+        negative, magnitude = _split_sign(term)
+        printed = printer.print(magnitude, Level.PRODUCT)
+        if not text:
+            text = f"-{printer.print(magnitude, Level.ATOM)}" if negative else printed
+        else:
+            text += f" {'-' if negative else '+'} {printed}"
+    return Piece(text, Level.SUM)
+
+
+def _product(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    """``-(2 * a * b)``: the sign of the product, as Python's emitter has it."""
+    negative, magnitude = _split_sign(expr)
+    if negative:
+        return Piece(f"-{printer.print(magnitude, Level.ATOM)}", Level.UNARY)
+    first, *rest = ordered_args(expr)
+    head = printer.print(first, Level.PRODUCT)
+    tail = (printer.print(factor, Level.PRODUCT + 1) for factor in rest)
+    return Piece(" * ".join((head, *tail)), Level.PRODUCT)
+
+
+def _split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
+    """Whether a term is a negative number times something, and its magnitude."""
+    if isinstance(term, (sympy.Integer, sympy.Float)):
+        return bool(term < 0), abs(term)
+    if not isinstance(term, sympy.Mul):
+        return False, term
+    number, *rest = ordered_args(term)
+    if not (isinstance(number, (sympy.Integer, sympy.Float)) and number < 0):
+        return False, term
+    factors = rest if number == -1 else (-number, *rest)
+    # Evaluated, the product would be multiplied out again.
+    return True, factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)
+
+
+def _extremum(name: str) -> Form:
+    """``wir::max<wir::Int>(a, b, c)``."""
+
+    def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+        assert isinstance(printer, CppExprs)
+        type_ = printer.type_of(expr)
+        args = ", ".join(printer.as_type(arg, type_) for arg in ordered_args(expr))
+        return Piece(f"wir::{name}<{type_.spelling}>({args})")
+
+    return form
+
+
+def _where(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    """``(condition ? a : b)``: only the side that is chosen is computed."""
+    assert isinstance(printer, CppExprs)
+    condition, a, b = expr.args
+    type_ = printer.type_of(expr)
+    sides = (f"{type_.spelling}({printer.print(side)})" for side in (a, b))
+    return Piece(f"({printer.print(condition, Level.OR)} ? {' : '.join(sides)})")
+
+
+def _unary(name: str, *, real: bool) -> Form:
+    """``wir::name(a)`` with the argument as a double where it has to be one."""
+
+    def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+        assert isinstance(printer, CppExprs)
+        (arg,) = expr.args
+        text = printer.as_type(arg, CType.REAL) if real else printer.as_own(arg)
+        return Piece(f"wir::{name}({text})")
+
+    return form
+
+
+def _binary(name: str, type_: CType | None) -> Form:
+    """``wir::name(a, b)``, the arguments of one type or of their own."""
+
+    def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+        assert isinstance(printer, CppExprs)
+        args = (
+            printer.as_own(arg) if type_ is None else printer.as_type(arg, type_)
+            for arg in expr.args
+        )
+        return Piece(f"wir::{name}({', '.join(args)})")
+
+    return form
+
+
+def _power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    assert isinstance(printer, CppExprs)
+    base, exponent = expr.args
+    if printer.type_of(exponent) is CType.REAL:
+        return _binary("float_pow", CType.REAL)(printer, expr)
+    return Piece(f"wir::pow({printer.as_own(base)}, {printer.print(exponent)})")
+
+
+class CppExprs(ExprPrinter):
+    """Prints expressions for C++.
+
+    Args:
+        names: The variable of each symbol.
+        kinds: What each symbol stands for.
+    """
+
+    target = "C++"
+
+    forms: ClassVar[Mapping[type[sympy.Basic], Form]] = {
+        sympy.Add: _sum,
+        sympy.Mul: _product,
+        sympy.Pow: _power,
+        sympy.Max: _extremum("max"),
+        sympy.Min: _extremum("min"),
+        sympy.Abs: _unary("abs", real=False),
+        # C++ lets == bind looser than <, and both tighter than Python's not.
+        sympy.Eq: bracketed(infix("==", Level.COMPARE)),
+        sympy.Ne: bracketed(infix("!=", Level.COMPARE)),
+        sympy.Lt: infix("<", Level.COMPARE),
+        sympy.Le: infix("<=", Level.COMPARE),
+        sympy.Gt: infix(">", Level.COMPARE),
+        sympy.Ge: infix(">=", Level.COMPARE),
+        sympy.And: bracketed(infix("&&", Level.AND)),
+        sympy.Or: bracketed(infix("||", Level.OR)),
+        sympy.Not: prefix("!", Level.ATOM),
+        vocabulary.FloorDiv: call("wir::floor_div"),
+        vocabulary.CeilDiv: call("wir::ceil_div"),
+        vocabulary.Mod: call("wir::mod"),
+        vocabulary.Where: _where,
+        vocabulary.Truncate: _unary("truncate", real=False),
+        vocabulary.Floor: _unary("floor", real=False),
+        vocabulary.Ceil: _unary("ceil", real=False),
+        vocabulary.Round: _unary("round", real=False),
+        vocabulary.BitAnd: call("wir::bit_and"),
+        vocabulary.BitOr: call("wir::bit_or"),
+        vocabulary.BitXor: call("wir::bit_xor"),
+        vocabulary.ShiftLeft: call("wir::shift_left"),
+        vocabulary.ShiftRight: call("wir::shift_right"),
+        vocabulary.ToFloat: _unary("to_real", real=False),
+        vocabulary.TrueDiv: _binary("true_div", None),
+        vocabulary.FloatPow: _binary("float_pow", CType.REAL),
+        vocabulary.Sqrt: _unary("sqrt", real=True),
+        vocabulary.Exp: _unary("exp", real=True),
+        vocabulary.Log: _unary("log", real=True),
+        vocabulary.Log2: _unary("log2", real=True),
+        vocabulary.Sin: _unary("sin", real=True),
+        vocabulary.Cos: _unary("cos", real=True),
+        vocabulary.Tanh: _unary("tanh", real=True),
+    }
+
+    def __init__(self, names: Callable[[str], str], kinds: Callable[[str], SymbolKind]) -> None:
+        super().__init__()
+        self._names = names
+        self._kinds = kinds
+        self._types: dict[sympy.Basic, CType] = {}
+
+    # Types.
+
+    def expr(self, value: Scalar) -> CExpr:
+        """A number or expression with its type."""
+        return CExpr(
+            self._outermost(self.print(value)), self.type_of(value), not _is_compound(value)
+        )
+
+    @staticmethod
+    def _outermost(text: str) -> str:
+        """The text without brackets around all of it."""
+        if not (text.startswith("(") and text.endswith(")")):
+            return text
+        depth = 0
+        for position, char in enumerate(text):
+            depth += (char == "(") - (char == ")")
+            if depth == 0 and position < len(text) - 1:
+                return text
+        return text[1:-1]
+
+    def type_of(self, value: Scalar) -> CType:
+        """The type that a value has in C++."""
+        if isinstance(value, bool):
+            return CType.BOOL
+        if isinstance(value, int):
+            return CType.INT
+        if isinstance(value, float):
+            return CType.REAL
+        if not isinstance(value, sympy.Basic):
+            raise UnsupportedExprError(expr=value, what="a complex number")
+        found = self._types.get(value)
+        if found is None:
+            found = self._types[value] = self._type_of(value)
+        return found
+
+    def _type_of(self, expr: sympy.Basic) -> CType:
+        if isinstance(expr, sympy.Symbol):
+            return symbol_type(self._kinds(expr.name))
+        if isinstance(expr, (Relational, Boolean)):
+            return CType.BOOL
+        if isinstance(expr, (sympy.Float, *_REALS)):
+            return CType.REAL
+        if isinstance(expr, vocabulary.Where):
+            sides = {self.type_of(side) for side in expr.args[1:]}
+        elif isinstance(expr, _OPEN):
+            sides = {self.type_of(arg) for arg in expr.args}
+        else:
+            return CType.INT
+        return CType.REAL if CType.REAL in sides else CType.INT
+
+    def as_own(self, value: sympy.Basic) -> str:
+        """An argument as a variable of its type would be: literals too are ``Int`` or double."""
+        text = self.print(value)
+        return f"wir::Int({text})" if isinstance(value, sympy.Integer) else text
+
+    def as_type(self, value: sympy.Basic, type_: CType) -> str:
+        """An argument of a function that takes one type."""
+        text = self.print(value)
+        own = self.type_of(value)
+        if own is type_ or (type_ is CType.INT and own is CType.BOOL):
+            return text
+        return f"{text}.0" if isinstance(value, sympy.Integer) else f"wir::to_real({text})"
+
+    # Leaves.
+
+    @override
+    def integer(self, value: int) -> Piece:
+        if not -_INT64 <= value < _INT64:
+            raise UnsupportedExprError(expr=value, what="a number of more than 64 bits")
+        return Piece(literals.integer(value), Level.ATOM if value >= 0 else Level.UNARY)
+
+    @override
+    def real(self, value: float) -> Piece:
+        text = literals.real(value)
+        return Piece(text, Level.UNARY if text.startswith("-") else Level.ATOM)
+
+    @override
+    def boolean(self, value: bool) -> Piece:
+        return Piece("true" if value else "false")
+
+    @override
+    def symbol(self, name: str, *, is_real: bool) -> Piece:
+        text = self._names(name)
+        if symbol_type(self._kinds(name)) is CType.BOOL:
+            return Piece(f"wir::Int({text})")  # as a number, which it is inside expressions
+        return Piece(text)
+
+
+def _is_compound(value: Scalar) -> bool:
+    return isinstance(value, sympy.Basic) and not value.is_Number

@@ -1,0 +1,113 @@
+"""Kernels and library ops: what the generated files declare, and what is compiled beside them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.artifact import KernelUnit
+from wrapper_ir.emitters.cpp.places import element_type
+from wrapper_ir.emitters.cpp.text import statement
+from wrapper_ir.emitters.cpp.types import parameter_type
+from wrapper_ir.lines.args import Access
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param
+from wrapper_ir.toolchain.source import CppSource
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.abi import Shim
+    from wrapper_ir.emitters.cpp.context import Context
+
+__all__ = ["Callees"]
+
+#: Types of elements that kernels have and the wrapper has no name for.
+_ELEMENTS: Final = {
+    DType.FLOAT16: "at::Half",
+    DType.BFLOAT16: "at::BFloat16",
+    DType.FLOAT8_E4M3FN: "at::Float8_e4m3fn",
+    DType.FLOAT8_E4M3FNUZ: "at::Float8_e4m3fnuz",
+    DType.FLOAT8_E5M2: "at::Float8_e5m2",
+    DType.FLOAT8_E5M2FNUZ: "at::Float8_e5m2fnuz",
+    DType.FLOAT8_E8M0FNU: "at::Float8_e8m0fnu",
+    DType.COMPLEX32: "c10::complex<at::Half>",
+    DType.COMPLEX64: "c10::complex<float>",
+    DType.COMPLEX128: "c10::complex<double>",
+}
+
+
+class Callees:
+    """What a program calls: each is declared when it is first called."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._units: dict[str, KernelUnit] = {}
+        self._kernels: set[str] = set()
+        self._ops: set[str] = set()
+        self._shims: set[str] = set()
+
+    @property
+    def units(self) -> tuple[KernelUnit, ...]:
+        """The kernels to compile, each once."""
+        return tuple(self._units.values())
+
+    def kernel(self, definition: KernelDefinition, source: CppKernel) -> str:
+        """The function of a kernel; a ValueError says why there can be none."""
+        name = self._context.names["kernel", definition.name]
+        if definition.name in self._kernels:
+            return name
+        types = tuple(_kernel_type(param) for param in definition.params)
+        described = CppSource(name, source.code, types, source.entry, source.isa, source.flags)
+        symbol = _symbol_of(described)
+        declared = ", ".join(map(_declared_type, definition.params))
+        writer = self._context.section("kernels")
+        if symbol not in self._units:
+            self._units[symbol] = KernelUnit(symbol, described)
+            for line in statement(f'extern "C" void {symbol}({declared});'):
+                self._context.section("externs").line(line)
+        writer.line(f"inline constexpr auto* {name} = &::{symbol};")
+        self._kernels.add(definition.name)
+        return name
+
+    def shim(self, shim: Shim) -> str:
+        """A function of the C shim."""
+        if shim.symbol not in self._shims:
+            self._shims.add(shim.symbol)
+            for line in statement(f'extern "C" {shim.declaration}'):
+                self._context.section("externs").line(line)
+        return shim.symbol
+
+    def op(self, op: str) -> str:
+        """An op that is called by its schema."""
+        name = self._context.names["op", op]
+        if op not in self._ops:
+            self._ops.add(op)
+            base, _, overload = op.partition(".")
+            args = f"{literals.string(base)}, {literals.string(overload)}"
+            self._context.section("ops").line(f"inline wir::Op {name}{{{args}}};")
+        return name
+
+
+def _kernel_type(param: Param) -> str:
+    """The type of a parameter as the kernel's text spells it."""
+    if not isinstance(param, BufferParam):
+        return parameter_type(param.type).spelling.removeprefix("std::")
+    element = _ELEMENTS.get(param.dtype, element_type(param.dtype)).removeprefix("std::")
+    if element == "void":
+        raise ValueError(f"parameter '{param.name}' has a type that C++ kernels cannot take")
+    return f"const {element}*" if param.access is Access.READ else f"{element}*"
+
+
+def _declared_type(param: Param) -> str:
+    """The type that the wrapper declares: the same to the machine."""
+    if not isinstance(param, BufferParam):
+        return parameter_type(param.type).spelling
+    element = element_type(param.dtype)
+    return f"const {element}*" if param.access is Access.READ else f"{element}*"
+
+
+def _symbol_of(source: CppSource) -> str:
+    """A C symbol made from all that decides what a kernel does; its name is no part of that."""
+    parts = (source.code, source.entry, source.isa, *source.extra_flags, *source.arg_types)
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()
+    return f"wir_k_{digest[:20]}"

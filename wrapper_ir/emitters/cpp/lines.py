@@ -1,0 +1,51 @@
+"""Rendering the lines of one region as statements of one function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.calls import CallLines
+from wrapper_ir.emitters.cpp.control import ControlLines
+from wrapper_ir.emitters.cpp.memory import MemoryLines
+from wrapper_ir.emitters.cpp.symbols import SymbolLines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.writer import CodeWriter
+    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.trace import Comment, Probe
+
+__all__ = ["RegionRenderer"]
+
+
+class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines):
+    """Renders the lines of a region into a writer, one after the other."""
+
+    def __init__(
+        self,
+        context: Context,
+        region: Region,
+        writer: CodeWriter,
+        last: Mapping[str, int],
+        *,
+        framed: bool = False,
+    ) -> None:
+        exprs = context.printer("frame.") if framed else context.exprs
+        super().__init__(context, region, writer, last, exprs, framed=framed)
+
+    @override
+    def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> RegionRenderer:
+        return RegionRenderer(self.context, region, writer, last)
+
+    @override
+    def visit_comment(self, line: Comment) -> None:
+        self.writer.lines(*literals.comment(line.text))
+
+    @override
+    def visit_probe(self, line: Probe) -> None:
+        self.unsupported(line, "probes are not supported in C++ yet")

@@ -1,0 +1,75 @@
+"""C++ literals and comments for everything that comes from outside: text never becomes code.
+
+Strings are written in printable ASCII; the rest is octal escapes of its UTF-8, which unlike
+hexadecimal ones end after three digits whatever follows. Question marks are escaped where two
+follow each other, so that there are no trigraphs. Comments lose what is not printable ASCII, and
+backslashes, which would continue a comment on the next line.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.dtype import DType
+
+__all__ = ["comment", "dtype", "integer", "prose", "real", "string"]
+
+_PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
+_NAMED: Final = {"\n": "\\n", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+
+_INT32: Final = 2**31
+
+
+def string(text: str) -> str:
+    """A literal of any text, on one line."""
+    inside = "".join(char if char in _PLAIN else _escape(char) for char in text)
+    return '"' + inside.replace("??", "?\\?") + '"'
+
+
+def _escape(char: str) -> str:
+    named = _NAMED.get(char)
+    if named is not None:
+        return named
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "backslashreplace"))
+
+
+def comment(text: str) -> list[str]:
+    """``// text``, one line for each line of the text."""
+    lines = [f"// {prose(line).strip()}".rstrip() for line in text.splitlines()]
+    return lines or ["//"]
+
+
+def prose(text: str) -> str:
+    """The text in printable ASCII without double quotes and backslashes, for comments."""
+    return "".join(char if char in _PLAIN else _shown(char) for char in text).replace("??", "? ?")
+
+
+def _shown(char: str) -> str:
+    if char == '"':
+        return "'"
+    return "/" if char == "\\" else "?"
+
+
+def integer(value: int) -> str:
+    """A literal of 64 bits at most; one that fits in 32 bits has no suffix."""
+    if -_INT32 < value < _INT32:
+        return str(value)
+    return "INT64_MIN" if value == -(2**63) else f"INT64_C({value})"
+
+
+def real(value: float) -> str:
+    """A literal of a double."""
+    if math.isnan(value):
+        return "std::numeric_limits<double>::quiet_NaN()"
+    if math.isinf(value):
+        sign = "-" if value < 0 else ""
+        return f"{sign}std::numeric_limits<double>::infinity()"
+    return repr(value)
+
+
+def dtype(value: DType) -> str:
+    """``wir::dtype::float32``."""
+    name = value.torch_name
+    return f"wir::dtype::{name}_" if name == "bool" else f"wir::dtype::{name}"

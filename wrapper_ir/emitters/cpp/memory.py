@@ -1,0 +1,107 @@
+"""Rendering lines that make, view and end storage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from wrapper_ir.emitters.cpp.region import RegionBase
+from wrapper_ir.emitters.cpp.statics import same_view
+from wrapper_ir.emitters.cpp.text import call
+from wrapper_ir.lines.expr import dim
+from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    MemoryKind,
+    Reinterpret,
+    Reuse,
+)
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.places import Place
+
+__all__ = ["MemoryLines"]
+
+
+class MemoryLines(RegionBase):
+    """Renders memory lines."""
+
+    @override
+    def visit_allocate(self, line: Allocate) -> None:
+        self._allocate(line)
+        if line.zeroed:
+            self.mark(line)
+            self.put(f"wir::zero({self.handle(line.out)});")
+
+    @override
+    def visit_allocate_pool(self, line: AllocatePool) -> None:
+        self._allocate(line)
+
+    def _allocate(self, line: Allocate | AllocatePool) -> None:
+        layout = self.layout(line.out)
+        if line.memory is not MemoryKind.DEFAULT:
+            self.unsupported(line, f"{line.memory.value} memory is not supported in C++ yet")
+        if layout.device != CPU:
+            self.unsupported(line, f"memory on {layout.device} is not supported in C++ yet")
+        if self.context.state.has(line.out):
+            return
+        self.mark(line)
+        dims = self.dims(self.context.buffer(line.out), layout)
+        value = call("wir::empty", *dims, self.context.options(layout.dtype))
+        self.define_tensor(line.out, value)
+
+    @override
+    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+        if self.context.state.has(line.out):
+            return
+        pool = self.base(line.pool)
+        origin = dim(pool.origin + line.offset)
+        base = replace(pool, origin=origin, owned=False, exact=False, pointer=None, input=None)
+        self._view(line, line.out, base)
+
+    @override
+    def visit_free(self, line: Free) -> None:
+        if not self.context.state.has(line.buffer):
+            self.end(line.buffer)
+
+    @override
+    def visit_reuse(self, line: Reuse) -> None:
+        if self.context.state.has(line.out):
+            return
+        old, new = self.base(line.donor), self.layout(line.out)
+        same = old.exact and same_view(self.layout(line.donor), new)
+        if not same and self.is_tensor(line.out):
+            self.mark(line)
+            self.define_tensor(line.out, self.new_view(old, line.out))
+            self.end(line.donor)
+            return
+        # The tensor goes on as it is; kernels will find their elements in it.
+        handle = old.handle
+        if old.owned:
+            name = self.context.buffer(line.out)
+            handle = self.declare(name, "wir::Tensor", f"std::move({old.handle})")
+        self.end(line.donor, moved=True)
+        pointer = old.pointer if same and not old.stale else None
+        self.define(line.out, replace(old, handle=handle, exact=same, pointer=pointer, stale=False))
+
+    @override
+    def visit_reinterpret(self, line: Reinterpret) -> None:
+        if self.context.state.has(line.out):
+            return
+        source = self.base(line.source)
+        base = replace(source, owned=False, exact=False, pointer=None, stale=False, input=None)
+        self._view(line, line.out, base, line.source)
+
+    def _view(
+        self, line: Reinterpret | AllocateFromPool, name: str, base: Place, *sources: str
+    ) -> None:
+        if self.is_tensor(name):
+            self.mark(line)
+            self.define_tensor(name, self.new_view(base, name), sources)
+        else:
+            self.define(name, base, sources)

@@ -1,0 +1,358 @@
+"""The files of a program: one for most; more, and a header that they share, for long ones.
+
+A function of ten thousand calls takes a compiler minutes and gigabytes. So the lines of a long
+program are dealt out to functions of bounded length, which share their variables through a *frame*,
+and the functions to files, which are compiled side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, KernelUnit
+from wrapper_ir.emitters.cpp.entry import Entry
+from wrapper_ir.emitters.cpp.lines import RegionRenderer
+from wrapper_ir.emitters.cpp.tables import Tables
+from wrapper_ir.emitters.cpp.text import UNIT
+from wrapper_ir.emitters.facts import Storages
+from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.args import BufferValue, NoneValue, Value
+from wrapper_ir.lines.control import BufferInput, Input
+from wrapper_ir.lines.kernels import KernelDefinition
+from wrapper_ir.lines.layout import CPU, Layout
+from wrapper_ir.lines.walk import Path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["Files", "render_files"]
+
+LONG: Final = 400
+"""Lines of a program, definitions not counted, from which on it is dealt out."""
+
+FUNCTION: Final = 150
+"""Lines of one function of a long program."""
+
+FILE: Final = 6
+"""Functions of one file of a long program."""
+
+CREATE: Final = 300
+"""Statements of one function that makes a part of the state."""
+
+HEADER: Final = "program_parts.h"
+
+_OPEN: Final = 'namespace [[gnu::visibility("hidden")]] wir_program {'
+_CLOSE: Final = "}  // namespace wir_program"
+
+_RUN: Final = "void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outputs"
+_PART: Final = (
+    "State& state, wir::Call& call, const wir::Slot* inputs, wir::Slot* outputs, Frame& frame"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a program, in the order in which to read them, and the kernels they call."""
+
+    writers: dict[str, CodeWriter]
+    kernels: tuple[KernelUnit, ...]
+
+
+def render_files(context: Context, *, origins: bool) -> Files:
+    """Renders a program."""
+    return _Module(context, origins=origins).files()
+
+
+class _Module:
+    def __init__(self, context: Context, *, origins: bool) -> None:
+        self._context = context
+        self._program = context.program
+        count = sum(not isinstance(line, KernelDefinition) for line in self._program.body)
+        self._is_long = count > LONG
+        self._renderer = RegionRenderer(
+            context,
+            self._program.region,
+            CodeWriter(UNIT),
+            context.statics.last,
+            framed=self._is_long,
+        )
+        self._renderer.show_origins = origins
+
+    def files(self) -> Files:
+        """The program's files."""
+        parts = self._parts()
+        tables = CodeWriter(UNIT)
+        Tables(self._context).write(tables)
+        info = CodeWriter(UNIT)
+        Tables(self._context).write_info(info)
+        writers = self._long(parts, tables, info) if self._is_long else {}
+        if not self._is_long:
+            writers[MAIN_FILE] = self._short(parts[0], tables, info)
+        return Files(writers, self._context.callees.units)
+
+    # The program's lines.
+
+    def _parts(self) -> list[CodeWriter]:
+        """The bodies of the functions that the program's own lines become."""
+        touched = Storages(self._program).touched
+        entry = Entry(self._context, self._renderer, touched)
+        parts = [self._next_part()]
+        entry.unpack()
+        count = 0
+        for index, line in enumerate(self._program.body):
+            if index == entry.end:
+                entry.finish()
+            if self._is_long and count >= FUNCTION:
+                parts.append(self._next_part())
+                count = 0
+            count += not isinstance(line, KernelDefinition)
+            self._renderer.render(index, Path().then("body", index))
+        if entry.end == len(self._program.body):
+            entry.finish()
+        entry.give()
+        return parts
+
+    def _next_part(self) -> CodeWriter:
+        self._renderer.writer = CodeWriter(UNIT, depth=1)
+        return self._renderer.writer
+
+    # Files.
+
+    def _short(self, body: CodeWriter, tables: CodeWriter, info: CodeWriter) -> CodeWriter:
+        file = CodeWriter(UNIT)
+        file.lines(*_title(self._program))
+        self._includes(file)
+        self._definitions(file)
+        file.line("namespace {")
+        self._declarations(file)
+        if "functions" in self._context.sections:
+            file.extend(self._context.section("functions"))
+        self._create(file)
+        file.blank()
+        file.line(f"void run({_RUN}) {{")
+        if "state" in body.text():
+            with file.indent():
+                file.line("State& state = *static_cast<State*>(opaque);")
+        file.extend(body)
+        file.line("}")
+        file.extend(tables)
+        file.blank()
+        file.line("}  // namespace")
+        file.line(_CLOSE)
+        file.blank()
+        file.extend(info)
+        return file
+
+    def _long(
+        self, parts: list[CodeWriter], tables: CodeWriter, info: CodeWriter
+    ) -> dict[str, CodeWriter]:
+        header = CodeWriter(UNIT)
+        header.lines(*_title(self._program))
+        header.line("#pragma once")
+        header.blank()
+        self._includes(header)
+        self._definitions(header)
+        header.line("// Variables that functions share.")
+        header.line("struct Frame {")
+        with header.indent():
+            header.extend(_indented(self._context.section("frame")))
+        header.line("};")
+        header.blank()
+        self._declarations(header)
+        names = [f"part_{number}" for number in range(1, len(parts) + 1)]
+        for name in names:
+            header.lines(f"void {name}(State&, wir::Call&, const wir::Slot*, wir::Slot*, Frame&);")
+        creates = list(self._create_parts())
+        for number in range(1, len(creates) + 1):
+            header.line(f"void create_{number}(State&, const AtenTensorHandle*);")
+        header.blank()
+        header.line(_CLOSE)
+        files = {HEADER: header, MAIN_FILE: self._main(names, len(creates), tables, info)}
+        functions = list(zip(names, parts, strict=True))
+        for number, first in enumerate(range(0, len(functions), FILE), start=1):
+            files[f"part_{number}.cpp"] = self._part_file(functions[first : first + FILE])
+        files["state.cpp"] = self._state_file(creates)
+        return files
+
+    def _main(
+        self, names: list[str], creates: int, tables: CodeWriter, info: CodeWriter
+    ) -> CodeWriter:
+        file = self._opened()
+        if "functions" in self._context.sections:
+            file.extend(self._context.section("functions"))
+            file.blank()
+        file.line("namespace {")
+        file.blank()
+        file.line("void* create_state(const AtenTensorHandle* constants) {")
+        with file.indent():
+            file.line("auto made = std::make_unique<State>();")
+            for number in range(1, creates + 1):
+                file.line(f"create_{number}(*made, constants);")
+            file.line("return made.release();")
+        file.line("}")
+        self._destroy(file)
+        file.blank()
+        file.line(f"void run({_RUN}) {{")
+        with file.indent():
+            file.line("State& state = *static_cast<State*>(opaque);")
+            file.line("Frame frame;")
+            for name in names:
+                file.line(f"{name}(state, call, inputs, outputs, frame);")
+        file.line("}")
+        file.extend(tables)
+        file.blank()
+        file.line("}  // namespace")
+        file.line(_CLOSE)
+        file.blank()
+        file.extend(info)
+        return file
+
+    def _part_file(self, functions: list[tuple[str, CodeWriter]]) -> CodeWriter:
+        file = self._opened()
+        for name, body in functions:
+            file.line(f"void {name}({_PART}) {{")
+            file.extend(body)
+            file.line("}")
+            file.blank()
+        file.line(_CLOSE)
+        return file
+
+    def _state_file(self, creates: list[CodeWriter]) -> CodeWriter:
+        file = self._opened()
+        for number, body in enumerate(creates, start=1):
+            constants = "const AtenTensorHandle* constants"
+            file.line(f"void create_{number}(State& state, {constants}) {{")
+            file.extend(body)
+            file.line("}")
+            file.blank()
+        file.line(_CLOSE)
+        return file
+
+    @staticmethod
+    def _opened() -> CodeWriter:
+        file = CodeWriter(UNIT)
+        file.lines(f'#include "{HEADER}"', "", _OPEN, "")
+        return file
+
+    # Sections.
+
+    def _includes(self, file: CodeWriter) -> None:
+        file.lines("#include <memory>", "#include <utility>", "")
+        if self._context.has_control:
+            file.line("#include <wir/control.h>")
+        file.lines("#include <wir/generated.h>", "")
+        if "externs" in self._context.sections:
+            file.extend(self._context.section("externs"))
+            file.blank()
+
+    def _definitions(self, file: CodeWriter) -> None:
+        """Opens the namespace, and writes what every function may use."""
+        file.lines(_OPEN, "")
+        for name, remark in (
+            ("kernels", "Kernels."),
+            ("ops", "Library ops that are called by their schemas."),
+            ("constants", "Sizes and strides, types and devices."),
+        ):
+            if name in self._context.sections:
+                file.line(f"// {remark}")
+                file.extend(self._context.section(name))
+                file.blank()
+        file.line("// What is kept from call to call.")
+        file.line("struct State {" if "state" in self._context.sections else "struct State {};")
+        if "state" in self._context.sections:
+            file.extend(_indented(self._context.section("state")))
+            file.line("};")
+        file.blank()
+
+    def _declarations(self, file: CodeWriter) -> None:
+        if "declarations" in self._context.sections:
+            file.blank()
+            file.extend(self._context.section("declarations"))
+
+    def _create(self, file: CodeWriter) -> None:
+        create = self._context.section("create")
+        file.blank()
+        file.line("void* create_state(const AtenTensorHandle* constants) {")
+        with file.indent():
+            file.line("auto made = std::make_unique<State>();")
+            if not create.is_empty:
+                file.line("State& state = *made;")
+        file.extend(create)
+        with file.indent():
+            file.line("return made.release();")
+        file.line("}")
+        self._destroy(file)
+
+    @staticmethod
+    def _destroy(file: CodeWriter) -> None:
+        file.blank()
+        file.line("void destroy_state(void* state) { delete static_cast<State*>(state); }")
+
+    def _create_parts(self) -> Iterator[CodeWriter]:
+        return self._context.section("create").split(CREATE)
+
+
+def _indented(writer: CodeWriter) -> CodeWriter:
+    """The text one step further in."""
+    found = CodeWriter(UNIT)
+    with found.indent():
+        for line in writer.text().splitlines():
+            found.line(line)
+    return found
+
+
+# The title.
+
+
+def _title(program: Program) -> list[str]:
+    lines = [
+        f"// Wrapper program {literals.prose(program.name)}, {program.role.value}.",
+        "// Written by wrapper_ir, to be read and edited.",
+    ]
+    inputs = [(_input_name(i), _input_type(program, i)) for i in program.inputs]
+    constants = [
+        (name, f"{_type(program.layout(name))}  {literals.prose(constant.qualified_name)}".rstrip())
+        for name, constant in program.constants.items()
+    ]
+    results = [(_result_name(v), _result_type(program, v)) for v in program.results]
+    for heading, rows in (("Inputs", inputs), ("Constants", constants), ("Results", results)):
+        if rows:
+            width = max(len(name) for name, _ in rows)
+            lines += ["//", f"// {heading}:"]
+            lines += [f"//   {name:{width}}  {kind}".rstrip() for name, kind in rows]
+    return [*lines, ""]
+
+
+def _input_name(param: Input) -> str:
+    return param.name if isinstance(param, BufferInput) else param.symbol
+
+
+def _input_type(program: Program, param: Input) -> str:
+    if isinstance(param, BufferInput):
+        return _type(program.layout(param.name)) + (", donated" if param.donated else "")
+    return program.symbols[param.symbol].kind.value
+
+
+def _result_name(value: Value) -> str:
+    if isinstance(value, BufferValue):
+        return value.buffer
+    return "None" if isinstance(value, NoneValue) else literals.prose(str(value.value))
+
+
+def _result_type(program: Program, value: Value) -> str:
+    return _type(program.layout(value.buffer)) if isinstance(value, BufferValue) else ""
+
+
+def _type(layout: Layout) -> str:
+    """``float32[4, 64]``, with strides and device where they are not the usual ones."""
+    text = f"{layout.dtype.torch_name}[{', '.join(map(str, layout.size))}]"
+    if not layout.is_contiguous:
+        text += f" strides [{', '.join(map(str, layout.stride))}]"
+    if layout.device != CPU:
+        text += f" on {literals.prose(str(layout.device))}"
+    return text

@@ -1,0 +1,63 @@
+"""Identifiers of generated C++: what a program's names become, and what they may not be."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.names import NamePlan, as_identifier
+from wrapper_ir.lines.kernels import TorchOp
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["Key", "make_names"]
+
+Key = tuple[str, str]
+"""What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
+
+_KEYWORDS: Final = frozenset("""
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t
+    char32_t class compl concept const consteval constexpr constinit const_cast continue co_await
+    co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
+    extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq
+    nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
+    return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
+    volatile wchar_t while xor xor_eq final override import module
+    """.split())  # noqa: SIM905 - one name a line would take the page
+
+#: Words in small letters that headers define as macros, or that systems do.
+_MACROS: Final = frozenset("""
+    assert errno linux unix i386 stdin stdout stderr major minor makedev signbit offsetof setjmp
+    alloca math_errhandling
+    """.split())  # noqa: SIM905 - as above
+
+#: What the files call things of their own.
+_FILE_NAMES: Final = frozenset("""
+    at c10 call constants create_state destroy_state frame inputs kConstants kInputs kLines kOutputs
+    main outputs run state State Frame std torch wir wir_program wir_program_info
+    """.split())  # noqa: SIM905 - as above
+
+_RESERVED: Final = _KEYWORDS | _MACROS | _FILE_NAMES
+
+#: Names that belong to the implementation, and those in capitals, which macros have.
+_RISKY: Final = re.compile(r"_|.*__|[A-Z][A-Z0-9_]*$", re.ASCII)
+
+
+def _wanted(name: str) -> str:
+    if not _RISKY.match(name):
+        return name
+    return "v_" + re.sub(r"_{2,}", "_", name).strip("_")
+
+
+def make_names(program: Program) -> NamePlan[Key]:
+    """The identifiers of everything that a program names."""
+    wanted: list[tuple[Key, str]] = [(("buffer", name), _wanted(name)) for name in program.buffers]
+    wanted += [(("symbol", name), _wanted(name)) for name in program.symbols]
+    for definition in program.kernels.values():
+        if isinstance(definition.source, TorchOp):
+            wanted.append((("op", definition.name), _wanted(as_identifier(definition.name))))
+        else:
+            wanted.append((("kernel", definition.name), _wanted(definition.name)))
+    return NamePlan(wanted, _RESERVED)

@@ -1,0 +1,101 @@
+"""Where each buffer is at run time: the C++ that gives its handle, and its address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.lines.control import Cond, While
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.expr import Dim, dim
+from wrapper_ir.lines.kernels import KernelCall
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    Reinterpret,
+    Reuse,
+)
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["Place", "element_type", "needs_handle", "place_of"]
+
+_ELEMENTS: Final = {
+    DType.FLOAT64: "double",
+    DType.FLOAT32: "float",
+    DType.INT64: "std::int64_t",
+    DType.INT32: "std::int32_t",
+    DType.INT16: "std::int16_t",
+    DType.INT8: "std::int8_t",
+    DType.UINT64: "std::uint64_t",
+    DType.UINT32: "std::uint32_t",
+    DType.UINT16: "std::uint16_t",
+    DType.UINT8: "std::uint8_t",
+    DType.BOOL: "bool",
+}
+
+
+def element_type(dtype: DType) -> str:
+    """The C++ type of an element; ``void`` where only kernels, not the wrapper, have one."""
+    return _ELEMENTS.get(dtype, "void")
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a buffer is, in one function.
+
+    Its handle may be that of another view of the same storage: kernels need no more than an
+    address, and making a tensor costs as much as a small kernel.
+
+    Attributes:
+        handle: What gives the handle.
+        dtype: The handle's element type.
+        origin: From the handle's first element to the start of the storage, in bytes; layouts
+            count from there.
+        owned: Whether the handle is a ``wir::Tensor`` that may be moved from and reset.
+        exact: Whether the handle is a tensor of just this buffer's layout.
+        pointer: The variable that holds the address of the buffer's first element, if any.
+        stale: Whether that has to be looked up again before it is used.
+        input: Position of the input whose handle it is, where its end is the input's.
+    """
+
+    handle: str
+    dtype: DType
+    origin: Dim = 0
+    owned: bool = False
+    exact: bool = True
+    pointer: str | None = None
+    stale: bool = False
+    input: int | None = None
+
+    def start(self, layout: Layout) -> Dim:
+        """From the handle's first element to that of a view of the storage, in bytes."""
+        return dim(self.origin + layout.offset * layout.dtype.itemsize)
+
+
+def place_of(handle: str, layout: Layout, *, owned: bool) -> Place:
+    """The place of a buffer whose handle has its very layout."""
+    return Place(handle, layout.dtype, dim(-layout.offset * layout.dtype.itemsize), owned)
+
+
+def needs_handle(region: Region, program: Program) -> frozenset[str]:
+    """The buffers that something other than kernels looks at, so that they must be tensors."""
+    found: set[str] = set()
+    for line in region.body:
+        match line:
+            case KernelCall() | Free() | Reinterpret() | Reuse() | AllocateFromPool():
+                continue
+            case Allocate() | AllocatePool():
+                found.add(line.out)
+            case Cond() | While():
+                found.update(effects(line, program).touched)
+            case _:
+                found.update(effects(line, program).touched)
+    found.update(value.buffer for value in region.results if hasattr(value, "buffer"))
+    return frozenset(found)

@@ -1,0 +1,263 @@
+"""The part of rendering a region that does not depend on the line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.places import Place, element_type, needs_handle, place_of
+from wrapper_ir.emitters.cpp.state import make_data, make_view
+from wrapper_ir.emitters.cpp.types import CExpr, CType, convert, symbol_type
+from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
+from wrapper_ir.lines.visitor import LineVisitor
+from wrapper_ir.lines.walk import Path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.cpp.exprs import CppExprs
+    from wrapper_ir.emitters.writer import CodeWriter
+    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.expr import Scalar
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.origin import Origin
+    from wrapper_ir.lines.program import AnyLine, SymbolKind
+
+__all__ = ["RegionBase"]
+
+
+class RegionBase(LineVisitor[None]):
+    """What the renderers of all lines share: where they are in a region, and how they write.
+
+    Args:
+        context: The run.
+        region: The region.
+        writer: Where statements go.
+        last: The last line that touches each buffer of the region.
+        exprs: How expressions are printed in this function.
+        framed: Whether variables live in the frame, for functions that share them.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        region: Region,
+        writer: CodeWriter,
+        last: Mapping[str, int],
+        exprs: CppExprs,
+        *,
+        framed: bool = False,
+    ) -> None:
+        self.context = context
+        self.region = region
+        self.writer = writer
+        self.path = Path()
+        self.index = 0
+        self.framed = framed
+        self.exprs = exprs
+        self.places: dict[str, Place] = {}
+        #: Inputs whose layout was checked on entry.
+        self.checked: frozenset[str] = frozenset()
+        self.show_origins = False
+        self._last = last
+        self._tensors = needs_handle(region, context.program)
+        self._groups: dict[str, list[str]] = {}
+        self._origin: int | None = None
+
+    # Walking.
+
+    def render(self, index: int, path: Path) -> None:
+        """Renders the line at a position of the region."""
+        line = self.region.body[index]
+        self.index, self.path = index, path
+        with self.writer.at(path):
+            if self.show_origins:
+                self._show_origin(line)
+            try:
+                self.visit(line)
+            except UnsupportedExprError as error:
+                self.unsupported(line, error.message)
+
+    def unsupported(self, line: AnyLine, reason: str) -> None:
+        """Notes that a line cannot be rendered."""
+        self.context.problems.add(line, self.path, reason)
+
+    # Writing.
+
+    def put(self, text: str) -> None:
+        """Writes a statement."""
+        self.context.put(self.writer, text)
+
+    def mark(self, line: AnyLine) -> None:
+        """Writes that what follows is this line's, for errors."""
+        self.put(f"call.line = {self.context.line_number(self.path, line)};")
+
+    def declare(self, name: str, type_: str, value: str = "") -> str:
+        """Writes the definition of a variable; returns what reads it."""
+        if not self.framed:
+            self.put(f"{type_} {name} = {value};" if value else f"{type_} {name}{{}};")
+            return name
+        self.context.section("frame").line(f"{type_.removeprefix('const ')} {name}{{}};")
+        if value:
+            self.put(f"frame.{name} = {value};")
+        return f"frame.{name}"
+
+    # Numbers.
+
+    def expr(self, value: Scalar, type_: CType | None = None) -> CExpr:
+        """A number or expression, converted to a type where one is given."""
+        found = self.exprs.expr(value)
+        return found if type_ is None else convert(found, type_)
+
+    def count(self, value: Dim) -> str:
+        """A size, stride or offset as the C shim takes it."""
+        return self.expr(value, CType.INT64).text
+
+    def dims(self, name: str, layout: Layout) -> tuple[str, str, str]:
+        """Rank, sizes and strides as arguments; writes tables of those that vary."""
+        return (
+            str(layout.rank),
+            self._numbers(f"{name}_size", layout.size),
+            self._numbers(f"{name}_stride", layout.stride),
+        )
+
+    def _numbers(self, wanted: str, values: Sequence[Dim]) -> str:
+        known = self.context.array(values)
+        if known is not None:
+            return known
+        name = self.context.names.fresh(wanted)
+        items = ", ".join(map(self.count, values))
+        self.put(f"const std::int64_t {name}[] = {{{items}}};")
+        return name
+
+    # Buffers.
+
+    def layout(self, name: str) -> Layout:
+        """The layout of a buffer."""
+        return self.context.program.layout(name)
+
+    def define(self, name: str, place: Place, sources: Sequence[str] = ()) -> None:
+        """A buffer begins; ``sources`` are buffers whose storage it shares or may share."""
+        self.places[name] = place
+        group = [name]
+        for source in sources:
+            other = self._groups.get(source)
+            if other is not None and other is not group:
+                other.extend(group)
+                for member in group:
+                    self._groups[member] = other
+                group = other
+        self._groups[name] = group
+
+    def define_tensor(self, name: str, value: str, sources: Sequence[str] = ()) -> None:
+        """A buffer begins as a new ``wir::Tensor`` of its layout."""
+        variable = self.declare(self.context.buffer(name), "wir::Tensor", value)
+        self.define(name, place_of(variable, self.layout(name), owned=True), sources)
+
+    def base(self, name: str) -> Place:
+        """A tensor of a buffer's storage, perhaps of another layout."""
+        found = self.places.get(name)
+        return self.context.state.base(name) if found is None else found
+
+    def handle(self, name: str) -> str:
+        """A buffer as a tensor of its layout."""
+        found = self.places.get(name)
+        if found is None:
+            return self.context.state.handle(name).handle
+        assert found.exact, name
+        return found.handle
+
+    def is_tensor(self, name: str) -> bool:
+        """Whether a tensor of the buffer's very layout is wanted, or its address will do."""
+        return name in self._tensors
+
+    def pointer(self, name: str) -> str:
+        """The address of a buffer's first element; writes what looks it up, the first time."""
+        place = self.places.get(name)
+        if place is None:
+            return self.context.state.pointer(name)
+        if place.pointer is not None and not place.stale:
+            return place.pointer
+        layout = self.layout(name)
+        value = make_data(place, layout, self.count(place.start(layout)))
+        if place.pointer is None:
+            wanted = self.context.names.fresh(f"{self.context.buffer(name)}_ptr")
+            place.pointer = self.declare(wanted, f"{element_type(layout.dtype)}*", value)
+        else:
+            self.put(f"{place.pointer} = {value};")
+            place.stale = False
+        return place.pointer
+
+    def new_view(self, base: Place, name: str) -> str:
+        """A call that makes a view of a place's storage, of a buffer's layout."""
+        layout = self.layout(name)
+        start = base.start(layout)
+        elements = "" if base.dtype is not layout.dtype else self.count(_divided(start, layout))
+        dims = self.dims(self.context.buffer(name), layout)
+        return make_view(base, layout, dims, self.count(start), elements)
+
+    def forget_addresses(self, name: str) -> None:
+        """Something may have given a storage other memory."""
+        for member in self._groups.get(name, ()):
+            place = self.places.get(member)
+            if place is not None and place.pointer is not None:
+                self.places[member] = replace(place, stale=True)
+
+    def end(self, name: str, *, moved: bool = False) -> None:
+        """Writes the end of a storage: every tensor of it that is not wanted any more goes.
+
+        Args:
+            name: The buffer that a line names.
+            moved: Whether its own tensor goes on under another name.
+        """
+        group = self._groups.get(name, [name])
+        ended = [n for n in group if self._last.get(n, -1) <= self.index]
+        for member in ended:
+            self._groups.pop(member, None)
+            place = self.places.pop(member, None)
+            if place is None or (moved and member == name):
+                continue
+            if place.owned:
+                self.put(f"{place.handle}.reset();")
+            elif place.input is not None:
+                self.put(f"wir::release(call, {place.input});")
+        group[:] = [member for member in group if member not in ended]
+
+    def symbol_type(self, name: str) -> CType:
+        """The type of a symbol's variable."""
+        kind: SymbolKind = self.context.program.symbols[name].kind
+        return symbol_type(kind)
+
+    def symbol_value(self, name: str) -> str:
+        """What reads a symbol's variable."""
+        return f"frame.{self.context.symbol(name)}" if self.framed else self.context.symbol(name)
+
+    # Remarks.
+
+    def _show_origin(self, line: AnyLine) -> None:
+        origins = self.context.program.origins
+        if line.origin is None or line.origin == self._origin or line.origin >= len(origins):
+            return
+        self._origin = line.origin
+        text = _described(origins[line.origin])
+        if text:
+            self.writer.lines(*literals.comment(text))
+
+
+def _divided(start: Dim, layout: Layout) -> Dim:
+    """A number of bytes in elements: both ends of it are whole elements of one type."""
+    size = layout.dtype.itemsize
+    return start // size if isinstance(start, int) else dim(start / size)
+
+
+def _described(origin: Origin) -> str:
+    """Where a line comes from, in one line of words."""
+    parts = [origin.module] if origin.module else []
+    parts += [", ".join(origin.ops or origin.nodes)] if origin.ops or origin.nodes else []
+    text = ": ".join(parts)
+    if origin.frames:
+        frame = origin.frames[-1]
+        text += f" ({frame.file}:{frame.line})"
+    return text.strip()

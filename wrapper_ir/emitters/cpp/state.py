@@ -1,0 +1,131 @@
+"""The state of a program: what ``create_state`` makes and calls use.
+
+Members are added when something first asks for them, so the state holds nothing that is not used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.places import Place, element_type, place_of
+from wrapper_ir.emitters.cpp.statics import same_view, source_of
+from wrapper_ir.emitters.cpp.text import call
+from wrapper_ir.lines.expr import dim
+from wrapper_ir.lines.memory import AllocateFromPool, Reuse
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.cpp.statics import KeptView
+    from wrapper_ir.lines.layout import Layout
+
+__all__ = ["StateMembers", "make_data", "make_view"]
+
+
+class StateMembers:
+    """What the state holds."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._bases: dict[str, Place] = {}
+        self._handles: dict[str, Place] = {}
+        self._pointers: dict[str, str] = {}
+        self._constants = {name: n for n, name in enumerate(context.program.constants)}
+
+    def has(self, name: str) -> bool:
+        """Whether a buffer lives in the state."""
+        return name in self._constants or self._context.statics.is_kept(name)
+
+    def handle(self, name: str) -> Place:
+        """A buffer as a tensor of its layout."""
+        found = self._handles.get(name)
+        if found is None:
+            found = self._handles[name] = self._make(name)
+        return found
+
+    def base(self, name: str) -> Place:
+        """A tensor of a buffer's storage, perhaps of another layout."""
+        view = self._context.statics.views.get(name)
+        if view is None or name in self._handles:
+            return self.handle(name)
+        source = self.base(source_of(view))
+        if isinstance(view, AllocateFromPool):
+            return replace(source, origin=dim(source.origin + view.offset))
+        return source
+
+    def pointer(self, name: str) -> str:
+        """The address of a buffer's first element."""
+        found = self._pointers.get(name)
+        if found is None:
+            found = self._pointers[name] = self._look_up(name)
+        return found
+
+    def _look_up(self, name: str) -> str:
+        base, layout = self.base(name), self._context.program.layout(name)
+        member = self._context.names.fresh(f"{self._context.buffer(name)}_ptr")
+        type_ = element_type(layout.dtype)
+        self._member(f"{type_}* {member} = nullptr;")
+        self._create(f"state.{member} = {make_data(base, layout, str(base.start(layout)))};")
+        return f"state.{member}"
+
+    def _make(self, name: str) -> Place:
+        view = self._context.statics.views.get(name)
+        if view is not None:
+            return self._make_view(name, view)
+        layout = self._context.program.layout(name)
+        member = self._context.buffer(name)
+        if name in self._constants:
+            self._member(f"AtenTensorHandle {member} = nullptr;")
+            self._create(f"state.{member} = constants[{self._constants[name]}];")
+        else:
+            self._member(f"wir::Tensor {member};")
+            args = (*self._dims(layout), self._context.options(layout.dtype))
+            self._create(f"state.{member} = {call('wir::empty', *args)};")
+        return place_of(f"state.{member}", layout, owned=False)
+
+    def _make_view(self, name: str, view: KeptView) -> Place:
+        program = self._context.program
+        layout, source = program.layout(name), source_of(view)
+        if isinstance(view, Reuse) and same_view(program.layout(source), layout):
+            return self.handle(source)
+        base = self.base(name)
+        member = self._context.buffer(name)
+        self._member(f"wir::Tensor {member};")
+        start = base.start(layout)
+        assert isinstance(start, int)
+        elements = start // layout.dtype.itemsize
+        made = make_view(base, layout, self._dims(layout), str(start), str(elements))
+        self._create(f"state.{member} = {made};")
+        return place_of(f"state.{member}", layout, owned=False)
+
+    def _dims(self, layout: Layout) -> tuple[str, str, str]:
+        size, stride = self._context.array(layout.size), self._context.array(layout.stride)
+        assert size is not None
+        assert stride is not None
+        return str(layout.rank), size, stride
+
+    def _member(self, text: str) -> None:
+        self._context.section("state").line(text)
+
+    def _create(self, text: str) -> None:
+        writer = self._context.section("create")
+        with writer.indent():
+            self._context.put(writer, text)
+
+
+def make_view(
+    base: Place, layout: Layout, dims: tuple[str, str, str], start: str, elements: str
+) -> str:
+    """A call that makes a view of a place's storage: so many bytes or elements after its first."""
+    if base.dtype is layout.dtype:
+        return call("wir::view", base.handle, *dims, elements)
+    return call("wir::view_as", base.handle, literals.dtype(layout.dtype), *dims, start)
+
+
+def make_data(base: Place, layout: Layout, start: str) -> str:
+    """A call that gives the address so many bytes after a place's first element."""
+    type_ = element_type(layout.dtype)
+    if start == "0":
+        return call(f"wir::data<{type_}>", base.handle)
+    return call(f"wir::data_at<{type_}>", base.handle, start)

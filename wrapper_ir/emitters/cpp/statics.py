@@ -1,0 +1,133 @@
+"""What a program keeps from call to call: memory that never leaves a call, and views of the same.
+
+Constants stay where they are as long as a state lives, and so does memory that is kept. So every
+view of them whose layout is fixed can be made once, and the address of it be looked up once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from wrapper_ir.emitters.facts import Storages
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    MemoryKind,
+    Reinterpret,
+    Reuse,
+)
+from wrapper_ir.lines.program import GraphRole
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["KeptView", "Statics", "gather_statics", "same_view", "source_of"]
+
+KeptView: TypeAlias = Reinterpret | Reuse | AllocateFromPool
+
+
+@dataclass(frozen=True, slots=True)
+class Statics:
+    """What may be kept in the state.
+
+    Attributes:
+        last: Index of the last line that touches a buffer.
+        buffers: Storage that never leaves a call, in order.
+        views: Views of constants and of kept storage, name to the line that makes each.
+    """
+
+    last: Mapping[str, int]
+    buffers: tuple[str, ...]
+    views: Mapping[str, KeptView]
+
+    def is_kept(self, name: str) -> bool:
+        """Whether a buffer lives in the state."""
+        return name in self.views or name in self.buffers
+
+
+def source_of(line: KeptView) -> str:
+    """The buffer that a line makes a view of."""
+    match line:
+        case Reinterpret():
+            return line.source
+        case Reuse():
+            return line.donor
+        case AllocateFromPool():
+            return line.pool
+
+
+def gather_statics(program: Program, keep_bytes: int) -> Statics:
+    """What a program may keep; at most ``keep_bytes`` of memory."""
+    storages = Storages(program)
+    buffers = _buffers(program, storages, keep_bytes)
+    return Statics(storages.last, tuple(buffers), _views(program, storages, buffers))
+
+
+def _buffers(program: Program, storages: Storages, keep_bytes: int) -> dict[str, None]:
+    """Allocations that end inside the program, whatever their storage is called by then."""
+    found: dict[str, None] = {}
+    if program.role is not GraphRole.INFERENCE:
+        return found
+    # An op that finds its result larger than the buffer given resizes that, and for good.
+    unfit = frozenset().union(
+        storages.roots(storages.leaves),
+        storages.roots(storages.seen_by_strangers),
+        storages.roots(storages.resizable),
+    )
+    unfit |= {
+        storages.root(line.pool)
+        for line in program.body
+        if isinstance(line, AllocateFromPool) and storages.root(line.out) in unfit
+    }
+    ending = storages.roots(storages.killed) - unfit
+    left = keep_bytes
+    for line in program.body:
+        if not isinstance(line, (Allocate, AllocatePool)) or line.memory is not MemoryKind.DEFAULT:
+            continue
+        layout = program.layout(line.out)
+        if layout.device.type != "cpu" or storages.root(line.out) not in ending:
+            continue
+        if layout.is_static and (size := _bytes(layout)) <= left:
+            found[line.out] = None
+            left -= size
+    return found
+
+
+def _views(
+    program: Program, storages: Storages, buffers: Mapping[str, None]
+) -> Mapping[str, KeptView]:
+    """Static views of what is kept. What gets out of the program is made anew in each call."""
+    outer = set(program.constants) | set(buffers)
+    escaping = storages.escaping() | storages.resizable
+    taken = storages.roots(storages.taken)
+    found: dict[str, KeptView] = {}
+    for line in program.body:
+        if not isinstance(line, (Reinterpret, Reuse, AllocateFromPool)):
+            continue
+        source = source_of(line)
+        if source not in outer and source not in found:
+            continue
+        layouts = (program.layout(line.out), program.layout(source))
+        if not all(layout.is_static for layout in layouts) or line.out in escaping:
+            continue
+        if isinstance(line, AllocateFromPool) and not isinstance(line.offset, int):
+            continue
+        if source in program.constants and storages.root(source) in taken:
+            continue
+        found[line.out] = line
+    return found
+
+
+def same_view(old: Layout, new: Layout) -> bool:
+    """Whether two layouts of one storage are of the same tensor."""
+    return old.offset == new.offset and replace(old, offset=0) == replace(new, offset=0)
+
+
+def _bytes(layout: Layout) -> int:
+    nbytes = layout.nbytes
+    assert isinstance(nbytes, int)
+    return nbytes

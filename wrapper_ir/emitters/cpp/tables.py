@@ -1,0 +1,132 @@
+"""The tables of a generated file: what the runtime part has to know of a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.constants import constant_table
+from wrapper_ir.emitters.cpp.text import table
+from wrapper_ir.emitters.cpp.types import CType
+from wrapper_ir.emitters.facts import Storages
+from wrapper_ir.lines.args import BufferValue, NoneValue, Value
+from wrapper_ir.lines.control import BufferInput, Input
+from wrapper_ir.lines.program import SymbolKind
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.constants import ConstantEntry
+    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.writer import CodeWriter
+
+__all__ = ["Tables"]
+
+_KINDS = {SymbolKind.INT: "kInteger", SymbolKind.FLOAT: "kReal", SymbolKind.BOOL: "kBool"}
+_TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
+
+_WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
+
+
+class Tables:
+    """The tables of a program, written when all of it is rendered."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._program = context.program
+        self._constants = constant_table(context.program)
+
+    def write(self, writer: CodeWriter) -> None:
+        """Writes the tables."""
+        program, context = self._program, self._context
+        storages = Storages(program)
+        written = storages.roots(storages.written)
+        inputs = [
+            self._input(param, written=self._is_written(param, storages, written))
+            for param in program.inputs
+        ]
+        outputs = [self._output(position, v) for position, v in enumerate(program.results)]
+        constants = [self._constant(entry) for entry in self._constants.entries]
+        lines = [f"{{{', '.join(map(literals.string, row))}}}" for row in context.lines]
+        for head, rows in (
+            ("constexpr wir::InputSpec kInputs[]", inputs),
+            ("constexpr wir::OutputSpec kOutputs[]", outputs),
+            ("constexpr wir::ConstantSpec kConstants[]", constants),
+            ("constexpr wir::LineInfo kLines[]", lines),
+        ):
+            if rows:
+                writer.blank()
+                writer.lines(*table(head, rows))
+
+    def write_info(self, writer: CodeWriter) -> None:
+        """Writes what leads to all else; it stands outside of any namespace."""
+        program = self._program
+        counts = (
+            ("kInputs", len(program.inputs)),
+            ("kOutputs", len(program.results)),
+            ("kConstants", len(self._constants.entries)),
+            ("kLines", len(self._context.lines)),
+        )
+        rows = [
+            "wir::kContract",
+            literals.string(program.name),
+            *(f"{n}, {f'wir_program::{name}' if n else 'nullptr'}" for name, n in counts),
+            literals.string(program.in_spec),
+            literals.string(program.out_spec),
+            *("wir_constants_begin", "wir_constants_end", "wir_constants_file"),
+            literals.integer(self._constants.size),
+            "wir_constants_digest",
+            *("wir_program::create_state", "wir_program::destroy_state", "wir_program::run"),
+        ]
+        writer.line("// What only the build knows; null where there is no such thing.")
+        writer.line('extern "C" {')
+        for name, type_ in (
+            ("begin", "std::uint8_t"),
+            ("end", "std::uint8_t"),
+            ("file", "char"),
+            ("digest", "char"),
+        ):
+            writer.line(f"{_WEAK} const {type_} wir_constants_{name}[];")
+        writer.line("}")
+        writer.blank()
+        writer.lines(*table('extern "C" const wir::ProgramInfo wir_program_info', rows))
+
+    def _is_written(self, param: Input, storages: Storages, written: frozenset[str]) -> bool:
+        return isinstance(param, BufferInput) and storages.root(param.name) in written
+
+    def _input(self, param: Input, *, written: bool) -> str:
+        if isinstance(param, BufferInput):
+            spec = self._context.tensor_spec(self._program.layout(param.name))
+            flags = f"{_truth(param.donated)}, {_truth(written)}"
+            name = literals.string(param.name)
+            return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
+        kind = _KINDS[self._program.symbols[param.symbol].kind]
+        name = literals.string(param.symbol)
+        return f"{{{name}, wir::Kind::{kind}, false, false, {{}}}}"
+
+    def _output(self, position: int, value: Value) -> str:
+        if isinstance(value, BufferValue):
+            kind, name = "kTensor", value.buffer
+        elif isinstance(value, NoneValue):
+            kind, name = "kNone", f"result_{position}"
+        else:
+            name = f"result_{position}"
+            kind = _TYPE_KINDS[self._context.exprs.type_of(value.value)]
+        return f"{{{literals.string(name)}, wir::Kind::{kind}}}"
+
+    def _constant(self, entry: ConstantEntry) -> str:
+        layout = self._program.layout(entry.name)
+        parts = (
+            literals.string(entry.name),
+            literals.string(entry.qualified_name),
+            str(entry.type),
+            _truth(entry.written),
+            str(entry.tied_to),
+            self._context.tensor_spec(layout),
+            literals.integer(entry.storage_offset),
+            literals.integer(entry.data_offset),
+            literals.integer(entry.data_bytes),
+        )
+        return f"{{{', '.join(parts)}}}"
+
+
+def _truth(value: bool) -> str:  # noqa: FBT001 - the value is what is printed
+    return "true" if value else "false"

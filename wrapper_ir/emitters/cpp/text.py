@@ -1,0 +1,47 @@
+"""Statements broken over lines: filled up to the margin, continued four columns further in."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["LINE_LENGTH", "UNIT", "call", "statement", "table"]
+
+LINE_LENGTH: Final = 100
+UNIT: Final = "  "
+"""One step of indentation."""
+
+_CONTINUED: Final = " " * 4
+
+#: A string, or what stands between two places where a statement may be broken.
+_PART: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^" ])+ *| +')
+
+
+def call(function: str, *args: str) -> str:
+    """``function(args)``."""
+    return f"{function}({', '.join(args)})"
+
+
+def statement(text: str, width: int = 0) -> list[str]:
+    """A statement as lines, relative to an indentation of ``width`` columns."""
+    if width + len(text) <= LINE_LENGTH:
+        return [text]
+    lines, line = [], ""
+    for part in _PART.findall(text):
+        if line and width + len(line) + len(part.rstrip()) > LINE_LENGTH:
+            lines.append(line.rstrip())
+            line = _CONTINUED
+        line += part
+    return [*lines, line.rstrip()]
+
+
+def table(head: str, rows: Iterable[str]) -> list[str]:
+    """``head = {row, row};``, a row a line."""
+    lines = [f"{head} = {{"]
+    for row in rows:
+        first, *rest = statement(f"{row},", len(UNIT))
+        lines += [UNIT + first, *(UNIT + line for line in rest)]
+    return [*lines, "};"]
