@@ -102,11 +102,11 @@ AOTIRuntimeError keep_failure(bool aloud) {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    keep("WIR2161: there is not enough memory");
+    keep("WIR2164: there is not enough memory");
   } catch (const std::exception& error) {
     keep(error.what());
   } catch (...) {
-    keep("WIR2161: an exception of an unknown type was thrown");
+    keep("WIR2164: an exception of an unknown type was thrown");
   }
   if (aloud) std::fprintf(stderr, "%s\n", failure);
   tell_torch();
@@ -118,7 +118,7 @@ bool loader_asks_after_runs() {
 }
 
 void rethrow_with_line(const ProgramInfo& program, const Call& call, const Slot* inputs) {
-  const char* code = "WIR2161";
+  const char* code = "WIR2164";
   std::string message;
   std::string hint;
   try {
