@@ -292,10 +292,12 @@ CASES: dict[str, Case] = {
 }
 """What programs compute; those that the emitter refuses are in ``UNSUPPORTED``."""
 
+PROBED: dict[str, Case] = {"probes": Case(lambda: [t(4, 4)], lambda x: (x.relu() + 1,))}
+"""Programs that show values on their way."""
+
 UNSUPPORTED: dict[str, str] = {
     "collectives": "memory that peers address",
     "devices_and_streams": "streams",
-    "probes": "probes",
     "triton": "Triton kernels",
 }
 """Programs that the Python emitter cannot render yet, with a part of the reason it gives."""

@@ -36,12 +36,12 @@ from wrapper_ir.verify import VerificationError
 
 def test_all_problems_at_once() -> None:
     with pytest.raises(EmitError) as caught:
-        PythonEmitter().emit(program("probes"))
+        PythonEmitter().emit(program("devices_and_streams"))
     error = caught.value
-    assert len(error.problems) == 6
+    assert len(error.problems) == 2
     assert str(error.path) == str(error.problems[0].path)
     for problem in error.problems:
-        assert f"{problem.path}: 'probe': probes are not supported" in str(error)
+        assert f"{problem.path}: 'extern': streams are not supported" in str(error)
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
     assert again.problems == error.problems

@@ -224,16 +224,18 @@ def number(value: complex, dtype: torch.dtype | None = None) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, complex):
-        sign = "-" if math.copysign(1.0, value.imag) < 0 else "+"
-        return f"{number(value.real, dtype)}{sign}{number(abs(value.imag), dtype)}i"
+    if isinstance(value, float):
+        return _real(value, dtype)
+    sign = "-" if math.copysign(1.0, value.imag) < 0 else "+"
+    return f"{_real(value.real, dtype)}{sign}{_real(abs(value.imag), dtype)}i"
+
+
+def _real(value: float, dtype: torch.dtype | None) -> str:
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if dtype is None:
-        return f"{value:.6g}"
-    return _shortest(value, dtype)
+    return f"{value:.6g}" if dtype is None else _shortest(value, dtype)
 
 
 def _shortest(value: float, dtype: torch.dtype) -> str:

@@ -23,7 +23,7 @@ from wrapper_ir.runtime.probes.describe import (
     number,
     statistics,
 )
-from wrapper_ir.runtime.probes.session import DebugSession, current
+from wrapper_ir.runtime.probes.session import DebugSession, current, line_writer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,22 +64,13 @@ def make_probe(
         source: Where in the model the call comes from.
     """
     if level == "names":
-        return _names(label, when)
+        return line_writer(f"{label} {when}")
     probe = _Probe(label, when, tuple(buffers), tuple(scalars), source)
     action: Callable[[DebugSession, Sequence[Any]], None] = getattr(probe, level)
 
     def run(*values: object) -> None:
         with torch.no_grad():
             action(current(), values)
-
-    return run
-
-
-def _names(label: str, when: str) -> ProbeCall:
-    line = f"{label} {when}"
-
-    def run() -> None:
-        current().line(line)
 
     return run
 

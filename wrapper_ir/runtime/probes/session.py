@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
-__all__ = ["DebugSession", "current", "debug_session"]
+__all__ = ["DebugSession", "current", "debug_session", "line_writer"]
 
 _DEFAULT_DIR: Final = "wrapper_ir_debug"
 _INDEX: Final = "index.jsonl"
@@ -167,18 +167,50 @@ def _open_output(name: str) -> int:
         return 2
 
 
-_lock = threading.Lock()
-_current: DebugSession | None = None
+class _Current:
+    """The session that probes report to, and where it writes; one for the process."""
+
+    def __init__(self) -> None:
+        self.session: DebugSession | None = None
+        self.fd = -1
+        self.lock = threading.Lock()
+
+    def set(self, session: DebugSession | None) -> DebugSession | None:
+        """Make a session the current one and return the one before."""
+        before, self.session = self.session, session
+        self.fd = -1 if session is None else session.fd
+        return before
+
+
+_current = _Current()
 
 
 def current() -> DebugSession:
     """The session that probes report to; made from the environment when none is open."""
-    global _current
-    session = _current
+    session = _current.session
     if session is None:
-        with _lock:
-            session = _current = _current or DebugSession()
+        with _current.lock:
+            session = _current.session or DebugSession()
+            _current.set(session)
     return session
+
+
+def line_writer(text: str) -> Callable[..., None]:
+    """Return a function that writes one line, always the same, in less than a microsecond."""
+    data, write, where = (
+        (text + "\n").encode("utf-8", errors="backslashreplace"),
+        os.write,
+        _current,
+    )
+
+    def run(*_: object) -> None:
+        try:
+            write(where.fd, data)
+        except OSError:  # no session yet; or a closed pipe, which is no reason to fail
+            if where.session is None:
+                current().line(text)
+
+    return run
 
 
 @contextlib.contextmanager
@@ -198,12 +230,11 @@ def debug_session(
         output: A file that printed lines are appended to, ``stderr`` or ``stdout``. By default
             ``WRAPPER_IR_DEBUG_OUTPUT``, else ``stderr``.
     """
-    global _current
     session = DebugSession(directory, reference, output)
-    before, _current = _current, session
+    before = _current.set(session)
     try:
         yield session
     finally:
-        _current = before
+        _current.set(before)
         if session.fd > 2:
             os.close(session.fd)

@@ -1,0 +1,142 @@
+"""Putting probes into programs: nothing else changes, and every call is met."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import wrapper_ir as wir
+from tests.emitters.corpus import FILES
+from wrapper_ir.debug_printer import (
+    DebugPrinter,
+    NoCallMatchesWarning,
+    calls_of,
+    insert_probes,
+    remove_probes,
+)
+from wrapper_ir.lines import Frame, Origin, Probe, ProbeLevel, Program, Stage, effects, walk
+
+LEVELS = [level.value for level in ProbeLevel]
+TORCH = Frame("/usr/lib/python3/site-packages/torch/nn/modules/linear.py", 134)
+ORIGIN = Origin(ops=("aten.relu",), frames=(Frame("/home/me/model.py", 12), TORCH))
+
+
+def program(name: str) -> Program:
+    found = remove_probes(wir.parse(FILES[name].read_text()))
+    return wir.plan_memory(found) if found.stage is Stage.LOGICAL else found
+
+
+def probes(program: Program) -> list[Probe]:
+    return [line for _, line in walk(program) if isinstance(line, Probe)]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", FILES)
+def test_only_probes_are_added(name: str, level: str) -> None:
+    plain = program(name)
+    probed = insert_probes(plain, DebugPrinter(level, when="both"))
+    wir.verify(probed)
+    assert remove_probes(probed) == plain
+    assert len(probes(probed)) == 2 * len(list(calls_of(plain)))
+    assert wir.parse(str(probed)) == probed
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_before_is_what_is_read_and_after_is_what_is_written(name: str) -> None:
+    plain = program(name)
+    found = probes(insert_probes(plain, DebugPrinter("print")))
+    for call, before, after in zip(calls_of(plain), found[::2], found[1::2], strict=True):
+        does = effects(call.line, plain)
+        assert before.label == after.label == call.label
+        assert set(before.buffers) == set(does.reads)
+        assert set(after.buffers) == {*does.writes, *does.defines}
+
+
+@pytest.mark.parametrize("name", ["relu_twice", "cond_nested"])
+def test_off_is_the_program_itself(name: str) -> None:
+    plain = program(name)
+    assert insert_probes(plain, DebugPrinter("off")) is plain
+    assert remove_probes(plain) is plain
+
+
+TWO_CALLS = """
+wir 1
+program @two inference planned
+
+input %x : f32[4] @cpu
+constant %w : f32[4] @cpu = parameter "layer.weight"
+
+extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+extern aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+
+  %a = allocate : f32[4] @cpu
+  aten::relu.out(%w, out=out %a)
+  %b = allocate : f32[4] @cpu
+  aten::neg.out(%x, out=out %b)
+return %a, %b
+"""
+
+
+def two_calls() -> Program:
+    """Two ops; the first comes from a known line of a model."""
+    found = wir.parse(TWO_CALLS)
+    body = [
+        dataclasses.replace(line, origin=0) if getattr(line, "op", "") == "aten::relu.out" else line
+        for line in found.body
+    ]
+    return found.replace(body=tuple(body), origins=(ORIGIN,))
+
+
+RELU, NEG = "0000 aten::relu.out", "0001 aten::neg.out"
+
+
+@pytest.mark.parametrize(
+    ("printer", "expected"),
+    [
+        (DebugPrinter(), [RELU, RELU, NEG, NEG]),
+        (DebugPrinter("names"), [RELU, NEG]),
+        (DebugPrinter("compare"), [RELU, NEG]),
+        (DebugPrinter(when="after"), [RELU, NEG]),
+        (DebugPrinter(kernels="*relu*"), [RELU, RELU]),
+        (DebugPrinter(kernels="re:neg|mul"), [NEG, NEG]),
+        (DebugPrinter(ops="aten.relu"), [RELU, RELU]),
+        (DebugPrinter(source="model.py:12"), [RELU, RELU]),
+        (DebugPrinter(source="/home/*"), [RELU, RELU]),
+        (DebugPrinter(calls="1"), [NEG, NEG]),
+        (DebugPrinter(calls="1", kernels="*neg*", when="before"), [NEG]),
+    ],
+)
+def test_selection(printer: DebugPrinter, expected: list[str]) -> None:
+    assert [probe.label for probe in probes(insert_probes(two_calls(), printer))] == expected
+
+
+def test_operands_and_buffers() -> None:
+    def shown(printer: DebugPrinter) -> list[tuple[str, ...]]:
+        return [probe.buffers for probe in probes(insert_probes(two_calls(), printer))]
+
+    assert shown(DebugPrinter()) == [("w",), ("a",), ("x",), ("b",)]
+    assert shown(DebugPrinter(operands=("outputs",))) == [(), ("a",), (), ("b",)]
+    assert shown(DebugPrinter(buffers="layer.*")) == [("w",), (), (), ()]
+    assert shown(DebugPrinter("names")) == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("printer", "words"),
+    [
+        (DebugPrinter(kernels="aten::reul.out"), "near are 'aten::relu.out'"),
+        (DebugPrinter(ops="aten.relux"), "ops='aten.relux'; near are 'aten.relu'"),
+        (DebugPrinter(source="modle.py"), "near are 'model.py"),
+        (DebugPrinter(calls="7"), "none of the program's 2 calls"),
+    ],
+)
+def test_a_filter_without_a_match_warns(printer: DebugPrinter, words: str) -> None:
+    plain = two_calls()
+    with pytest.warns(NoCallMatchesWarning, match=words):
+        assert insert_probes(plain, printer) is plain
+
+
+def test_the_place_shown_is_the_users_own() -> None:
+    assert ORIGIN.place == "/home/me/model.py:12"
+    assert Origin(frames=(TORCH,)).place.endswith("linear.py:134")
+    assert Origin().place == ""
