@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from wrapper_ir.errors import OptionError as OptionError
     from wrapper_ir.errors import UnsupportedError as UnsupportedError
     from wrapper_ir.errors import WrapperIRError as WrapperIRError
+    from wrapper_ir.frontends.aten import from_fx as from_fx
     from wrapper_ir.frontends.inductor import capture as capture
     from wrapper_ir.frontends.inductor import record as record
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
@@ -66,6 +67,7 @@ _EXPORTS = {
     "compile": "wrapper_ir.api",
     "diagnose": "wrapper_ir.verify",
     "emit": "wrapper_ir.api",
+    "from_fx": "wrapper_ir.frontends.aten",
     "insert_probes": "wrapper_ir.debug_printer",
     "load": "wrapper_ir.text",
     "parse": "wrapper_ir.text",

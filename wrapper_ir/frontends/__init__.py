@@ -2,6 +2,7 @@
 
 ``wrapper_ir.frontends.inductor`` takes them from PyTorch Inductor. It is imported when it is first
 used: it needs torch, and reaches into its private parts, which no other package does.
+``wrapper_ir.frontends.aten`` takes them from graphs of ATen ops, by public torch alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["inductor"]
+__all__ = ["aten", "inductor"]
 
 
 def __getattr__(name: str) -> ModuleType:

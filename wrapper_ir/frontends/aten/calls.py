@@ -1,0 +1,249 @@
+"""Calls of ops: one node, one ``ExternKernel``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from wrapper_ir.frontends.aten.arguments import convert_arguments
+from wrapper_ir.frontends.aten.schemas import (
+    Path,
+    number_overload,
+    relation_of,
+    schema_of,
+    schema_text,
+    type_at,
+)
+from wrapper_ir.frontends.aten.state import (
+    POISON,
+    SYMBOLIC,
+    Ref,
+    UnsupportedNodeError,
+    tensors_in,
+    to_device,
+)
+from wrapper_ir.frontends.aten.unbacked import Binding, bind_unbacked, bindings_of, kind_of
+from wrapper_ir.lines.args import CallResult, Relation, ResultBuffer, ResultSymbol
+from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.layout import CPU, Device
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+    from wrapper_ir.frontends.aten.graph import GraphWalk
+    from wrapper_ir.frontends.aten.state import State
+    from wrapper_ir.lines.schema import OpSchema
+
+__all__ = ["Expected", "call_op", "declare", "emit_call", "expected_of"]
+
+
+def call_op(walk: GraphWalk, node: Node) -> Any:
+    """Convert a call of an op; return the value of its node.
+
+    Raises:
+        UnsupportedNodeError: An argument or a result has no form, or the op does what no line does.
+    """
+    args = [walk.value(arg) for arg in node.args]
+    kwargs = {name: walk.value(arg) for name, arg in node.kwargs.items()}
+    return emit_call(walk, node, node.target, args, kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a call gives, as far as that is known and wanted.
+
+    Attributes:
+        name: What a single result is called, and what the names of parts begin with.
+        value: Torch's stand-in for the result.
+        names: What parts are called, by path.
+        used: Paths of the parts that others use; None where it is used as a whole.
+        bindings: The symbols of torch's that the call binds.
+    """
+
+    name: str
+    value: Any
+    names: Mapping[Path, str] = field(default_factory=dict)
+    used: AbstractSet[Path] | None = None
+    bindings: Sequence[Binding] = ()
+
+
+def expected_of(node: Node) -> Expected:
+    """Return what a node's call gives."""
+    names = dict(_names_of_parts(node))
+    return Expected(node.name, node.meta.get("val"), names, _used_parts(node), bindings_of(node))
+
+
+def emit_call(
+    walk: GraphWalk,
+    node: Node,
+    op: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    expected: Expected | None = None,
+) -> Any:
+    """Emit the call of an op with given values; the node tells what comes out of it."""
+    expected = expected or expected_of(node)
+    if schema_of(op) is None:
+        raise UnsupportedNodeError(f"the schema cannot be read: {schema_text(op)}")
+    chosen = number_overload(op, args)
+    if chosen is None:
+        raise UnsupportedNodeError("a number is given for a tensor, and no overload takes one")
+    schema = schema_of(chosen)
+    assert schema is not None
+    if torch.Tag.inplace_view in chosen.tags:
+        raise UnsupportedNodeError("it changes the shape of its argument in place")
+    ordered, named = convert_arguments(walk.state, schema, args, kwargs)
+    call = _Call(walk.state, chosen, schema, _sources(schema, args, kwargs), expected)
+    value = call.results(expected.value)
+    walk.emit(
+        ExternKernel(
+            op=declare(walk.state, chosen),
+            args=ordered,
+            kwargs=named,
+            results=tuple(call.defined),
+            device=call.device(),
+            origin=walk.state.origin(node),
+        )
+    )
+    bind_unbacked(walk, node, expected.bindings, call.leaves)
+    return value
+
+
+def declare(state: State, op: Any) -> str:
+    """Return the name of an op, after declaring it where that was not done."""
+    name = str(op.name())
+    definition = KernelDefinition(name, (), TorchOp(schema_text(op)))
+    state.definitions.setdefault(name, definition)
+    return name
+
+
+def _sources(
+    schema: OpSchema, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, tuple[str, ...]]:
+    pairs = [(a.name, value) for a, value in zip(schema.positional, args, strict=False)]
+    return {name: tuple(tensors_in(value)) for name, value in (*pairs, *kwargs.items())}
+
+
+class _Call:
+    """The results of one call, being defined.
+
+    Attributes:
+        defined: What the line says it defines.
+        leaves: Values of the leaves of the result, by path.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        op: Any,
+        schema: OpSchema,
+        sources: Mapping[str, tuple[str, ...]],
+        expected: Expected,
+    ) -> None:
+        self._state = state
+        self._op = op
+        self._schema = schema
+        self._sources = sources
+        self._expected = expected
+        self._needed = {binding.path for binding in expected.bindings}
+        self.defined: list[CallResult] = []
+        self.leaves: dict[Path, Any] = {}
+
+    def results(self, value: Any, path: Path = ()) -> Any:
+        """Define what comes back at a path; return it as the value of a node."""
+        if path and not self._is_used(path):
+            return POISON
+        if isinstance(value, (list, tuple)):
+            return [self.results(item, (*path, index)) for index, item in enumerate(value)]
+        if not self._schema.returns or value is None:
+            return None
+        is_tensor = isinstance(value, torch.Tensor)
+        leaf = self._tensor(value, path) if is_tensor else self._number(value, path)
+        self.leaves[path] = leaf
+        return leaf
+
+    def _is_used(self, path: Path) -> bool:
+        used = self._expected.used
+        return used is None or path[:1] in used or path[:1] in {p[:1] for p in self._needed}
+
+    def _tensor(self, value: torch.Tensor, path: Path) -> Ref:
+        state = self._state
+        type_ = type_at(self._schema, path)
+        relation, of = relation_of(self._op, self._schema, path, self._sources)
+        if type_ is not None and type_.writes and of:
+            # In place: what comes back is the argument itself.
+            index = path[-1] if type_.is_list and path and isinstance(path[-1], int) else 0
+            return Ref(same_layout(state, of[index], value))
+        parts = (self._expected.name, *map(str, path))
+        wanted = self._expected.names.get(path) or "_".join(parts)
+        if relation is Relation.FRESH:
+            name = state.define(wanted, value)
+        else:
+            name = state.define_view(wanted, value, relation, of)
+        self.defined.append(ResultBuffer(name, path, relation, of))
+        return Ref(name)
+
+    def _number(self, value: Any, path: Path) -> Any:
+        state = self._state
+        own = [b for b in self._expected.bindings if b.path == path and not b.keys]
+        if own and isinstance(value, SYMBOLIC):
+            name = state.bind(own[0].symbol, kind_of(value), unbacked=True)
+            self.defined.append(ResultSymbol(name, path))
+            return state.symbol(name)
+        if isinstance(value, (bool, int, float, *SYMBOLIC)):
+            return state.scalar(value)
+        raise UnsupportedNodeError(f"a result of type {type(value).__name__} has no form")
+
+    def device(self) -> Device:
+        """Return where the call runs: where its results are, or else its arguments."""
+        for value in _tensors(self._expected.value):
+            return to_device(value.device)
+        for names in self._sources.values():
+            for name in names:
+                return self._state.buffers[name].device
+        return CPU
+
+
+def same_layout(state: State, name: str, value: torch.Tensor) -> str:
+    """Return the name of a buffer that an op gives back, having written to it.
+
+    Raises:
+        UnsupportedNodeError: The op has changed its shape, which a buffer's name stands for.
+    """
+    have, found = state.buffers[name], state.layout_of(value)
+    if (have.size, have.dtype) != (found.size, found.dtype):
+        raise UnsupportedNodeError("it changes the shape of its argument")
+    return name
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _names_of_parts(node: Node) -> Iterator[tuple[Path, str]]:
+    """Yield what nodes that take a part of a node's result are called, by the part's path."""
+    for user in node.users:
+        if user.target is operator.getitem and isinstance(user.args[1], int):
+            yield (user.args[1],), user.name
+
+
+def _used_parts(node: Node) -> set[Path] | None:
+    """Return the paths of the parts that others use; None where it is used as a whole."""
+    found: set[Path] = set()
+    for user in node.users:
+        if user.target is not operator.getitem or user.args[0] is not node:
+            return None
+        index = user.args[1]
+        if not isinstance(index, int) or index < 0:
+            return None
+        found.add((index,))
+    return found

@@ -1,0 +1,140 @@
+"""Arithmetic on symbolic numbers: what fx nodes call, in our vocabulary.
+
+Torch knows each such node's value too, but simplified by all that was learnt later: of a check
+``u0 == 4`` only ``True`` would be left. So what a node computes is computed again, from what went
+in.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import sympy
+import torch
+
+from wrapper_ir.frontends.common.expressions import to_scalar
+from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.expr import is_relation
+
+__all__ = ["FUNCTIONS", "apply"]
+
+Make = Callable[..., Any]
+
+
+def _is_int(value: Any) -> bool:
+    return value.is_integer is True if isinstance(value, sympy.Basic) else isinstance(value, int)
+
+
+def _floor_div(a: Any, b: Any) -> Any:
+    return ours.FloorDiv(a, b) if _is_int(a) and _is_int(b) else None
+
+
+def _mod(a: Any, b: Any) -> Any:
+    return ours.Mod(a, b) if _is_int(a) and _is_int(b) else None
+
+
+def _pow(a: Any, b: Any) -> Any:
+    if _is_int(a) and isinstance(b, (int, sympy.Integer)) and b >= 0:
+        return sympy.Pow(a, b)
+    return None if _is_int(a) and _is_int(b) else ours.FloatPow(a, b)
+
+
+def _rounded(of_real: Make) -> Make:
+    def make(value: Any) -> Any:
+        return value if _is_int(value) else of_real(value)
+
+    return make
+
+
+def _to_float(value: Any) -> Any:
+    return ours.ToFloat(value) if _is_int(value) else value
+
+
+def _to_int(value: Any) -> Any:
+    if is_relation(value):
+        return ours.Where(value, sympy.S.One, sympy.S.Zero)
+    return value if _is_int(value) else ours.Truncate(value)
+
+
+def _both(logical: Make, bitwise: Make) -> Make:
+    def make(a: Any, b: Any) -> Any:
+        return logical(a, b) if is_relation(a) and is_relation(b) else bitwise(a, b)
+
+    return make
+
+
+def _ite(condition: Any, a: Any, b: Any) -> Any:
+    return ours.Where(condition, a, b)
+
+
+#: What a node may call -> what makes its value; None where the vocabulary lacks it.
+FUNCTIONS: Final[Mapping[Any, Make]] = {
+    operator.add: lambda a, b: a + b,
+    operator.sub: lambda a, b: a - b,
+    operator.mul: lambda a, b: a * b,
+    operator.neg: lambda a: -a,
+    operator.pos: lambda a: a,
+    operator.abs: sympy.Abs,
+    operator.floordiv: _floor_div,
+    operator.truediv: ours.TrueDiv,
+    operator.mod: _mod,
+    operator.pow: _pow,
+    operator.eq: sympy.Eq,
+    operator.ne: sympy.Ne,
+    operator.lt: sympy.Lt,
+    operator.le: sympy.Le,
+    operator.gt: sympy.Gt,
+    operator.ge: sympy.Ge,
+    operator.and_: _both(sympy.And, ours.BitAnd),
+    operator.or_: _both(sympy.Or, ours.BitOr),
+    operator.xor: ours.BitXor,
+    operator.lshift: ours.ShiftLeft,
+    operator.rshift: ours.ShiftRight,
+    operator.not_: sympy.Not,
+    torch.sym_not: sympy.Not,
+    torch.sym_max: sympy.Max,
+    torch.sym_min: sympy.Min,
+    torch.sym_int: _to_int,
+    torch.sym_float: _to_float,
+    torch.sym_ite: _ite,
+    torch.sym_sum: lambda values: sympy.Add(*values),
+    math.floor: _rounded(ours.Floor),
+    math.ceil: _rounded(ours.Ceil),
+    math.trunc: _rounded(ours.Truncate),
+    round: _rounded(ours.Round),
+    int: _to_int,
+    float: _to_float,
+    max: sympy.Max,
+    min: sympy.Min,
+    math.sqrt: ours.Sqrt,
+    math.exp: ours.Exp,
+    math.log: ours.Log,
+    math.log2: ours.Log2,
+    math.sin: ours.Sin,
+    math.cos: ours.Cos,
+    math.tanh: ours.Tanh,
+}
+
+
+def apply(target: Any, args: tuple[Any, ...]) -> Any:
+    """Return what a function gives for numbers; None where the vocabulary cannot say it."""
+    if not any(isinstance(leaf, sympy.Basic) for arg in args for leaf in _leaves(arg)):
+        return target(*args)
+    try:
+        value = FUNCTIONS[target](*(_sympified(arg) for arg in args))
+    except (TypeError, ValueError):
+        return None
+    return None if value is None else to_scalar(value)
+
+
+def _leaves(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _sympified(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_sympified(item) for item in value]
+    return value if isinstance(value, sympy.Basic) else sympy.sympify(value)

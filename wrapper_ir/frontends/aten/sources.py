@@ -1,0 +1,231 @@
+"""What a graph is before it is converted: an exported program or a graph module, seen alike."""
+
+from __future__ import annotations
+
+import copy
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch.export.graph_signature import (
+    ConstantArgument,
+    CustomObjArgument,
+    InputKind,
+    OutputKind,
+    TensorArgument,
+    TokenArgument,
+)
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from wrapper_ir.frontends.aten.errors import ExportError, NotAnAtenGraphError
+from wrapper_ir.frontends.aten.schemas import is_op
+from wrapper_ir.frontends.aten.state import target_of
+from wrapper_ir.lines.program import ConstantKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch.export import ExportedProgram
+
+__all__ = ["Place", "PlaceKind", "Source", "export_module", "source_of_export", "source_of_module"]
+
+
+class PlaceKind(enum.Enum):
+    """What a placeholder of a graph stands for."""
+
+    INPUT = "input"
+    CONSTANT = "constant"
+    FIXED = "fixed"
+    """An argument that had this value when the graph was made, and must have it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A placeholder: an input, a tensor of the model's, or a value that never changes."""
+
+    node: Node
+    kind: PlaceKind
+    name: str
+    value: Any = None
+    constant: ConstantKind = ConstantKind.TENSOR
+
+
+@dataclass(slots=True)
+class Source:
+    """A graph, and what is known of its borders.
+
+    Attributes:
+        module: Holds the graph.
+        places: Its placeholders, in order.
+        copies: For each of the graph's first outputs the name of the place it is copied to.
+        results: The graph's other outputs, by position: those that the caller gets.
+        ranges: Inclusive bounds of symbols.
+        in_spec: The form of the caller's arguments, as JSON or empty.
+        out_spec: The form of what the caller gets.
+    """
+
+    module: GraphModule
+    places: list[Place]
+    copies: dict[int, str] = field(default_factory=dict)
+    results: list[int] = field(default_factory=list)
+    ranges: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    in_spec: str = ""
+    out_spec: str = ""
+
+
+_CONSTANTS: Final[Mapping[InputKind, ConstantKind]] = {
+    InputKind.PARAMETER: ConstantKind.PARAMETER,
+    InputKind.BUFFER: ConstantKind.BUFFER,
+    InputKind.CONSTANT_TENSOR: ConstantKind.TENSOR,
+}
+
+_COPIES: Final = tuple(
+    getattr(OutputKind, name)
+    for name in ("BUFFER_MUTATION", "USER_INPUT_MUTATION", "PARAMETER_MUTATION")
+    if hasattr(OutputKind, name)
+)
+
+#: Ops that only their decomposition can say; see ``needs_decomposition``.
+_HIDDEN: Final = ("aten::instance_norm",)
+
+
+def needs_decomposition(module: GraphModule) -> bool:
+    """Whether some op of a graph does what neither its schema nor a line can say."""
+    graphs = [m for m in module.modules() if isinstance(m, GraphModule)]
+    return any(_is_hidden(node) for graph in graphs for node in graph.graph.nodes)
+
+
+def _is_hidden(node: Node) -> bool:
+    if node.op != "call_function":
+        return False
+    target: Any = node.target
+    if not is_op(target):
+        return getattr(target, "__name__", "") == "wrap_with_autocast"
+    name = target.name().partition(".")[0]
+    if name == "aten::instance_norm":
+        return node.args[3] is not None and node.args[5] is True
+    return torch.Tag.inplace_view in target.tags and name != "aten::detach_"
+
+
+def source_of_export(exported: ExportedProgram) -> Source:
+    """Return an exported program as a source; decomposed where a line cannot say what it does."""
+    if needs_decomposition(exported.graph_module):
+        exported = exported.run_decompositions({})
+    signature = exported.graph_signature
+    tensors = {**exported.state_dict, **exported.constants}
+    nodes = [n for n in exported.graph.nodes if n.op == "placeholder"]
+    places = [
+        _place(node, spec, tensors) for node, spec in zip(nodes, signature.input_specs, strict=True)
+    ]
+    by_target = {place.name: place.node.name for place in places}
+    source = Source(exported.graph_module, places)
+    for position, output in enumerate(signature.output_specs):
+        if output.kind in _COPIES:
+            source.copies[position] = by_target[str(output.target)]
+        elif output.kind is not OutputKind.TOKEN:
+            source.results.append(position)
+    for symbol, values in exported.range_constraints.items():
+        source.ranges[str(symbol)] = _bound(values.lower), _bound(values.upper)
+    source.in_spec = _spec(exported.call_spec.in_spec)
+    source.out_spec = _spec(exported.call_spec.out_spec)
+    return source
+
+
+def _place(node: Node, spec: Any, tensors: Mapping[str, Any]) -> Place:
+    if spec.kind in _CONSTANTS:
+        return Place(
+            node, PlaceKind.CONSTANT, spec.target, tensors[spec.target], _CONSTANTS[spec.kind]
+        )
+    if isinstance(spec.arg, (CustomObjArgument, TokenArgument)):
+        kind = "an object of a custom class" if spec.target else "a token"
+        raise NotAnAtenGraphError(what=f"its argument {node.name!r} is {kind}", hint="")
+    if isinstance(spec.arg, ConstantArgument):
+        return Place(node, PlaceKind.FIXED, node.name, spec.arg.value)
+    return Place(node, PlaceKind.INPUT, node.name, isinstance(spec.arg, TensorArgument))
+
+
+def source_of_module(module: GraphModule) -> Source:
+    """Return a graph module of ATen ops as a source.
+
+    Raises:
+        NotAnAtenGraphError: It is something else.
+    """
+    problem = _foreign(module)
+    if problem:
+        raise NotAnAtenGraphError(what=problem)
+    nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
+    places = []
+    for node in nodes:
+        known = node.meta.get("val")
+        is_number = known is None or isinstance(known, (bool, int, float, str))
+        kind = PlaceKind.FIXED if is_number else PlaceKind.INPUT
+        places.append(Place(node, kind, node.name, known))
+    output = next(n for n in module.graph.nodes if n.op == "output")
+    leaves, spec = pytree.tree_flatten(output.args[0])
+    del spec
+    return Source(_flat_output(module, leaves), places, results=list(range(len(leaves))))
+
+
+def _flat_output(module: GraphModule, leaves: Sequence[Any]) -> GraphModule:
+    """Return a module that gives leaves; the same one where that is so already."""
+    output = next(n for n in module.graph.nodes if n.op == "output")
+    if isinstance(output.args[0], (tuple, list)) and list(output.args[0]) == list(leaves):
+        return module
+    graph = copy.deepcopy(module.graph)
+    end = next(n for n in graph.nodes if n.op == "output")
+    end.args = (tuple(pytree.tree_leaves(end.args[0])),)
+    return GraphModule(module, graph)
+
+
+def _foreign(module: GraphModule) -> str:
+    """Return in words what of a module is no graph of ATen ops; empty if all is well."""
+    for node in module.graph.nodes:
+        if node.op in ("call_module", "call_method"):
+            if "_guards_fn" in str(node.target) and not node.users:
+                continue
+            return f"%{node.name} is a {target_of(node)}"
+        if node.op == "call_function" and not _is_plain(node.target):
+            return f"%{node.name} calls {target_of(node)}"
+        wants_shape = node.op == "placeholder" or (node.op == "call_function" and node.users)
+        if wants_shape and "val" not in node.meta:
+            return f"the shape of %{node.name} is not known (its meta has no 'val')"
+    return ""
+
+
+def _is_plain(target: Any) -> bool:
+    """Whether a graph of ATen ops may call it: ops, arithmetic on numbers."""
+    is_higher_order = isinstance(target, torch._ops.HigherOrderOperator)  # noqa: SLF001
+    if is_op(target) or is_higher_order:
+        return True
+    home = getattr(target, "__module__", "")
+    return home in ("_operator", "math", "builtins") or getattr(target, "__name__", "").startswith(
+        "sym_"
+    )
+
+
+def export_module(
+    module: torch.nn.Module, args: Sequence[Any], dynamic_shapes: Any
+) -> ExportedProgram:
+    """Export a module.
+
+    Raises:
+        ExportError: Torch cannot.
+    """
+    try:
+        return torch.export.export(module, tuple(args), dynamic_shapes=dynamic_shapes)
+    except Exception as error:
+        raise ExportError(problem=str(error)) from error
+
+
+def _bound(value: Any) -> int | None:
+    return int(value) if getattr(value, "is_Integer", isinstance(value, int)) else None
+
+
+def _spec(tree: pytree.TreeSpec | None) -> str:
+    """Return a tree's form as JSON, empty where it holds a type that has no name there."""
+    try:
+        return "" if tree is None else pytree.treespec_dumps(tree)
+    except NotImplementedError:
+        return ""

@@ -1,0 +1,144 @@
+"""Symbols whose value only the data gives: sizes of results, numbers read from tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+
+from wrapper_ir.frontends.aten.schemas import Path
+from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
+from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.symbols import (
+    AssertSymbol,
+    BindSymbol,
+    ComputeSymbol,
+    ItemOf,
+    SizeOf,
+    StorageOffsetOf,
+    StrideOf,
+    SymbolSource,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch.fx import Node
+
+    from wrapper_ir.frontends.aten.graph import GraphWalk
+__all__ = ["Binding", "bind_item", "bind_unbacked", "bindings_of", "kind_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A symbol that a node's result decides.
+
+    Attributes:
+        symbol: Its name.
+        path: Of the leaf of the result.
+        keys: The way from there to the number, in torch's terms; empty if the leaf is the number.
+    """
+
+    symbol: str
+    path: Path
+    keys: tuple[Any, ...]
+
+
+def bindings_of(node: Node) -> list[Binding]:
+    """Return the symbols that a node binds, as torch noted them."""
+    found: Mapping[Any, Any] = node.meta.get("unbacked_bindings") or {}
+    bindings = []
+    for symbol, keypath in found.items():
+        keys = tuple(keypath)
+        count = 0
+        while count < len(keys) and type(keys[count]).__name__ == "SequenceKey":
+            count += 1
+        path = tuple(key.idx for key in keys[:count])
+        bindings.append(Binding(str(symbol), path, keys[count:]))
+    return bindings
+
+
+def kind_of(value: Any) -> SymbolKind:
+    """Return what one of torch's symbolic numbers is."""
+    return SymbolKind.FLOAT if isinstance(value, torch.SymFloat) else SymbolKind.INT
+
+
+def bind_unbacked(
+    walk: GraphWalk, node: Node, bindings: Sequence[Binding], leaves: Mapping[Path, Any]
+) -> None:
+    """Bind what the metadata of a node's results decides."""
+    for binding in bindings:
+        leaf = leaves.get(binding.path)
+        if binding.keys and isinstance(leaf, Ref) and binding.symbol not in walk.state.symbols:
+            source, rest = _source(leaf.name, binding)
+            _bind(walk, node, binding, source, rest)
+
+
+def bind_item(walk: GraphWalk, node: Node) -> Any:
+    """Convert the reading of a tensor's only element on the host."""
+    (tensor,) = (walk.value(arg) for arg in node.args)
+    value = node.meta.get("val")
+    bindings = bindings_of(node)
+    if not bindings or bindings[0].symbol in walk.state.symbols:
+        if isinstance(value, (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return walk.state.scalar(value)
+        raise UnsupportedNodeError("it is not known what is read")
+    if not isinstance(tensor, Ref):
+        raise UnsupportedNodeError("what is read is no tensor")
+    (binding,) = bindings
+    kind = kind_of(value)
+    _bind(walk, node, binding, ItemOf(tensor.name), binding.keys, kind)
+    if isinstance(value, torch.SymBool):
+        return sympy.Ne(walk.state.symbol(binding.symbol), 0)
+    return walk.state.symbol(binding.symbol)
+
+
+def _source(buffer: str, binding: Binding) -> tuple[SymbolSource, tuple[Any, ...]]:
+    """Return where in a tensor's metadata a symbol is found, and the keys that are left."""
+    keys = binding.keys
+    method = getattr(keys[0], "name", None)
+    if method in ("size", "stride") and len(keys) > 1 and hasattr(keys[1], "idx"):
+        made = SizeOf if method == "size" else StrideOf
+        return made(buffer, keys[1].idx), keys[2:]
+    if method == "storage_offset":
+        return StorageOffsetOf(buffer), keys[1:]
+    raise _unknown(binding)
+
+
+def _bind(
+    walk: GraphWalk,
+    node: Node,
+    binding: Binding,
+    source: SymbolSource,
+    keys: tuple[Any, ...],
+    kind: SymbolKind = SymbolKind.INT,
+) -> None:
+    """Bind a symbol to a source, by way of what the remaining keys do to the value."""
+    state = walk.state
+    origin = state.origin(node)
+    if not keys:
+        name = state.bind(binding.symbol, kind, unbacked=True)
+        walk.emit(BindSymbol(name, source, origin=origin))
+        return
+    key = type(keys[0]).__name__
+    if len(keys) > 1 or key not in ("ConvertIntKey", "DivideByKey"):
+        raise _unknown(binding)
+    raw = state.bind_fresh(f"{binding.symbol}_raw")
+    walk.emit(BindSymbol(raw, source, origin=origin))
+    value = state.symbol(raw)
+    if key == "ConvertIntKey":
+        result = ours.Where(sympy.Ne(value, 0), sympy.S.One, sympy.S.Zero)
+    else:
+        divisor = state.dim(keys[0].divisor)
+        message = f"{binding.symbol} is not divisible by {divisor}"
+        walk.emit(AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin))
+        result = ours.FloorDiv(value, divisor)
+    walk.emit(ComputeSymbol(state.bind(binding.symbol, unbacked=True), result, origin=origin))
+
+
+def _unknown(binding: Binding) -> UnsupportedNodeError:
+    shown = ".".join(str(key) for key in binding.keys)
+    return UnsupportedNodeError(f"the way to {binding.symbol} is unknown: {shown}")
