@@ -171,7 +171,7 @@ def _compile(
     includes = [f"-I{path}" for path in (_NATIVE / "src", *native_include_dirs())]
     with cache.scratch() as scratch:
         target = scratch / f"{unit.name}.o"
-        source = scratch / f"{unit.name}.cpp"
+        source = scratch / f"{unit.name}_unit.cpp"  # not the name of what it includes
         source.write_text(unit.text, encoding="utf-8")
         here = f"-ffile-prefix-map={scratch}=wrapper_ir/native"
         command = [*compiler.command, *flags, here, *includes, "-c", str(source)]

@@ -1,0 +1,215 @@
+// Calls of library ops by schema: the one part of the runtime that includes ATen, for the
+// dispatcher's boxed calls have no C interface that takes every kind of argument.
+#include <string>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/core/stack.h>
+
+#include <wir/dtype.h>
+#include <wir/op.h>
+
+namespace wir {
+namespace {
+
+// The numbers that generated code holds are those of this PyTorch.
+static_assert(int(at::ScalarType::Byte) == dtype::uint8);
+static_assert(int(at::ScalarType::Half) == dtype::float16);
+static_assert(int(at::ScalarType::Float) == dtype::float32);
+static_assert(int(at::ScalarType::ComplexDouble) == dtype::complex128);
+static_assert(int(at::ScalarType::Bool) == dtype::bool_);
+static_assert(int(at::ScalarType::QInt32) == dtype::qint32);
+static_assert(int(at::ScalarType::BFloat16) == dtype::bfloat16);
+static_assert(int(at::ScalarType::Float8_e5m2) == dtype::float8_e5m2);
+static_assert(int(at::ScalarType::Float8_e4m3fnuz) == dtype::float8_e4m3fnuz);
+static_assert(int(at::ScalarType::UInt64) == dtype::uint64);
+static_assert(int(at::ScalarType::Float8_e8m0fnu) == dtype::float8_e8m0fnu);
+static_assert(int(at::ScalarType::Float4_e2m1fn_x2) == dtype::float4_e2m1fn_x2);
+static_assert(int(at::DeviceType::CPU) == device::cpu);
+static_assert(int(at::DeviceType::CUDA) == device::cuda);
+static_assert(int(at::MemoryFormat::Contiguous) == 0);
+static_assert(int(at::MemoryFormat::Preserve) == 1);
+static_assert(int(at::MemoryFormat::ChannelsLast) == 2);
+static_assert(int(at::MemoryFormat::ChannelsLast3d) == 3);
+static_assert(int(at::Layout::Strided) == 0);
+static_assert(int(at::Layout::Mkldnn) == 3);
+static_assert(int(at::Layout::Jagged) == 7);
+
+[[noreturn]] void refuse(const c10::FunctionSchema& schema, const std::string& what) {
+  throw Error("WIR2166", "the op '" + schema.operator_name().name + "' " + what,
+              "make the program again, with the version of the op that is installed");
+}
+
+const c10::OperatorHandle* look_up(const char* name, const char* overload) {
+  const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
+  if (!found) {
+    std::string whole = name;
+    if (*overload != '\0') whole += std::string(".") + overload;
+    throw Error("WIR2165", "no library that is loaded has the op '" + whole + "'",
+                "load or import what defines the op before the program runs");
+  }
+  return new c10::OperatorHandle(*found);  // as long-lived as the dispatcher's own entry
+}
+
+// Arguments.
+
+class Converter {
+ public:
+  explicit Converter(const c10::FunctionSchema& schema) : schema_(schema) {}
+
+  c10::IValue convert(const Arg& arg, const c10::Type& type) const {
+    switch (type.kind()) {
+      case c10::TypeKind::OptionalType:
+        if (arg.kind == Arg::Kind::kNone) return {};
+        return convert(arg, *type.castRaw<c10::OptionalType>()->getElementType());
+      case c10::TypeKind::TensorType:
+        if (arg.kind == Arg::Kind::kTensor) return *reinterpret_cast<at::Tensor*>(arg.first.tensor);
+        break;
+      case c10::TypeKind::ListType:
+        return list(arg, type.castRaw<c10::ListType>()->getElementType());
+      case c10::TypeKind::FloatType:
+      case c10::TypeKind::SymFloatType:
+        if (arg.kind == Arg::Kind::kInteger) return static_cast<double>(arg.first.integer);
+        if (arg.kind == Arg::Kind::kReal) return arg.first.real;
+        break;
+      case c10::TypeKind::StringType:
+        if (arg.kind == Arg::Kind::kString) return std::string(arg.first.string);
+        break;
+      default:
+        return plain(arg);
+    }
+    return mismatch(type);
+  }
+
+ private:
+  // What says by itself what it is.
+  c10::IValue plain(const Arg& arg) const {
+    switch (arg.kind) {
+      case Arg::Kind::kNone:
+        return {};
+      case Arg::Kind::kTensor:
+        return *reinterpret_cast<at::Tensor*>(arg.first.tensor);
+      case Arg::Kind::kInteger:
+      case Arg::Kind::kDtype:
+      case Arg::Kind::kLayout:
+      case Arg::Kind::kMemoryFormat:
+        return arg.first.integer;
+      case Arg::Kind::kReal:
+        return arg.first.real;
+      case Arg::Kind::kBool:
+        return arg.first.integer != 0;
+      case Arg::Kind::kComplex:
+        return c10::complex<double>(arg.first.real, arg.second.imag);
+      case Arg::Kind::kString:
+        return std::string(arg.first.string);
+      case Arg::Kind::kDevice:
+        return c10::Device(static_cast<c10::DeviceType>(arg.first.integer),
+                           static_cast<c10::DeviceIndex>(arg.second.index));
+      default:
+        refuse(schema_, "takes no list there");
+    }
+  }
+
+  c10::IValue list(const Arg& arg, const c10::TypePtr& element) const {
+    c10::impl::GenericList found(element);
+    found.reserve(arg.second.count);
+    if (arg.kind == Arg::Kind::kIntegers) {
+      for (std::size_t n = 0; n < arg.second.count; ++n) {
+        found.push_back(convert(Arg(arg.first.integers[n]), *element));
+      }
+    } else if (arg.kind == Arg::Kind::kList) {
+      for (std::size_t n = 0; n < arg.second.count; ++n) {
+        found.push_back(convert(arg.first.list[n], *element));
+      }
+    } else {
+      return mismatch(*element);
+    }
+    return found;
+  }
+
+  [[noreturn]] c10::IValue mismatch(const c10::Type& type) const {
+    refuse(schema_, "takes other arguments: " + type.str() + " is something else here");
+  }
+
+  const c10::FunctionSchema& schema_;
+};
+
+// Results.
+
+const c10::IValue& part(const c10::FunctionSchema& schema, const Result& result,
+                        const std::vector<c10::IValue>& stack) {
+  std::int32_t step = 0;
+  std::size_t first = 0;
+  if (schema.returns().size() != 1 && result.depth != 0) first = result.path[step++];
+  if (first >= stack.size()) refuse(schema, "returns fewer results");
+  const c10::IValue* found = &stack[first];
+  while (step < result.depth) {
+    const auto position = static_cast<std::size_t>(result.path[step++]);
+    if (!found->isList() || position >= found->toListRef().size()) {
+      refuse(schema, "returns a shorter list");
+    }
+    found = &found->toListRef()[position];
+  }
+  return *found;
+}
+
+void give(const c10::FunctionSchema& schema, const Result& result, const c10::IValue& value) {
+  switch (result.kind) {
+    case Result::Kind::kTensor: {
+      if (!value.isTensor()) refuse(schema, "returns no tensor there");
+      at::Tensor tensor = value.toTensor();
+      auto* handle = reinterpret_cast<AtenTensorHandle>(&tensor);
+      check(aoti_torch_new_tensor_handle(handle, static_cast<Tensor*>(result.target)->out()));
+      return;
+    }
+    case Result::Kind::kInteger:
+      *static_cast<Int*>(result.target) =
+          value.isBool() ? static_cast<std::int64_t>(value.toBool()) : value.toScalar().toLong();
+      return;
+    case Result::Kind::kReal:
+      *static_cast<double*>(result.target) = value.toScalar().toDouble();
+      return;
+    case Result::Kind::kBool:
+      *static_cast<bool*>(result.target) = value.toScalar().toBool();
+      return;
+  }
+}
+
+}  // namespace
+
+void Op::call(const Arg* args, std::size_t arg_count, const Result* results,
+              std::size_t result_count) {
+  const void* known = found_.load(std::memory_order_acquire);
+  try {
+    if (known == nullptr) {
+      known = look_up(name_, overload_);
+      found_.store(known, std::memory_order_release);
+    }
+    const auto& op = *static_cast<const c10::OperatorHandle*>(known);
+    const c10::FunctionSchema& schema = op.schema();
+    const auto& declared = schema.arguments();
+    if (arg_count > declared.size()) refuse(schema, "takes fewer arguments");
+    const Converter converter(schema);
+    std::vector<c10::IValue> stack;
+    stack.reserve(declared.size());
+    for (std::size_t n = 0; n < declared.size(); ++n) {
+      if (n < arg_count && args[n].kind != Arg::Kind::kDefault) {
+        stack.push_back(converter.convert(args[n], *declared[n].type()));
+      } else if (declared[n].default_value()) {
+        stack.push_back(*declared[n].default_value());
+      } else {
+        refuse(schema, "takes more arguments");
+      }
+    }
+    op.callBoxed(stack);
+    for (std::size_t n = 0; n < result_count; ++n) {
+      give(schema, results[n], part(schema, results[n], stack));
+    }
+  } catch (const c10::Error& error) {
+    throw Error("WIR2160", error.what_without_backtrace());
+  }
+}
+
+}  // namespace wir
