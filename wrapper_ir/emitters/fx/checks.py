@@ -93,18 +93,23 @@ def _fake_compare(
 ) -> None:
     """Compare what is known of a tensor without data; the rest becomes facts about symbols."""
     dtype, device, size, stride = spec
-    matching = tensor.dim() == len(size)
-    known: list[int | None] = []
-    for position, wanted in enumerate(size):
-        actual = tensor.shape[position] if matching else 0
-        plain = isinstance(wanted, int) and isinstance(actual, int)
-        known.append(wanted if plain or not matching else None)
-        if wanted is not None and not plain and matching:
-            library.know(actual == wanted)
-    free: list[int | None] = [None] * len(size)
-    if all(isinstance(n, int) for n in (*tensor.shape, *tensor.stride())):
-        free = [n if isinstance(n, int) else None for n in stride]
-    check(tensor, subject, dtype, device, tuple(known), tuple(free))
+    if _are_known(*tensor.shape, *tensor.stride(), *size, *stride):
+        check(tensor, subject, dtype, device, tuple(size), tuple(stride))
+        return
+    actual = [n if _are_known(n) else 0 for n in tensor.shape]
+    sample = torch.empty(actual, dtype=tensor.dtype, device=tensor.device)
+    pairs = list(zip(size, tensor.shape, strict=False))
+    known = [wanted if _are_known(wanted, given) else None for wanted, given in pairs]
+    known += [None] * (len(size) - len(known))
+    check(sample, subject, dtype, device, tuple(known), (None,) * len(stride))
+    for wanted, given in pairs:
+        if wanted is not None and not _are_known(wanted, given):
+            library.know(given == wanted)
+
+
+def _are_known(*numbers: Any) -> bool:
+    """Whether none of the numbers is symbolic; ``None`` stands for any number."""
+    return all(n is None or isinstance(n, int) for n in numbers)
 
 
 def _input_check(

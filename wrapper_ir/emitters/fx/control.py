@@ -1,26 +1,303 @@
-"""Rendering choices and loops: higher-order ops over graphs of their own."""
+"""Rendering choices and loops: higher-order ops over graphs of their own.
+
+A graph of a higher-order op sees nothing but what it is given. So the constants and symbols that a
+region uses become operands of its line. Symbols that are sizes of a tensor are looked up in it;
+other numbers, those that come out of a region included, travel in tensors without dimensions. Torch
+can trace that, while it gives up on constants among the operands and on numbers that differ between
+branches.
+
+A loop's body returns tensors of its own, as torch wants: what a region hands back as it was given
+is copied. For a loop that keeps the values of all rounds torch has an op, too, except that a loop
+without rounds gives one row, the values that it began with. A counter that is carried round tells
+the cases apart.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+import sympy
+import torch
+from torch import fx
 from typing_extensions import override
 
+from wrapper_ir.emitters.facts import free_region_symbols
 from wrapper_ir.emitters.fx.calls import CallLines
+from wrapper_ir.emitters.fx.region import torch_dtype
+from wrapper_ir.lines.args import (
+    Arg,
+    BufferValue,
+    CallResult,
+    ResultBuffer,
+    ScalarArg,
+    ScalarValue,
+    Value,
+)
+from wrapper_ir.lines.control import BufferInput, Cond, Input, Region, ScalarInput, While
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.expr import Scalar, UnsupportedExprError, dim, is_relation
+from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.walk import regions_of
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines.control import Cond, While
+    from collections.abc import Iterator, Sequence
+
+    from wrapper_ir.lines.program import AnyLine, Program
 
 __all__ = ["ControlLines"]
+
+_aten = torch.ops.aten
+_higher_order: Final[Any] = torch.ops.higher_order
+
+_DTYPES: Final = {
+    SymbolKind.INT: torch.int64,
+    SymbolKind.FLOAT: torch.float64,
+    SymbolKind.BOOL: torch.bool,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """How a region's graph is made.
+
+    Attributes:
+        name: What the module that holds it is called.
+        step: What paths call the region.
+        constants: Constants that it takes after its parameters.
+        symbols: Symbols that it takes after those, in tensors.
+        sizes: Symbols that it need not take: sizes of parameters.
+        is_loop: Whether it is part of a loop.
+        counts: Whether it counts its rounds in a parameter of its own, the first.
+    """
+
+    name: str
+    step: str
+    constants: tuple[str, ...]
+    symbols: tuple[str, ...]
+    sizes: Mapping[str, tuple[str, int]]
+    is_loop: bool = False
+    counts: bool = False
 
 
 class ControlLines(CallLines):
     """Renders lines with regions."""
 
+    # Choices.
+
     @override
     def visit_cond(self, line: Cond) -> None:
-        self.unsupported(line, "not yet")
+        then = self._planned(line, "then")
+        orelse = self._planned(line, "else")
+        branches = (self._submodule(line.then, then), self._submodule(line.orelse, orelse))
+        operands = self._operands(line, line.then.params, line.operands, then)
+        operands += self._given(then)
+        predicate = self.arg(line, line.predicate)
+        if not isinstance(line.predicate, ScalarArg) and self.layout(line.predicate.buffer).rank:
+            predicate = self.call(_aten.as_strided.default, predicate, [], [])
+        node = self.call(_higher_order.cond, predicate, *branches, tuple(operands))
+        self._outcome(line.results, node)
+
+    # Loops.
 
     @override
     def visit_while(self, line: While) -> None:
-        self.unsupported(line, "not yet")
+        condition = self._planned(line, "condition")
+        body = self._planned(line, "body")
+        graphs = (self._submodule(line.condition, condition), self._submodule(line.body, body))
+        count, params = len(line.carried), line.body.params
+        carried = self._operands(line, params[:count], line.carried, body)
+        captured = self._operands(line, params[count:], line.captured, body)
+        captured += self._given(body)
+        if not line.stacked:
+            op = _higher_order.while_loop
+            node = self.call(op, *graphs, tuple(carried), tuple(captured))
+            self._outcome(line.results, node)
+            return
+        op = _higher_order.while_loop_stack_output
+        carried.insert(0, self._scalar_tensor(0, SymbolKind.INT))
+        node = self.call(op, *graphs, tuple(carried), tuple(captured))
+        self._rounds(line, node)
+
+    def _rounds(self, line: While, node: fx.Node) -> None:
+        """Binds the results of a loop that keeps all rounds, as many as there were."""
+        counts = self.call(operator.getitem, node, 0)
+        last = self.call(_aten.select.int, counts, 0, -1)
+        number = self.call(_aten.item.default, last)
+        for result in line.results:
+            assert isinstance(result, ResultBuffer)
+            position = result.path[0] if result.path else 0
+            assert isinstance(position, int)
+            rows = self.call(operator.getitem, node, position + 1)
+            rows = self.call(_aten.slice.Tensor, rows, 0, 0, number, name=result.out)
+            dtype = self.layout(result.out).dtype
+            if isinstance(line.body.params[position], ScalarInput):
+                rows = self.call(_aten.to.dtype, rows, torch_dtype(dtype), name=result.out)
+            self.bind(result.out, rows)
+
+    # What goes in.
+
+    def _planned(self, line: Cond | While, step: str) -> _Graph:
+        """How the graph of a line's region is made; all regions of a line take the same."""
+        program = self.context.program
+        regions = dict(regions_of(line))
+        label = "_".join(str(each.position) for each in self.path)
+        constants = {n for region in regions.values() for n in _names(program, region)}
+        symbols = {s for region in regions.values() for s in free_region_symbols(region, program)}
+        fixed = len(line.carried) if isinstance(line, While) else 0
+        known = {name: _sizes(program, region) for name, region in regions.items()}
+        looked_up = {s for s in symbols if all(s in sizes for sizes in known.values())}
+        sizes = {s: known[step][s] for s in looked_up}
+        for params in zip(*(region.params[fixed:] for region in regions.values()), strict=True):
+            if all(
+                isinstance(param, ScalarInput) and param.symbol in found
+                for param, found in zip(params, known.values(), strict=True)
+            ):
+                own = params[list(regions).index(step)]
+                assert isinstance(own, ScalarInput)
+                sizes[own.symbol] = known[step][own.symbol]
+        return _Graph(
+            name=f"{line.mnemonic}_{label}_{step}",
+            step=step,
+            constants=tuple(n for n in program.constants if n in constants),
+            symbols=tuple(sorted(symbols - looked_up)),
+            sizes=sizes,
+            is_loop=isinstance(line, While),
+            counts=isinstance(line, While) and line.stacked,
+        )
+
+    def _operands(
+        self, line: AnyLine, params: Sequence[Input], args: Sequence[Arg], graph: _Graph
+    ) -> list[Any]:
+        """What is passed for parameters, numbers in tensors."""
+        operands = []
+        for param, arg in zip(params, args, strict=True):
+            if not isinstance(param, ScalarInput):
+                operands.append(self.arg(line, arg))
+            elif param.symbol not in graph.sizes:
+                kind = self._kind(param.symbol)
+                operands.append(self._scalar_tensor(self.arg(line, arg), kind))
+        return operands
+
+    def _given(self, graph: _Graph) -> list[Any]:
+        """What regions take besides their parameters."""
+        numbers = [self._scalar_tensor(self.symbols[s], self._kind(s)) for s in graph.symbols]
+        return [*map(self.node, graph.constants), *numbers]
+
+    def _scalar_tensor(self, value: Any, kind: SymbolKind) -> fx.Node:
+        cpu = torch.device("cpu")  # whatever the default device is
+        return self.call(_aten.scalar_tensor.default, value, dtype=_DTYPES[kind], device=cpu)
+
+    def _kind(self, symbol: str) -> SymbolKind:
+        return self.context.program.symbols[symbol].kind
+
+    # What comes out.
+
+    def _outcome(self, results: Sequence[CallResult], node: fx.Node) -> None:
+        """Binds what a choice or loop gives, a tuple; numbers are taken out of their tensors."""
+        for result in results:
+            position = result.path[0] if result.path else 0
+            wanted = result.out if isinstance(result, ResultBuffer) else None
+            part = self.call(operator.getitem, node, position, name=wanted)
+            if isinstance(result, ResultBuffer):
+                self.bind(result.out, part, self._storage_of(result))
+            else:
+                self._unbox(part, result.symbol)
+
+    def _unbox(self, node: fx.Node, symbol: str) -> None:
+        number = self.call(_aten.item.default, node, name=symbol)
+        self.symbols[symbol] = number
+        self.context.values.symbol(number, symbol)
+
+    # Graphs of regions.
+
+    def _submodule(self, region: Region, graph: _Graph) -> fx.Node:
+        """Renders a region as a graph module of its own, and gives the node that holds it."""
+        inner = type(self)(self.context, region)
+        inner.path = self.path
+        inner.build_region(graph)
+        inner.graph.lint()
+        module = fx.GraphModule(inner.root, inner.graph, class_name=graph.name)
+        self.root.add_module(graph.name, module)
+        return self.attribute(graph.name, graph.name)
+
+    def build_region(self, graph: _Graph) -> None:
+        """Writes the whole graph of a region."""
+        path = self.path
+        counter = self.placeholder("rounds") if graph.counts else None
+        self._take(graph)
+        for index in range(len(self.region.body)):
+            self.render(index, path.then(graph.step, index))
+        if graph.step == "condition":
+            self.finish(self.value(self.region.results[0]))
+            return
+        results = [self._left(value, is_loop=graph.is_loop) for value in self.region.results]
+        if counter is not None:
+            results.insert(0, self.call(_aten.add.Scalar, counter, 1))
+        self.finish(tuple(results))
+
+    def _take(self, graph: _Graph) -> None:
+        """Writes the inputs of a region's graph, and looks numbers up in them."""
+        boxes: dict[str, fx.Node] = {}
+        for param in self.region.params:
+            if not isinstance(param, ScalarInput):
+                self.bind(param.name, self.placeholder(param.name))
+            elif param.symbol not in graph.sizes:
+                boxes[param.symbol] = self.placeholder(param.symbol)
+        for name in graph.constants:
+            self.bind(name, self.placeholder(name))
+        for name in graph.symbols:
+            boxes[name] = self.placeholder(name)
+        for name, box in boxes.items():
+            self._unbox(box, name)
+        for name, (buffer, position) in sorted(graph.sizes.items()):
+            node = self.call(_aten.sym_size.int, self.node(buffer), position, name=name)
+            self.symbols[name] = node
+            self.context.values.symbol(node, name)
+
+    def _left(self, value: Value, *, is_loop: bool) -> Any:
+        """A result of a region."""
+        found = self.value(value)
+        if isinstance(value, ScalarValue):
+            return self._scalar_tensor(found, self._kind_of(value.value))
+        if is_loop and isinstance(found, fx.Node) and found.op == "placeholder":
+            return self.call(_aten.clone.default, found)
+        return found
+
+    def _kind_of(self, value: Scalar) -> SymbolKind:
+        """Whether an expression gives an integer, a real number or a truth value."""
+        if isinstance(value, sympy.Symbol):
+            return self._kind(value.name)
+        if isinstance(value, bool) or (isinstance(value, sympy.Basic) and is_relation(value)):
+            return SymbolKind.BOOL
+        if isinstance(value, int):
+            return SymbolKind.INT
+        try:
+            dim(value)
+        except UnsupportedExprError:
+            return SymbolKind.FLOAT
+        return SymbolKind.INT
+
+
+def _sizes(program: Program, region: Region) -> dict[str, tuple[str, int]]:
+    """Symbols that are the size of a parameter, with that parameter and its dimension."""
+    found: dict[str, tuple[str, int]] = {}
+    for param in region.params:
+        if isinstance(param, BufferInput):
+            for position, size in enumerate(program.layout(param.name).size):
+                if isinstance(size, sympy.Symbol):
+                    found.setdefault(size.name, (param.name, position))
+    return found
+
+
+def _names(program: Program, region: Region) -> Iterator[str]:
+    """Every buffer that a region or one inside it mentions."""
+    for line in region.body:
+        yield from effects(line, program).touched
+        for _, inner in regions_of(line):
+            yield from _names(program, inner)
+    for value in region.results:
+        if isinstance(value, BufferValue):
+            yield value.buffer

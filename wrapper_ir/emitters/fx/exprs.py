@@ -16,6 +16,7 @@ import sympy
 import torch
 from sympy.logic.boolalg import BooleanAtom
 
+from wrapper_ir.emitters.fx import numbers
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr import Scalar, UnsupportedExprError
 from wrapper_ir.lines.expr_printer import ordered_args
@@ -24,13 +25,6 @@ __all__ = ["Apply", "lower"]
 
 Apply = Callable[..., Any]
 """``apply(function, *args)``: calls a function, or makes a node that will."""
-
-
-def _sym(name: str) -> Callable[..., Any]:
-    """The function of ``math``, or torch's that leaves symbolic numbers symbolic."""
-    plain: Callable[..., Any] = getattr(math, name)
-    found: Callable[..., Any] = getattr(torch, f"_sym_{name}", plain)
-    return found
 
 
 #: What has one function of all its arguments in order.
@@ -46,7 +40,7 @@ _PLAIN: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     sympy.Not: torch.sym_not,
     vocabulary.FloorDiv: operator.floordiv,
     vocabulary.Mod: operator.mod,
-    vocabulary.Where: torch.sym_ite,
+    vocabulary.Where: numbers.where,
     vocabulary.Truncate: math.trunc,
     vocabulary.Floor: math.floor,
     vocabulary.Ceil: math.ceil,
@@ -58,13 +52,13 @@ _PLAIN: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     vocabulary.ShiftRight: operator.rshift,
     vocabulary.ToFloat: torch.sym_float,
     vocabulary.TrueDiv: operator.truediv,
-    vocabulary.Sqrt: _sym("sqrt"),
-    vocabulary.Exp: _sym("exp"),
-    vocabulary.Log: _sym("log"),
-    vocabulary.Log2: _sym("log2"),
-    vocabulary.Sin: _sym("sin"),
-    vocabulary.Cos: _sym("cos"),
-    vocabulary.Tanh: _sym("tanh"),
+    vocabulary.Sqrt: numbers.sqrt,
+    vocabulary.Exp: numbers.exp,
+    vocabulary.Log: numbers.log,
+    vocabulary.Log2: numbers.log2,
+    vocabulary.Sin: numbers.sin,
+    vocabulary.Cos: numbers.cos,
+    vocabulary.Tanh: numbers.tanh,
 }
 
 #: What has a function of two arguments, applied from left to right.
