@@ -88,6 +88,7 @@ void run(void* state, wir::Call& call, const wir::Slot* inputs, wir::Slot* outpu
     out[n] = in[n] + saved[n] + static_cast<float>(inputs[3].real) * weight[n % 3];
   }
   wir::release(call, 1);
+  if (inputs[2].integer == -6) throw std::runtime_error("after the last use of saved");
   outputs[3].integer = alive.load();
   outputs[4].real = inputs[3].real;
   outputs[5].integer = inputs[4].integer;

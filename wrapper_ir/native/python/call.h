@@ -136,8 +136,9 @@ class Run {
 
   // Have the reporter look at an input. True: there is nothing wrong with it after all.
   bool refuse(std::size_t i, PyObject* value) {
-    PyObject* done = PyObject_CallMethod(function_->reporter, "check_input", "nO",
-                                         static_cast<Py_ssize_t>(i), value);
+    const bool odd = is_tensor(value) && !is_plain(THPVariable_Unpack(value).key_set());
+    PyObject* done = PyObject_CallMethod(function_->reporter, "check_input", "nOi",
+                                         static_cast<Py_ssize_t>(i), value, odd);
     Py_XDECREF(done);
     return done != nullptr;
   }
