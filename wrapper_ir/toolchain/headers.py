@@ -43,18 +43,28 @@ _MIN_CACHE_BYTES = 512 << 20
 
 
 class HeaderStore:
-    """The precompiled forms of ``cpp_prefix.h`` that one cache has.
+    """The precompiled forms of one header that a cache has.
 
     Args:
         cache: Beside whose objects they lie.
-        environment: A digest of the versions that kernels depend on.
+        environment: A digest of the versions that what reads it depends on.
+        header: The header, as it is included.
+        includes: The flags that find it; part of no key.
     """
 
-    def __init__(self, cache: DiskCache, environment: str) -> None:
+    def __init__(
+        self,
+        cache: DiskCache,
+        environment: str,
+        header: str = PREFIX,
+        includes: Sequence[str] | None = None,
+    ) -> None:
         named = os.environ.get("WRAPPER_IR_HEADER_DIR")
         self._top = Path(named).expanduser() if named else cache.directory / "headers"
         self._cache = cache
         self._environment = environment
+        self._text = f"#include <{header}>\n"
+        self._includes = includes
         wanted = os.environ.get("WRAPPER_IR_PRECOMPILE_HEADERS", "1") != "0"
         self._enabled = wanted and (named is not None or cache.max_bytes >= _MIN_CACHE_BYTES)
 
@@ -79,7 +89,9 @@ class HeaderStore:
         found = self.find(compiler, flags)
         if found is None:
             with contextlib.suppress(OSError):
-                _Job(self._header(compiler, flags), compiler, flags).run()
+                includes = include_flags() if self._includes is None else self._includes
+                target = self._header(compiler, flags)
+                _Job(target, self._text, compiler, (*flags, *includes)).run()
             found = self.find(compiler, flags)
         return found
 
@@ -93,7 +105,7 @@ class HeaderStore:
 
     def _header(self, compiler: Compiler, flags: Sequence[str]) -> Path:
         stamps = [f"{path.stat().st_mtime_ns} {path.stat().st_size}" for path in _watched()]
-        parts = [self._environment, compiler.version, *flags, *stamps]
+        parts = [self._environment, self._text, compiler.version, *flags, *stamps]
         key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
         return self._top / key / "prefix.h"
 
@@ -101,8 +113,9 @@ class HeaderStore:
 class _Job:
     """Making one precompiled header."""
 
-    def __init__(self, header: Path, compiler: Compiler, flags: Sequence[str]) -> None:
+    def __init__(self, header: Path, text: str, compiler: Compiler, flags: Sequence[str]) -> None:
         self._header = header
+        self._text = text
         self._compiler = compiler
         self._flags = flags
 
@@ -115,12 +128,11 @@ class _Job:
                 self._make()
 
     def _make(self) -> None:
-        self._header.write_text(f"#include <{PREFIX}>\n", encoding="utf-8")
+        self._header.write_text(self._text, encoding="utf-8")
         unfinished = self._header.with_name(f"unfinished-{os.getpid()}.gch")
         command = [
             *self._compiler.command,
             *self._flags,
-            *include_flags(),
             *("-x", "c++-header", str(self._header), "-o", str(unfinished)),
         ]
         if _JOBS.run(command, unfinished) == 0:

@@ -21,12 +21,12 @@ from wrapper_ir.toolchain.compiler import (
     Compiler,
     CompilerRunError,
     include_flags,
-    library_dirs,
     run,
 )
 from wrapper_ir.toolchain.errors import CompileError, LinkError
 from wrapper_ir.toolchain.explain import excerpt, offending_lines, shortened
-from wrapper_ir.toolchain.headers import HeaderStore
+from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
+from wrapper_ir.toolchain.kernels import environment as kernel_environment
 from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs
 
 if TYPE_CHECKING:
@@ -35,17 +35,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "GENERATED",
     "Translation",
     "assemble",
     "compile_objects",
     "environment",
     "generated_flags",
     "link",
+    "precompiled",
     "split_debug_information",
 ]
 
 #: Raise it when objects of older versions must not be found any more.
 _FORMAT = 1
+
+#: The header every generated file begins with.
+GENERATED = "wir/generated.h"
 
 #: Where debug information says that generated source lies.
 _SOURCE_ROOT = "wrapper_ir-generated"
@@ -62,7 +67,7 @@ class Translation:
         what: What a user is told does not compile, ``"kernel 'f'"`` say.
         headers: Files beside it by name; it may include them, in quotes.
         parts: Texts that errors may point into, by the file name of their ``#line``.
-        reads_prefix: Whether it includes Inductor's big header, so that a precompiled one helps.
+        header: The header that it reads first and whose precompiled form helps, or empty.
         processor: Which one it is compiled on, where the flags mean that one (``-march=native``).
     """
 
@@ -72,7 +77,7 @@ class Translation:
     what: str
     headers: tuple[tuple[str, str], ...] = ()
     parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    reads_prefix: bool = False
+    header: str = ""
     processor: str = ""
 
     def key(self, compiler: Compiler) -> str:
@@ -129,7 +134,7 @@ def compile_objects(
     *,
     cache: DiskCache,
     compiler: Compiler,
-    headers: HeaderStore,
+    headers: Mapping[str, HeaderStore],
     pool: ThreadPoolExecutor,
     advance: Callable[[], None],
 ) -> list[Future[Path]]:
@@ -139,7 +144,7 @@ def compile_objects(
         translations: The files; the costliest first is quickest.
         cache: Where objects are kept.
         compiler: What compiles them.
-        headers: Where precompiled headers are.
+        headers: Where precompiled headers are, by the header.
         pool: What runs the compilers; as many at once as it has threads.
         advance: Called when an object is there, from any thread.
 
@@ -155,7 +160,7 @@ def compile_objects(
 class _Work:
     cache: DiskCache
     compiler: Compiler
-    headers: HeaderStore
+    headers: Mapping[str, HeaderStore]
     advance: Callable[[], None]
 
     def object_of(self, translation: Translation) -> Path:
@@ -168,9 +173,10 @@ class _Work:
         return found
 
     def _compile(self, translation: Translation, key: str) -> Path:
+        store = self.headers.get(translation.header)
         header = None
-        if translation.reads_prefix and "-g" not in translation.flags:
-            header = self.headers.get(self.compiler, translation.flags)
+        if store is not None and "-g" not in translation.flags:
+            header = store.get(self.compiler, translation.flags)
         with self.cache.scratch() as scratch:
             (scratch / translation.name).write_text(translation.text, encoding="utf-8")
             for name, text in translation.headers:
@@ -178,9 +184,9 @@ class _Work:
             try:
                 self._run(translation, key, scratch, header)
             except CompilerRunError as error:
-                if header is None:
+                if store is None or header is None:
                     raise explained(translation, error) from error
-                self.headers.discard(self.compiler, translation.flags)  # perhaps it is damaged
+                store.discard(self.compiler, translation.flags)  # perhaps it is damaged
                 try:
                     self._run(translation, key, scratch, None)
                 except CompilerRunError as again:
@@ -188,19 +194,30 @@ class _Work:
             return self.cache.put(key, "o", scratch / "out.o")
 
     def _run(self, translation: Translation, key: str, scratch: Path, header: Path | None) -> None:
-        ours = native_include_dirs()[0]
         command = [
             *self.compiler.command,
             *translation.flags,
             f"-frandom-seed={key[:16]}",  # names that must be unique come from it, not from chance
-            f"-I{ours}",
-            f"-ffile-prefix-map={ours}=wrapper_ir",
-            *include_flags(),
+            *_include_flags(),
             f"-ffile-prefix-map={scratch}={_SOURCE_ROOT}",
             *(("-include", str(header)) if header is not None else ()),
             *("-c", translation.name, "-o", "out.o"),
         ]
         run(command, cwd=scratch)
+
+
+def _include_flags() -> tuple[str, ...]:
+    ours = native_include_dirs()[0]
+    return (f"-I{ours}", f"-ffile-prefix-map={ours}=wrapper_ir", *include_flags())
+
+
+def precompiled(cache: DiskCache) -> dict[str, HeaderStore]:
+    """Return where a cache has the precompiled headers of kernels and of generated files."""
+    stamp = "\0".join(environment())
+    return {
+        PREFIX: HeaderStore(cache, kernel_environment()),
+        GENERATED: HeaderStore(cache, stamp, GENERATED, _include_flags()),
+    }
 
 
 def explained(translation: Translation, error: CompilerRunError) -> CompileError:
@@ -241,6 +258,28 @@ def assemble(compiler: Compiler, file: Path) -> Path:
     return target
 
 
+def stand_in(cache: DiskCache, compiler: Compiler) -> Path:
+    """Return an empty library that passes for PyTorch's when something is linked.
+
+    Linking with the real one takes five times as long, for nothing: all that ends up in the result
+    is its name. Through it the loader finds everything else, OpenMP's runtime included.
+    """
+    key = hashlib.sha256(f"libtorch_cpu.so\0{platform.machine()}".encode()).hexdigest()
+    found = cache.get(key, "stub")
+    if found is not None:
+        return found
+    with cache.scratch() as scratch:
+        empty, made = scratch / "empty.s", scratch / "libtorch_cpu.so"
+        empty.write_text('\t.section .note.GNU-stack,"",%progbits\n', encoding="ascii")
+        options = ("-shared", "-nostdlib", "-Wl,-soname,libtorch_cpu.so")
+        command = [*compiler.command, *options, str(empty), "-o", str(made)]
+        try:
+            run(command)
+        except CompilerRunError as error:
+            raise LinkError(command=error.command, output=error.output) from error
+        return cache.put(key, "stub", made)
+
+
 def link(
     compiler: Compiler,
     objects: Sequence[Path],
@@ -257,8 +296,9 @@ def link(
 
     Args:
         compiler: What runs the linker.
-        objects: In the order in which they are to lie. Of inline functions that several of them
-            have the first one's is taken, so objects for the plainest processor come first.
+        objects: In the order in which they are to lie, :func:`stand_in` last. Of inline functions
+            that several have the first one's is taken, so what is compiled for the plainest
+            processor comes first.
         library: The file to make.
         exports: A version script.
         keep_symbols: Whether to keep what debuggers and backtraces want.
@@ -269,16 +309,13 @@ def link(
     """
     script = library.with_name(f"{library.name}.exports")
     script.write_text(exports, encoding="utf-8")
-    torch = library_dirs()[0]
-    gomp = "-l:libgomp.so.1" if (torch / "libgomp.so.1").exists() else "-lgomp"
     command = [
         *compiler.command,
         "-shared",
         *extra_flags,
+        "-Wl,--no-as-needed",  # some systems leave out by default what seems not to be used
         *(str(path) for path in objects),
         *("-o", str(library)),
-        f"-L{torch}",
-        *("-Wl,--as-needed", "-ltorch_cpu", "-lc10", gomp),
         f"-Wl,--version-script={script}",
         "-Wl,--gc-sections",
         "-Wl,--build-id=none",

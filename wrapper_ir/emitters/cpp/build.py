@@ -194,12 +194,11 @@ def build(
         data = making.result()
         steps.advance()
         library = scratch / f"{name}.so"
-        objects = [*runtime, *(one.result() for one in coming), *data.objects]
+        objects = [*runtime, *(one.result() for one in coming), *data.objects, work.torch()]
         link(
             work.compiler,
             objects,
             library,
-            work.torch(),
             keep_symbols=given.debug_info,
             extra_flags=flags,
         )
@@ -257,8 +256,8 @@ def build_loadable(
     ):
         coming = work.compile(files, pool, steps)
         library = scratch / "program.so"
-        objects = [*runtime, *(one.result() for one in coming)]
-        link(work.compiler, objects, library, work.torch(), exports=_LOADABLE_EXPORTS)
+        objects = [*runtime, *(one.result() for one in coming), work.torch()]
+        link(work.compiler, objects, library, exports=_LOADABLE_EXPORTS)
         steps.advance()
         return work.cache.put(key, "so", library)
 
