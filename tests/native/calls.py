@@ -70,6 +70,14 @@ def take(handle: int) -> torch.Tensor:
     return tensor
 
 
+def peek(handle: int) -> torch.Tensor:
+    """Return the tensor of a handle that is somebody else's."""
+    own = ctypes.c_void_p()
+    assert _shim.aoti_torch_new_tensor_handle(ctypes.c_void_p(handle), ctypes.byref(own)) == 0
+    assert own.value is not None
+    return take(own.value)
+
+
 class Pair(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("handle", ctypes.c_void_p)]
 

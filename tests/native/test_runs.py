@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.native import calls as native
+from tests.native import calls
 from wrapper_ir.runtime import InputCountError, InputLayoutError, TensorSpec, check_layout
 
 X = torch.linspace(-3, 5, 24).reshape(3, 8)
@@ -20,11 +20,11 @@ SPEC = TensorSpec("x", torch.float32, (None, 8), (8, 1))
 
 @pytest.mark.parametrize("runners", [1, 4])
 def test_runs_with_any_number_of_rows(library: Path, runners: int) -> None:
-    model = native.runner(library, runners)
+    model = calls.runner(library, runners)
     for rows in (1, 3, 100, 0):
         x = torch.randn(rows, 8)
-        y, total, count, nothing, kept = model.run(native.inputs(x, 0.5))
-        assert torch.equal(y, native.expected(x, 0.5))
+        y, total, count, nothing, kept = model.run(calls.inputs(x, 0.5))
+        assert torch.equal(y, calls.expected(x, 0.5))
         assert (total.item(), total.dtype) == (48.0, torch.float64)
         assert (count.item(), count.dtype) == (rows, torch.int64)
         assert nothing is None
@@ -32,9 +32,9 @@ def test_runs_with_any_number_of_rows(library: Path, runners: int) -> None:
 
 
 def test_the_single_threaded_entry_does_the_same(library: Path) -> None:
-    with native.Native(library) as model:
-        results = model.run(native.inputs(X), name="RunSingleThreaded")
-    assert torch.equal(results[0], native.expected(X))
+    with calls.Native(library) as model:
+        results = model.run(calls.inputs(X), name="RunSingleThreaded")
+    assert torch.equal(results[0], calls.expected(X))
 
 
 WRONG = {
@@ -56,41 +56,41 @@ def test_a_wrong_input_is_refused_in_the_words_of_the_python_emitter(
     with pytest.raises(InputLayoutError) as in_python:
         check_layout(x, SPEC.name, SPEC.dtype, SPEC.device, SPEC.size, SPEC.stride)
     assert f"the wrong {difference}:" in str(in_python.value)
-    with native.Native(library) as model:
-        with pytest.raises(native.NativeError) as in_library:
-            model.run(native.inputs(x))
+    with calls.Native(library) as model:
+        with pytest.raises(calls.NativeError) as in_library:
+            model.run(calls.inputs(x))
         assert str(in_library.value) == str(in_python.value)
-        assert torch.equal(model.run(native.inputs(X))[0], native.expected(X))
+        assert torch.equal(model.run(calls.inputs(X))[0], calls.expected(X))
 
 
 def test_the_runner_of_pytorch_shows_what_is_wrong(library: Path) -> None:
-    model = native.runner(library)
+    model = calls.runner(library)
     with pytest.raises(RuntimeError, match="input 'x' has the wrong dtype: expected float32"):
-        model.run(native.inputs(X.double()))
+        model.run(calls.inputs(X.double()))
     with pytest.raises(RuntimeError, match=r"aten::mm.out\(%y, %y\): mat1 and mat2 shapes"):
-        model.run(native.inputs(X, mode=native.IN_TORCH))
+        model.run(calls.inputs(X, mode=calls.IN_TORCH))
 
 
 def test_strides_that_do_not_count_are_free(library: Path) -> None:
-    model = native.runner(library)
+    model = calls.runner(library)
     one_row = torch.ones(8, 1).t()
     assert one_row.stride() != (8, 1)
-    assert torch.equal(model.run(native.inputs(one_row))[0], native.expected(one_row))
+    assert torch.equal(model.run(calls.inputs(one_row))[0], calls.expected(one_row))
     no_rows = torch.empty_strided((0, 8), (3, 5))
-    assert model.run(native.inputs(no_rows))[0].shape == (0, 8)
+    assert model.run(calls.inputs(no_rows))[0].shape == (0, 8)
 
 
 def test_a_null_handle_is_refused(library: Path) -> None:
-    refused = pytest.raises(native.NativeError, match=r"'x' has the wrong type: .*got no tensor")
-    with native.Native(library) as model, refused:
-        model.run([None, *native.inputs(X)[1:]])
+    refused = pytest.raises(calls.NativeError, match=r"'x' has the wrong type: .*got no tensor")
+    with calls.Native(library) as model, refused:
+        model.run([None, *calls.inputs(X)[1:]])
 
 
 def test_numbers_come_as_tensors_of_one_element(library: Path) -> None:
-    model = native.runner(library)
+    model = calls.runner(library)
     for scale in (torch.tensor([3], dtype=torch.int16), torch.tensor(3.0, dtype=torch.bfloat16)):
         y = model.run([X, scale, torch.tensor([0], dtype=torch.uint8)])[0]
-        assert torch.equal(y, native.expected(X, 3.0))
+        assert torch.equal(y, calls.expected(X, 3.0))
     for scale in (torch.ones(2), torch.tensor(1j), torch.ones(0)):
         with pytest.raises(RuntimeError, match="'scale' has the wrong type: expected a number"):
             model.run([X, scale, torch.tensor(0)])
@@ -100,43 +100,43 @@ def test_numbers_come_as_tensors_of_one_element(library: Path) -> None:
 
 def test_counts_are_checked(library: Path) -> None:
     words = str(InputCountError(expected=3, got=1))
-    with native.Native(library) as model:
-        with pytest.raises(native.NativeError, match=words):
+    with calls.Native(library) as model:
+        with pytest.raises(calls.NativeError, match=words):
             model.run([X])
-        with pytest.raises(native.NativeError, match="the program returns 5 results, not 2"):
-            model.run(native.inputs(X), results=2)
+        with pytest.raises(calls.NativeError, match="the program returns 5 results, not 2"):
+            model.run(calls.inputs(X), results=2)
 
 
 ERRORS = {
-    native.RELATION: "WIR2153: the program needs s0 % 2 == 0, but s0 is 3\n"
+    calls.RELATION: "WIR2153: the program needs s0 % 2 == 0, but s0 is 3\n"
     "  at body[0] (model.py:12 in forward)\n",
-    native.STANDARD: "WIR2164: kernel fused_mul_add: out of luck\n"
+    calls.STANDARD: "WIR2164: kernel fused_mul_add: out of luck\n"
     "  at body[0] (model.py:12 in forward)\n",
-    native.IN_TORCH: "aten::mm.out(%y, %y): mat1 and mat2 shapes cannot be multiplied "
+    calls.IN_TORCH: "aten::mm.out(%y, %y): mat1 and mat2 shapes cannot be multiplied "
     "(3x8 and 3x8)\n  at body[1]\n",
-    native.NO_MEMORY: "WIR2164: kernel fused_mul_add: there is not enough memory\n",
-    native.UNKNOWN: "WIR2164: kernel fused_mul_add: an exception of an unknown type was thrown\n",
+    calls.NO_MEMORY: "WIR2164: kernel fused_mul_add: there is not enough memory\n",
+    calls.UNKNOWN: "WIR2164: kernel fused_mul_add: an exception of an unknown type was thrown\n",
 }
 
 
 @pytest.mark.parametrize("mode", ERRORS)
 def test_an_error_inside_names_the_line_and_what_came_in(library: Path, mode: int) -> None:
-    with native.Native(library) as model:
+    with calls.Native(library) as model:
         for _ in range(3):
-            with pytest.raises(native.NativeError) as failure:
-                model.run(native.inputs(X, 0.5, mode))
+            with pytest.raises(calls.NativeError) as failure:
+                model.run(calls.inputs(X, 0.5, mode))
             assert ERRORS[mode] in str(failure.value)
             assert "called with x = float32[3, 8] with strides [8, 1] on cpu, scale = 0.5" in str(
                 failure.value
             )
-        assert torch.equal(model.run(native.inputs(X))[0], native.expected(X))
+        assert torch.equal(model.run(calls.inputs(X))[0], calls.expected(X))
 
 
 def test_the_last_error_is_empty_after_a_call_that_succeeds(library: Path) -> None:
     import ctypes
 
-    with native.Native(library) as model:
-        with pytest.raises(native.NativeError):
+    with calls.Native(library) as model:
+        with pytest.raises(calls.NativeError):
             model.run([X])
         words = ctypes.c_char_p(b"?")
         model("GetNumInputs", ctypes.byref(ctypes.c_size_t()))
@@ -144,18 +144,18 @@ def test_the_last_error_is_empty_after_a_call_that_succeeds(library: Path) -> No
         assert words.value == b""
 
 
-@pytest.mark.parametrize("mode", [native.FINE, native.STANDARD, native.IN_TORCH, None])
+@pytest.mark.parametrize("mode", [calls.FINE, calls.STANDARD, calls.IN_TORCH, None])
 def test_every_handle_given_is_deleted_once(library: Path, mode: int | None) -> None:
     """None: an input that is refused."""
     x = X.clone() if mode is not None else X.double()
     before = x._use_count()
-    with native.Native(library) as model:
+    with calls.Native(library) as model:
         for _ in range(20):
             try:
-                results = model.run(native.inputs(x, 1.0, mode or 0))
-            except native.NativeError:
+                results = model.run(calls.inputs(x, 1.0, mode or 0))
+            except calls.NativeError:
                 results = []
-            assert bool(results) == (mode == native.FINE)
+            assert bool(results) == (mode == calls.FINE)
             # A dispatcher that throws keeps what it was given: the fixture's own tensors, not x.
             assert x._use_count() == before
             for result in results:
@@ -163,7 +163,7 @@ def test_every_handle_given_is_deleted_once(library: Path, mode: int | None) -> 
 
 
 def test_runs_do_not_grow_the_process(library: Path) -> None:
-    model = native.runner(library, 2)
+    model = calls.runner(library, 2)
     big = torch.ones(4096, 8)
 
     def resident() -> int:
@@ -171,34 +171,34 @@ def test_runs_do_not_grow_the_process(library: Path) -> None:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     for _ in range(50):
-        model.run(native.inputs(big))
+        model.run(calls.inputs(big))
     before = resident()
     for _ in range(400):  # 50 MB of results
-        model.run(native.inputs(big))
+        model.run(calls.inputs(big))
     assert resident() - before < 10 << 20
 
 
 def test_gradients_are_not_recorded(library: Path) -> None:
-    model = native.runner(library)
+    model = calls.runner(library)
     x = X.clone().requires_grad_()
-    y = model.run(native.inputs(x))[0]
+    y = model.run(calls.inputs(x))[0]
     assert not y.requires_grad
     assert torch.is_grad_enabled()
     with torch.no_grad():
-        assert torch.equal(model.run(native.inputs(x))[0], y)
+        assert torch.equal(model.run(calls.inputs(x))[0], y)
         assert not torch.is_grad_enabled()
     with pytest.raises(RuntimeError):
-        model.run(native.inputs(X, mode=native.STANDARD))
+        model.run(calls.inputs(X, mode=calls.STANDARD))
     assert torch.is_grad_enabled()
 
 
 def test_a_library_loaded_and_updated_in_inference_mode_runs_outside_of_it(library: Path) -> None:
     with torch.inference_mode():
-        model = native.runner(library)
-        y = model.run(native.inputs(X, mode=native.BUFFER))[0]
+        model = calls.runner(library)
+        y = model.run(calls.inputs(X, mode=calls.BUFFER))[0]
         assert y.is_inference()
         model.update_constant_buffer({"seen": torch.tensor(7)}, False, False)
-    y = model.run(native.inputs(X, mode=native.BUFFER))[0]  # writes to what was made before
+    y = model.run(calls.inputs(X, mode=calls.BUFFER))[0]  # writes to what was made before
     assert not y.is_inference()
     assert model.extract_constants_map(False)["norm.seen"].item() == 0
 
@@ -209,12 +209,12 @@ def test_checks_can_be_switched_from_one_call_to_the_next(
     import ctypes
 
     other = X[:, :8].to(torch.int32)  # as large: nothing is read out of bounds
-    with native.Native(library) as model, native.Native(library) as neighbour:
+    with calls.Native(library) as model, calls.Native(library) as neighbour:
 
-        def accepts(which: native.Native = model) -> bool:
+        def accepts(which: calls.Native = model) -> bool:
             try:
-                which.run(native.inputs(other))
-            except native.NativeError:
+                which.run(calls.inputs(other))
+            except calls.NativeError:
                 return False
             return True
 
@@ -228,12 +228,12 @@ def test_checks_can_be_switched_from_one_call_to_the_next(
         model.call("WrapperIRModelContainerSetInputChecks", model.container, ctypes.c_bool(True))
         monkeypatch.setenv("WRAPPER_IR_CHECK_INPUTS", "0")
         assert (accepts(), accepts(neighbour)) == (False, True)
-        with pytest.raises(native.NativeError, match="got no tensor"):
-            neighbour.run([None, *native.inputs(X)[1:]])
+        with pytest.raises(calls.NativeError, match="got no tensor"):
+            neighbour.run([None, *calls.inputs(X)[1:]])
 
 
 def test_other_python_threads_run_during_a_call(library: Path) -> None:
-    model = native.runner(library)
+    model = calls.runner(library)
     ticks: list[float] = []
     done = threading.Event()
 
@@ -245,7 +245,7 @@ def test_other_python_threads_run_during_a_call(library: Path) -> None:
     thread = threading.Thread(target=tick)
     thread.start()
     start = time.perf_counter()
-    model.run(native.inputs(X, mode=native.SLOW))  # 100 ms
+    model.run(calls.inputs(X, mode=calls.SLOW))  # 100 ms
     end = time.perf_counter()
     done.set()
     thread.join()
@@ -253,11 +253,11 @@ def test_other_python_threads_run_during_a_call(library: Path) -> None:
 
 
 def test_more_threads_than_runners_wait_for_their_turn(library: Path) -> None:
-    model = native.runner(library, 2)
+    model = calls.runner(library, 2)
     results: list[torch.Tensor] = []
 
     def work() -> None:
-        results.append(model.run(native.inputs(X, mode=native.SLOW))[0])
+        results.append(model.run(calls.inputs(X, mode=calls.SLOW))[0])
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     start = time.perf_counter()
@@ -266,38 +266,34 @@ def test_more_threads_than_runners_wait_for_their_turn(library: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(results) == 4
-    assert all(torch.equal(result, native.expected(X)) for result in results)
+    assert all(torch.equal(result, calls.expected(X)) for result in results)
     assert time.perf_counter() - start >= 0.2  # two at a time, 100 ms each
 
 
 _LIFE = """
-import sys, torch
-sys.path.insert(0, sys.argv[2])
-from tests.native import calls as native
+import sys
 from pathlib import Path
+import torch
+from tests.native import calls
 
 def loaded():
     return sys.argv[1] in Path("/proc/self/maps").read_text()
 
-model = native.runner(Path(sys.argv[1]), 2)
-kept = model.run(native.inputs(torch.ones(2, 8), mode=int(sys.argv[3])))
-del model
-print(loaded())
-if kept[4] is not None:
-    print(kept[4].sum().item())
+for mode in (calls.FINE, calls.CONSTANT):
+    model = calls.runner(Path(sys.argv[1]), 2)
+    kept = model.run(calls.inputs(torch.ones(2, 8), mode=mode))
+    del model
+    print(loaded())
+print(kept[4].sum().item())
 """
 
 
-@pytest.mark.parametrize(
-    ("mode", "printed"), [(native.FINE, "False"), (native.CONSTANT, "True\n48.0")]
-)
-def test_a_library_goes_with_its_runner_unless_its_constants_are_in_use(
-    library: Path, mode: int, printed: str
-) -> None:
+def test_a_library_goes_with_its_runner_unless_its_constants_are_in_use(library: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _LIFE, str(library), str(Path(__file__).parents[2]), str(mode)],
+        [sys.executable, "-c", _LIFE, str(library)],
         capture_output=True,
         text=True,
         check=True,
+        cwd=Path(__file__).parents[2],
     )
-    assert done.stdout.strip() == printed
+    assert done.stdout.split() == ["False", "True", "48.0"]
