@@ -26,6 +26,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.facts import free_region_symbols
 from wrapper_ir.emitters.fx.calls import CallLines
+from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.region import torch_dtype
 from wrapper_ir.lines.args import (
     Arg,
@@ -219,7 +220,7 @@ class ControlLines(CallLines):
         inner.path = self.path
         inner.build_region(graph)
         inner.graph.lint()
-        module = fx.GraphModule(inner.root, inner.graph, class_name=graph.name)
+        module = WrapperGraphModule(inner.root, inner.graph, class_name=graph.name)
         self.root.add_module(graph.name, module)
         return self.attribute(graph.name, graph.name)
 

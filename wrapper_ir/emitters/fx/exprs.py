@@ -30,7 +30,7 @@ Apply = Callable[..., Any]
 #: What has one function of all its arguments in order.
 _PLAIN: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     sympy.Pow: operator.pow,
-    sympy.Abs: operator.abs,
+    sympy.Abs: builtins.abs,
     sympy.Eq: operator.eq,
     sympy.Ne: operator.ne,
     sympy.Lt: operator.lt,

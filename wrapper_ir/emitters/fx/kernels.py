@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torch import Tensor
 from typing_extensions import override
 
+from wrapper_ir.emitters.fx import checks as _checks  # noqa: F401 - graphs need its ops too
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.errors import KernelDeviceError
 from wrapper_ir.lines.args import Access

@@ -12,6 +12,7 @@ from wrapper_ir.emitters.fx.artifact import FxArtifact
 from wrapper_ir.emitters.fx.constants import install
 from wrapper_ir.emitters.fx.context import Context
 from wrapper_ir.emitters.fx.entry import Entry
+from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.kernels import KERNELS, declare_kernels
 from wrapper_ir.emitters.fx.lines import RegionRenderer
 from wrapper_ir.lines.control import ScalarInput
@@ -43,7 +44,7 @@ def build_artifact(
         return FxArtifact(program, fx.GraphModule(torch.nn.Module(), fx.Graph()), ())
     renderer.finish(tuple(renderer.value(value) for value in program.results))
     missing = install(renderer.root, program, context.places)
-    module = fx.GraphModule(renderer.root, renderer.graph, class_name="Program")
+    module = WrapperGraphModule(renderer.root, renderer.graph, class_name="Program")
     # Constants that no node uses belong to the module too.
     install(module, program, context.places)
     setattr(module, KERNELS, declare_kernels(program))

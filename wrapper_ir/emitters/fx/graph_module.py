@@ -1,0 +1,178 @@
+"""A graph module that can be pickled, and saved in a folder, for what graphs of programs hold.
+
+FX pickles a graph module as its code, and traces that again when it is loaded. Calls without a
+tensor among their arguments are run by that, not recorded: an allocation would become a constant
+that all calls write to; and higher-order ops cannot be traced so at all. This one is pickled node
+by node instead, with the kernels that it calls. Everything else is FX's.
+
+Values in ``node.meta["val"]`` are left out: fake tensors belong to a process.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import fx, nn
+from torch._ops import HigherOrderOperator, OpOverload
+from typing_extensions import override
+
+from wrapper_ir.emitters.fx.kernels import KERNELS
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+__all__ = ["WrapperGraphModule"]
+
+#: What is kept of ``node.meta``: plain data.
+_META: Final = (
+    "nn_module_stack",
+    "stack_trace",
+    "wrapper_ir_comments",
+    "wrapper_ir_origin",
+    "wrapper_ir_path",
+)
+
+
+class WrapperGraphModule(fx.GraphModule):
+    """The graph module that the FX emitter makes."""
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {name: self.__dict__[name] for name in ("_parameters", "_buffers", "_modules")}
+        positions = {node: n for n, node in enumerate(self.graph.nodes)}
+        nodes = [_node_state(node, positions) for node in positions]
+        # The kernels come first: the ops that nodes name must be there when those are made.
+        kernels = getattr(self, KERNELS, None)
+        return _rebuilt, (kernels, state, nodes, type(self).__name__, self.training)
+
+    @override
+    def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
+        """Write the module to a folder, from which it can be imported in any process.
+
+        As FX's own does, with the imports that the code needs and the kernels that it calls.
+        """
+        super().to_folder(folder, module_name)
+        directory = Path(folder)
+        lines = []
+        kernels = getattr(self, KERNELS, None)
+        if kernels is not None:
+            file = directory / "kernels.pt"
+            torch.save(kernels, file)
+            lines.append(f"torch.load({str(file)!r}, weights_only=False)")
+        for name, value in self.graph.python_code("self").globals.items():
+            if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+                lines.append(f"from {value.__module__} import {value.__name__} as {name}")
+        module_file = directory / "module.py"
+        text = module_file.read_text()
+        head, separator, rest = text.partition("\nfrom torch.nn import *\n")
+        module_file.write_text(head + "".join(f"\n{line}" for line in lines) + separator + rest)
+
+
+def _rebuilt(
+    kernels: object,
+    state: Mapping[str, Any],
+    nodes: list[_NodeState],
+    name: str,
+    training: bool,  # noqa: FBT001 - called by pickle
+) -> WrapperGraphModule:
+    root = nn.Module()
+    for field, values in state.items():
+        root.__dict__[field].update(values)
+    graph = fx.Graph()
+    made: list[fx.Node] = []
+    for each in nodes:
+        node = graph.create_node(
+            each.op,
+            _target(each.target),
+            _decoded(each.args, made),
+            _decoded(each.kwargs, made),
+            each.name,
+        )
+        node.meta.update(each.meta)
+        made.append(node)
+    module = WrapperGraphModule(root, graph, class_name=name)
+    for field, values in state.items():
+        module.__dict__[field].update(values)
+    if kernels is not None:
+        setattr(module, KERNELS, kernels)
+    module.training = training
+    return module
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeState:
+    """A node as plain data."""
+
+    op: str
+    name: str
+    target: object
+    args: Any
+    kwargs: Any
+    meta: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeRef:
+    """A node among arguments: its position in the graph."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OpRef:
+    """An op of torch's registry, or a higher-order one, by name."""
+
+    name: str
+    is_higher_order: bool = False
+
+
+def _node_state(node: fx.Node, positions: Mapping[fx.Node, int]) -> _NodeState:
+    target: object = node.target
+    if isinstance(target, OpOverload):
+        target = _OpRef(_name(target))
+    elif isinstance(target, HigherOrderOperator):
+        target = _OpRef(_name(target), is_higher_order=True)
+    meta: dict[str, Any] = {key: node.meta[key] for key in _META if key in node.meta}
+    args, kwargs = _encoded(node.args, positions), _encoded(node.kwargs, positions)
+    return _NodeState(node.op, node.name, target, args, kwargs, meta)
+
+
+def _name(op: Any) -> str:
+    name: str = op.name()
+    return name
+
+
+def _target(target: object) -> Any:
+    if not isinstance(target, _OpRef):
+        return target
+    if target.is_higher_order:
+        return getattr(torch.ops.higher_order, target.name)
+    namespace, _, rest = target.name.partition("::")
+    base, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+
+
+def _encoded(value: Any, positions: Mapping[fx.Node, int]) -> Any:
+    if isinstance(value, fx.Node):
+        return _NodeRef(positions[value])
+    return _mapped(value, lambda item: _encoded(item, positions))
+
+
+def _decoded(value: Any, nodes: list[fx.Node]) -> Any:
+    if isinstance(value, _NodeRef):
+        return nodes[value.position]
+    return _mapped(value, lambda item: _decoded(item, nodes))
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        items = [change(item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
+        return {key: change(item) for key, item in value.items()}
+    return value
