@@ -125,7 +125,9 @@ def test_save(target: str, session: DebugSession) -> None:
     ]
     assert torch.equal(torch.load(session.directory / files[2], weights_only=True), X * W)
     index = [json.loads(x) for x in (session.directory / "index.jsonl").read_text().splitlines()]
-    assert [entry["file"] for entry in index] == files
+    assert [entry["file"] for entry in index if "file" in entry] == files
+    assert index[0] == {"call": "0000 scale", "when": "before", "buffer": "", "scalars": [4]}
+    assert index.pop(0)["scalars"] == [4]
     assert index[1]["buffer"] == "layer.weight"
     assert (index[1]["dtype"], index[1]["size"], index[1]["stride"]) == ("f32", [4], [1])
     function(X)  # goes on behind, nothing is overwritten

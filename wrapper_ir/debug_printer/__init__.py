@@ -7,11 +7,18 @@ that knows no debugging.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
 from wrapper_ir.debug_printer.environment import make_printer, settings_from_environment
 from wrapper_ir.debug_printer.insert import insert_probes, remove_probes
 from wrapper_ir.debug_printer.levels import LEVEL_NAMES, parse_level
 from wrapper_ir.debug_printer.select import Call, NoCallMatchesWarning, calls_of, select
 from wrapper_ir.debug_printer.spec import OPERANDS, DebugPrinter
+
+if TYPE_CHECKING:
+    from wrapper_ir.debugging import bisect as bisect
+    from wrapper_ir.debugging import extract as extract
 
 __all__ = [
     "LEVEL_NAMES",
@@ -27,3 +34,10 @@ __all__ = [
     "select",
     "settings_from_environment",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """``bisect`` and ``extract`` run programs, which this package, a layer of passes, cannot."""
+    if name in ("bisect", "extract"):
+        return getattr(importlib.import_module("wrapper_ir.debugging"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

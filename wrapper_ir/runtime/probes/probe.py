@@ -6,6 +6,7 @@ the level ``check``, whose purpose it is.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -111,7 +112,10 @@ class _Probe:
             session.line(f"{self._head} scalars: {', '.join(numbers)}")
 
     def save(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Save each tensor in a file of its own, in its own layout."""
+        """Save each tensor in a file of its own, in its own layout; numbers go into the index."""
+        numbers = self._numbers(values)
+        if numbers:
+            session.list_numbers({**self._entry(""), "scalars": [_json(v) for _, v in numbers]})
         for name, tensor in self._tensors(values):
             call = self._label.replace(" ", "-", 1).split("-", 1)[-1]
             stem = f"{_file_name(call)}-{self._when}-{_file_name(name)}"
@@ -207,6 +211,13 @@ def _layout(tensor: Tensor) -> dict[str, Any]:
         "stride": list(tensor.stride()) if tensor.layout is torch.strided else None,
         "device": str(tensor.device),
     }
+
+
+def _json(value: complex) -> complex | str:
+    """A number as JSON has it; what JSON has not, in words."""
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return value
+    return str(value)
 
 
 def _statistics(tensor: Tensor) -> dict[str, Any]:

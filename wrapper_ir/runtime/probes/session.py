@@ -92,6 +92,11 @@ class DebugSession:
             unfinished.replace(self.directory / file)
             self._append(_INDEX, {"file": file, **entry})
 
+    def list_numbers(self, entry: dict[str, Any]) -> None:
+        """List the numbers of a call in the index of saved tensors."""
+        with self._lock, contextlib.suppress(OSError):
+            self._append(_INDEX, entry)
+
     def note(self, entry: dict[str, Any]) -> None:
         """Append a line to the file of statistics.
 
@@ -138,6 +143,8 @@ def _read_index(file: Path) -> dict[tuple[str, str, str], list[str]]:
     found: dict[tuple[str, str, str], list[str]] = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
+        if "file" not in entry:  # numbers
+            continue
         key = (entry["call"], entry["when"], entry["buffer"])
         found.setdefault(key, []).append(entry["file"])
     return found

@@ -1,0 +1,31 @@
+"""What can go wrong when calls are looked for."""
+
+from __future__ import annotations
+
+from wrapper_ir.errors import WrapperIRError
+
+__all__ = ["CallNotFoundError", "CallNotReachedError", "DifferentCallsError"]
+
+
+class CallNotFoundError(WrapperIRError):
+    """A program has no such call. Fields: ``call``, and ``known``, some that it has."""
+
+    code = "WIR1511"
+    template = "the program has no call {call!r}; it has {known}"
+    default_hint = "name a call by its number, its kernel or op, or its path, such as body[3]"
+
+
+class CallNotReachedError(WrapperIRError):
+    """A call was not made with the given inputs. Field: ``call``."""
+
+    code = "WIR1512"
+    template = "call '{call}' was not made with these inputs"
+    default_hint = "it stands in a branch that was not taken, or in a loop that did not run"
+
+
+class DifferentCallsError(WrapperIRError):
+    """Two programs that are to be compared do not make the same calls. Field: ``place``."""
+
+    code = "WIR1513"
+    template = "the two programs do not make the same calls: {place}"
+    default_hint = "compare two versions of one program, or one program with two emitters"
