@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wrapper_ir import text as text
     from wrapper_ir.api import compile as compile
     from wrapper_ir.api import emit as emit
+    from wrapper_ir.api import export as export
     from wrapper_ir.build import Builder as Builder
     from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
     from wrapper_ir.debug_printer import insert_probes as insert_probes
@@ -67,6 +68,7 @@ _EXPORTS = {
     "compile": "wrapper_ir.api",
     "diagnose": "wrapper_ir.verify",
     "emit": "wrapper_ir.api",
+    "export": "wrapper_ir.api",
     "from_fx": "wrapper_ir.frontends.aten",
     "insert_probes": "wrapper_ir.debug_printer",
     "load": "wrapper_ir.text",

@@ -1,4 +1,4 @@
-"""From a program to code and to something that runs: ``wir.emit`` and ``wir.compile``."""
+"""From a program to code, to something that runs, to a file: ``emit``, ``compile``, ``export``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.debug_printer import insert_probes, make_printer
 from wrapper_ir.emitters.registry import make_emitter
+from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.program import Program, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import os
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from wrapper_ir.debug_printer import DebugPrinter
     from wrapper_ir.emitters.base import Artifact
 
-__all__ = ["compile", "emit"]
+__all__ = ["compile", "emit", "export"]
 
 
 def emit(program: Program, target: str = "python", **options: object) -> Artifact:
@@ -79,3 +82,58 @@ def _planned(program: Program) -> Program:
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415 - planned programs need none
 
     return plan_memory(program)
+
+
+def export(  # noqa: PLR0913 - all but two are named
+    program: Program,
+    path: str | os.PathLike[str],
+    *,
+    isa: str = "native",
+    debug_info: bool = False,
+    constants: str = "auto",
+    metadata: Mapping[str, str] | None = None,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: object,
+) -> Path:
+    """Build a program ahead of time and write it where others can load it without us.
+
+    The ending of the path says what is written: ``.pt2`` a package for
+    ``torch._inductor.aoti_load_package`` and ``torch::inductor::AOTIModelPackageLoader``, ``.so``
+    the library alone, no ending a folder of sources that CMake builds. It appears whole or not at
+    all; what an export wrote before is replaced. The same program gives the same bytes.
+
+    Args:
+        program: The program; ``program.data`` holds the values of its constants.
+        path: Where to.
+        isa: ``native``, or a level such as ``x86-64-v3`` for any processor of that level; the
+            model must have been captured for it: ``wir.capture(..., isa="x86-64-v3")``.
+        debug_info: Whether to write symbols and debug information too, to ``PATH.debug``.
+        constants: ``embedded`` in the library, ``beside`` it in a file that is mapped into memory,
+            or ``auto``: embedded up to 512 MiB.
+        metadata: What a package is to say of itself besides; loaders return it.
+        jobs: How many compilers to run at once; by default one a processor.
+        progress: Called with the number of steps done and the number of all steps.
+        **options: Those of the emitter ``cpp``.
+
+    Returns:
+        The path.
+
+    Raises:
+        UnsupportedError: What was given is no program.
+        WrapperIRError: The program cannot be rendered or built, or the path not be written.
+    """
+    given: object = program
+    if not isinstance(given, Program):
+        hint = "capture it first: wir.export(wir.capture(model, args), path)"
+        raise UnsupportedError(what=f"a {type(given).__name__}", where="export", hint=hint)
+    from wrapper_ir.emitters.cpp import CppArtifact, package  # noqa: PLC0415 - only to build
+
+    # What can be refused at once is, before any work is done.
+    build: dict[str, Any] = {"isa": isa, "debug_info": debug_info, "constants": constants}
+    build |= {"jobs": jobs, "progress": progress}
+    package.check(path, metadata, **build)
+    artifact = emit(program, "cpp", **options)
+    if not isinstance(artifact, CppArtifact):
+        raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
+    return package.export(artifact, path, metadata=metadata, **build)

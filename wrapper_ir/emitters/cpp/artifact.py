@@ -92,7 +92,7 @@ class CppArtifact:
 
         Args:
             path: Where to; its ending says which.
-            **options: See :mod:`wrapper_ir.emitters.cpp.package`.
+            **options: See :func:`wrapper_ir.emitters.cpp.package.export`.
 
         Returns:
             The path that was written.

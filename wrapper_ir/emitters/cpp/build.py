@@ -75,7 +75,17 @@ if TYPE_CHECKING:
             """The kernels that they call."""
 
 
-__all__ = ["AUTO_EMBED_LIMIT", "BuildOptions", "Constants", "Library", "build", "build_loadable"]
+__all__ = [
+    "AUTO_EMBED_LIMIT",
+    "BuildOptions",
+    "Constants",
+    "Library",
+    "build",
+    "build_loadable",
+    "linked_constants",
+    "prepared",
+    "uses_ops",
+]
 
 Constants = Literal["embedded", "beside", "auto"]
 """Where the values of constants go: into the library, into a file beside it, or by their size."""
@@ -174,11 +184,9 @@ def build(
         CacheDirError: The cache's directory cannot be used.
     """
     given = options or BuildOptions()
-    table = constant_table(artifact.program)
-    embed = _is_embedded(given.constants, table)
+    table, embed, chosen = prepared(artifact, given)
     flags = (*(("-g",) if given.debug_info else ()), *given.extra_flags)
     work = _Work.of(given.cache, given.jobs, flags)
-    chosen = [(kernel, isa_of(kernel.source, given.isa)) for kernel in artifact.kernels]
     features = _features(work, chosen, given.isa)
     files = [
         *work.generated(artifact.sources),
@@ -262,6 +270,55 @@ def build_loadable(
         return work.cache.put(key, "so", library)
 
 
+def prepared(
+    artifact: CppArtifact, options: BuildOptions
+) -> tuple[ConstantTable, bool, list[tuple[KernelUnit, Isa]]]:
+    """Returns what is settled before anything is compiled.
+
+    Returns:
+        Where constants lie, whether in the library, and what each kernel is compiled for.
+
+    Raises:
+        TooLargeError: The constants are to be embedded and do not fit.
+        WrapperIRError: As :func:`wrapper_ir.emitters.cpp.build_isa.isa_of` says.
+    """
+    table = constant_table(artifact.program)
+    chosen = [(kernel, isa_of(kernel.source, options.isa)) for kernel in artifact.kernels]
+    return table, _is_embedded(options.constants, table), chosen
+
+
+def uses_ops(sources: Mapping[str, str]) -> bool:
+    """Whether generated files call library ops through the dispatcher."""
+    return any(_USES_OPS.search(text) for text in sources.values())
+
+
+def linked_constants(
+    program: Program, table: ConstantTable, folder: Path, name: str, *, embed: bool
+) -> str | None:
+    """Writes the values of constants, and ``constants.s`` by which a library knows them.
+
+    Args:
+        program: Holds the values.
+        table: Where they go.
+        folder: Where the files are to be.
+        name: Stem of the library's name.
+        embed: Whether they are to be in the library.
+
+    Returns:
+        The name of the file of values, None where there are no constants.
+
+    Raises:
+        ConstantValueError: A value is missing or does not fit its layout.
+    """
+    if not table.entries:
+        return None
+    blob = folder / ("constants.bin" if embed else f"{name}.constants")
+    digest = write_blob(program, table, blob, trailer=not embed)
+    text = embedded_text(blob.name, digest) if embed else beside_text(blob.name, digest)
+    (folder / "constants.s").write_text(text, "ascii")
+    return blob.name
+
+
 def _is_embedded(constants: Constants, table: ConstantTable) -> bool:
     """Whether the constants go into the library.
 
@@ -291,13 +348,11 @@ class _Data:
 def _make_constants(
     work: _Work, program: Program, table: ConstantTable, stem: Path, embed: bool  # noqa: FBT001
 ) -> _Data:
-    if not table.entries:
+    blob = linked_constants(program, table, stem.parent, stem.name, embed=embed)
+    if blob is None:
         return _Data()
-    blob = stem.with_name(f"{stem.name}.constants")
-    digest = write_blob(program, table, blob, trailer=not embed)
-    text = stem.with_name("constants.s")
-    text.write_text(embedded_text(blob, digest) if embed else beside_text(blob, digest), "ascii")
-    return _Data((assemble(work.compiler, text),), None if embed else blob)
+    made = assemble(work.compiler, stem.with_name("constants.s"))
+    return _Data((made,), None if embed else stem.with_name(blob))
 
 
 def _moved(file: Path, folder: Path) -> Path:
@@ -357,9 +412,8 @@ class _Work:
 
     def runtime(self, sources: Mapping[str, str]) -> tuple[Path, ...]:
         """The objects of the runtime part that the generated files need."""
-        ops = any(_USES_OPS.search(text) for text in sources.values())
         return runtime_objects(
-            self.cache, self.compiler, ops=ops, extra_flags=self.flags, jobs=self.jobs
+            self.cache, self.compiler, ops=uses_ops(sources), extra_flags=self.flags, jobs=self.jobs
         )
 
     def compile(

@@ -138,8 +138,8 @@ def _refuse(entry: ConstantEntry, reason: str) -> NoReturn:
     raise ConstantValueError(name=entry.qualified_name, reason=reason)
 
 
-def embedded_text(blob: Path, digest: str) -> str:
-    """Returns the assembly file that makes a blob a part of the library.
+def embedded_text(blob: str, digest: str) -> str:
+    """Returns the assembly file that makes a blob, a file beside it, a part of the library.
 
     The section can be written: users may change constants in place, and pages that nobody writes to
     stay shared with the file.
@@ -150,20 +150,16 @@ def embedded_text(blob: Path, digest: str) -> str:
 \t.globl wir_constants_begin
 \t.hidden wir_constants_begin
 wir_constants_begin:
-\t.incbin "{blob.name}"
+\t.incbin "{blob}"
 \t.globl wir_constants_end
 \t.hidden wir_constants_end
 wir_constants_end:
 {_string("wir_constants_digest", digest)}{_NO_STACK}"""
 
 
-def beside_text(blob: Path, digest: str) -> str:
+def beside_text(blob: str, digest: str) -> str:
     """Returns the assembly file that tells a library of the blob beside it."""
-    return (
-        _string("wir_constants_file", blob.name)
-        + _string("wir_constants_digest", digest)
-        + _NO_STACK
-    )
+    return _string("wir_constants_file", blob) + _string("wir_constants_digest", digest) + _NO_STACK
 
 
 #: Without it the linker takes the file to want an executable stack.

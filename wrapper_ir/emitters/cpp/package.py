@@ -1,0 +1,171 @@
+"""From an emitted program to what is shipped: a ``.pt2`` package, a library, or a folder.
+
+Whatever is written appears whole or not at all: it is made in a directory beside its place and
+renamed at the end. An export that fails leaves what was there as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wrapper_ir.emitters.cpp.build import BuildOptions, build
+from wrapper_ir.emitters.cpp.build_errors import ExportPathError
+from wrapper_ir.emitters.cpp.package_folder import MARKER, write_folder
+from wrapper_ir.emitters.cpp.package_zip import check_metadata, write_package
+from wrapper_ir.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+
+__all__ = ["check", "export"]
+
+_ENDINGS: Final = (".pt2", ".so", "")
+
+
+def export(
+    artifact: CppArtifact,
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, str] | None = None,
+    **options: Any,  # noqa: ANN401 - BuildOptions checks each
+) -> Path:
+    """Writes a program to a file or folder; the ending of the path says which.
+
+    ``.pt2`` is a package that ``torch._inductor.aoti_load_package`` and
+    ``torch::inductor::AOTIModelPackageLoader`` take. ``.so`` is the library alone, for
+    ``AOTIModelContainerRunnerCpu``. A path without an ending is a folder with the sources, to be
+    built with CMake. Beside a library may be its constants, ``NAME.constants``, and beside library
+    or package its debug information, ``PATH.debug``.
+
+    Args:
+        artifact: The emitted program; ``artifact.program.data`` holds the constants' values.
+        path: Where to.
+        metadata: What a package is to say of itself besides; for ``.pt2`` only.
+        **options: How to build: the fields of ``BuildOptions``.
+
+    Returns:
+        The path that was written.
+
+    Raises:
+        OptionError: There is no such option.
+        ExportPathError: The path has another ending, or cannot be written.
+        WrapperIRError: As :func:`wrapper_ir.emitters.cpp.build.build` says.
+    """
+    given = check(path, metadata, **options)
+    target = Path(path)
+    writers: dict[str, Callable[[Path], None]] = {
+        ".pt2": lambda room: _package(artifact, target, room, given, metadata or {}),
+        ".so": lambda room: _library(artifact, target, room, given),
+        "": lambda room: _folder(artifact, target, room, given),
+    }
+    with _room(target) as room:
+        writers[target.suffix](room)
+    return target
+
+
+def check(
+    path: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+    **options: Any,  # noqa: ANN401 - BuildOptions checks each
+) -> BuildOptions:
+    """Checks what can be known before there is a program.
+
+    Returns:
+        How to build.
+
+    Raises:
+        OptionError: There is no such option.
+        OptionValueError: There is, but not with that value.
+        ExportPathError: The path cannot be written.
+    """
+    legal = [field.name for field in dataclasses.fields(BuildOptions)]
+    for name in options:
+        if name not in legal:
+            raise OptionError(option=name, legal=legal, owner="export")
+    check_metadata(metadata or {})
+    _check_path(Path(path))
+    return BuildOptions(**options)
+
+
+def _check_path(target: Path) -> None:
+    reason = None
+    if target.suffix not in _ENDINGS or not target.name:
+        reason = "the path must end in .pt2 or .so, or have no ending for a folder"
+    elif not target.parent.is_dir():
+        reason = "there is no such directory to put it in"
+    elif not target.suffix and target.exists() and not _is_ours(target):
+        reason = "there is something else of that name, which would be lost"
+    elif target.suffix and target.is_dir():
+        reason = "it is a directory"
+    if reason is not None:
+        raise ExportPathError(path=str(target), reason=reason)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder may be replaced: it is empty, or an export."""
+    return folder.is_dir() and ((folder / MARKER).is_file() or not any(folder.iterdir()))
+
+
+@contextlib.contextmanager
+def _room(target: Path) -> Iterator[Path]:
+    """A directory on the target's file system, which is gone in the end."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
+            yield Path(name)
+    except OSError as error:
+        raise ExportPathError(path=str(target), reason=error.strerror or str(error)) from error
+
+
+def _package(
+    artifact: CppArtifact,
+    target: Path,
+    room: Path,
+    options: BuildOptions,
+    metadata: Mapping[str, str],
+) -> None:
+    library = build(artifact, room, options, name="model")
+    made = room / "made"
+    write_package(made, artifact, library, options.isa, metadata)
+    if library.debug_file is not None:
+        _put(library.debug_file, target.with_name(f"{target.name}.debug"))
+    _put(made, target)
+
+
+def _library(artifact: CppArtifact, target: Path, room: Path, options: BuildOptions) -> None:
+    library = build(artifact, room, options, name=target.stem)
+    # The library comes last: what it needs is there when it appears.
+    for file in (library.constants_file, library.debug_file, library.file):
+        if file is not None:
+            _put(file, target.with_name(file.name))
+
+
+def _put(file: Path, target: Path) -> None:
+    """Gives a finished file its name; it may be read by whoever the umask lets."""
+    umask = os.umask(0)
+    os.umask(umask)
+    file.chmod((0o777 if file.suffix == ".so" else 0o666) & ~umask)
+    file.replace(target)
+
+
+def _folder(artifact: CppArtifact, target: Path, room: Path, options: BuildOptions) -> None:
+    made = room / "made"
+    made.mkdir()
+    write_folder(made, artifact, options, name=target.name)
+    old = room / "old"
+    if target.exists():
+        target.rename(old)
+    try:
+        made.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

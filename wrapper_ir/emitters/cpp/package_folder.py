@@ -1,0 +1,184 @@
+"""A program as a folder of C++ that anybody can build: sources, constants, CMake, a page to read.
+
+The folder holds all that the library consists of, the runtime part included; what it needs besides
+is PyTorch, for its headers and as a library to load beside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.cpp.build import linked_constants, prepared, uses_ops
+from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_features
+from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
+from wrapper_ir.toolchain.compiler import find_compiler
+from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs
+from wrapper_ir.toolchain.objects import generated_flags
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.emitters.cpp.build import BuildOptions
+    from wrapper_ir.toolchain.objects import Translation
+
+__all__ = ["MARKER", "write_folder"]
+
+MARKER: Final = "wrapper_ir.json"
+"""The file by which an export is known to be one, and may be replaced by the next."""
+
+_CMAKE: Final = """\
+# Builds {name}.so, which AOTInductor's loaders take.
+#
+#   cmake -S . -B build -DCMAKE_PREFIX_PATH="$(python -c 'import torch; \\
+#       print(torch.utils.cmake_prefix_path)')" && cmake --build build
+#
+# Where find_package(Torch) wants more than is there, tell it where the headers and the library are:
+#
+#   cmake -S . -B build -DWIR_TORCH_DIR=/path/to/site-packages/torch
+cmake_minimum_required(VERSION 3.18)
+project({name} LANGUAGES CXX ASM)
+
+set(WIR_TORCH_DIR "" CACHE PATH "The directory of PyTorch; empty to look for it")
+if(WIR_TORCH_DIR)
+  set(torch_includes
+    "${{WIR_TORCH_DIR}}/include" "${{WIR_TORCH_DIR}}/include/torch/csrc/api/include")
+  set(torch_library "${{WIR_TORCH_DIR}}/lib/libtorch_cpu.so")
+else()
+  find_package(Torch REQUIRED)
+  set(torch_includes ${{TORCH_INCLUDE_DIRS}})
+  set(torch_library torch_cpu)
+endif()
+
+add_library({name} MODULE
+{sources})
+set_target_properties({name} PROPERTIES PREFIX "" SUFFIX ".so" SKIP_BUILD_RPATH ON)
+target_include_directories({name} PRIVATE runtime/include ${{torch_includes}})
+target_link_libraries({name} PRIVATE ${{torch_library}})
+target_link_options({name} PRIVATE
+  "-Wl,--version-script=${{CMAKE_CURRENT_SOURCE_DIR}}/exports.map"
+  -Wl,--gc-sections -Wl,-z,noexecstack -Wl,--strip-all)
+{constants}
+set(plain_flags
+  {plain_flags})
+set_source_files_properties({plain_sources}
+  PROPERTIES COMPILE_OPTIONS "${{plain_flags}}")
+{kernel_flags}"""
+
+_README: Final = """\
+# {name}
+
+A model as a C++ library, exported by wrapper_ir. `cmake` builds `{name}.so` from it; how is said at
+the top of `CMakeLists.txt`. Load the library beside PyTorch, from C++ or Python:
+
+    torch::inductor::AOTIModelContainerRunnerCpu runner("build/{name}.so");
+    std::vector<at::Tensor> results = runner.run({{input}});
+
+    runner = torch._C._aoti.AOTIModelContainerRunnerCpu("build/{name}.so", 1)
+    results = runner.run([input])
+
+| file | what it is |
+|---|---|
+| `program*.cpp` | the program: tables of what goes in and out, and one function |
+| `kernels*.cpp` | the kernels, as Inductor wrote them |
+| `cpu.cpp` | by which the library refuses processors that it was not built for |
+| `{blob}` | the values of constants |
+| `runtime/` | the runtime part, the same for every program |
+
+{isa}
+"""
+
+
+def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, name: str) -> None:
+    """Writes all that a library is built from.
+
+    Args:
+        folder: An empty directory.
+        artifact: The program.
+        options: How to build.
+        name: What the library is to be called.
+    """
+    target = _identifier(name)
+    compiler = find_compiler(options.cache)
+    table, embed, chosen = prepared(artifact, options)
+    # Not for this processor in particular: whoever builds it may have another one.
+    plain = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
+    fixed = [isa for _, isa in chosen if not isa.native]
+    check = check_text(required_features(compiler, [*plain, *fixed]), options.isa)
+    kernels = kernel_translations(chosen, compiler, options.extra_flags)
+    texts = {**artifact.sources, "cpu.cpp": check, "exports.map": EXPORTS}
+    kernel_files = [f"kernels{index}.cpp" for index in range(len(kernels))]
+    texts |= {file: unit.text for file, unit in zip(kernel_files, kernels, strict=True)}
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    runtime = _copy_runtime(folder, ops=uses_ops(artifact.sources))
+    blob = linked_constants(artifact.program, table, folder, target, embed=embed)
+    plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
+    cmake = _CMAKE.format(
+        name=target,
+        sources=_listed(
+            [*runtime, *plain_sources, *kernel_files, *(["constants.s"] if blob else [])]
+        ),
+        constants=_constants_rule(target, blob, embed=embed),
+        plain_flags=" ".join(generated_flags(compiler)),
+        plain_sources=" ".join([*runtime, *plain_sources]),
+        kernel_flags="".join(map(_kernel_rule, kernel_files, kernels)),
+    )
+    (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
+    page = _README.format(name=target, blob=blob or "(none)", isa=_about_isa(options.isa))
+    (folder / "README.md").write_text(page, encoding="utf-8")
+    about = {"made by": "wrapper_ir", "library": f"{target}.so", "isa": options.isa}
+    (folder / MARKER).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _identifier(name: str) -> str:
+    """A name that CMake takes for a target."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
+
+
+def _copy_runtime(folder: Path, *, ops: bool) -> list[str]:
+    """Copies the runtime part; returns the files to compile."""
+    headers = native_include_dirs()[0]
+    sources = headers.parent / "src"
+    files = [file for file in sorted(sources.glob("*.cpp")) if ops or file.stem != "op"]
+    shutil.copytree(headers, folder / "runtime" / "include")
+    target = folder / "runtime" / "src"
+    target.mkdir()
+    for file in (*files, *sorted(sources.glob("*.h"))):
+        shutil.copyfile(file, target / file.name)
+    return [f"runtime/src/{file.name}" for file in files]
+
+
+def _listed(files: Sequence[str]) -> str:
+    return "".join(f"  {file}\n" for file in files).rstrip("\n")
+
+
+def _constants_rule(target: str, blob: str | None, *, embed: bool) -> str:
+    if blob is None:
+        return ""
+    if embed:
+        return (
+            "set_source_files_properties(constants.s PROPERTIES\n"
+            '  COMPILE_OPTIONS "-Wa,-I${CMAKE_CURRENT_SOURCE_DIR}"\n'
+            f'  OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/{blob}")\n'
+        )
+    return (
+        f"add_custom_command(TARGET {target} POST_BUILD COMMAND ${{CMAKE_COMMAND}} -E\n"
+        f'  create_symlink "${{CMAKE_CURRENT_SOURCE_DIR}}/{blob}"\n'
+        f'  "$<TARGET_FILE_DIR:{target}>/{blob}")\n'
+    )
+
+
+def _kernel_rule(file: str, unit: Translation) -> str:
+    flags = ";".join(unit.flags)
+    return f'set_source_files_properties({file} PROPERTIES COMPILE_OPTIONS\n  "{flags}")\n'
+
+
+def _about_isa(isa: str) -> str:
+    if isa == NATIVE:
+        return "Kernels are compiled for the processor that they are built on (`-march=native`)."
+    return f"The library runs on any processor of level `{isa}`."
