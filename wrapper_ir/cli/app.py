@@ -24,6 +24,7 @@ COMMANDS = {
     "plan-csv": "wrapper_ir.cli.commands.plan_csv:plan_csv",
     "emit": "wrapper_ir.cli.commands.emit:emit",
     "run": "wrapper_ir.cli.commands.run:run",
+    "bisect": "wrapper_ir.cli.commands.bisect:bisect",
     "emitters": "wrapper_ir.cli.commands.emitters:emitters",
     "cache": "wrapper_ir.cli.commands.cache:cache",
 }

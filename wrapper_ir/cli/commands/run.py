@@ -17,20 +17,25 @@ if TYPE_CHECKING:
 wrapper-ir run program.wir --random 0
 wrapper-ir run program.wir --inputs inputs.safetensors -o results.safetensors
 wrapper-ir run program.wir --inputs inputs.pt --json
+wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 """))
 @program_argument
 @click.option("--inputs", metavar="PATH", help="A .safetensors file, or a .pt file of plain data.")
 @click.option("--random", "seed", type=int, metavar="SEED", help="Make inputs up instead.")
 @click.option("--target", default="python", show_default=True, metavar="NAME", help="The emitter.")
 @click.option("-o", "--output", metavar="PATH", help="Write the results (.safetensors).")
+@click.option("--debug", metavar="LEVEL", help="Show values: print, names, check, save, stats, ...")
+@click.option("--debug-filter", default="*", metavar="PATTERN", help="At these kernels and ops.")
 @json_option
 @traceback_option
-def run(
+def run(  # noqa: PLR0913 - an option each
     file: str,
     inputs: str | None,
     seed: int | None,
     target: str,
     output: str | None,
+    debug: str | None,
+    debug_filter: str,
     as_json: bool,
 ) -> None:
     """Plan, emit and load a program, call it once, and show its results.
@@ -44,14 +49,16 @@ def run(
     from wrapper_ir.cli.files import read_program, replacing
     from wrapper_ir.cli.tensors import made_up_inputs, read_inputs, summary, write_results
     from wrapper_ir.cli.terminal import step
+    from wrapper_ir.debug_printer import make_printer
 
     program = read_program(file, data=True)
     if inputs is not None:
         arguments = read_inputs(program, inputs)
     else:
         arguments = made_up_inputs(program, seed or 0)
+    printer = make_printer(debug, debug_filter)
     with step("compiling"):
-        function = compile_program(program, target=target)
+        function = compile_program(program, target=target, debug=printer or "off")
     results = _call(function, arguments)
     if output is not None:
         with replacing(output) as temporary:
