@@ -15,7 +15,7 @@ from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, KernelUnit
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.tables import Tables
-from wrapper_ir.emitters.cpp.text import UNIT
+from wrapper_ir.emitters.cpp.text import UNIT, statement
 from wrapper_ir.emitters.facts import Storages
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
@@ -215,7 +215,7 @@ class _Module:
     def _part_file(self, functions: list[tuple[str, CodeWriter]]) -> CodeWriter:
         file = self._opened()
         for name, body in functions:
-            file.line(f"void {name}({_PART}) {{")
+            file.lines(*statement(f"void {name}({_PART}) {{"))
             file.extend(body)
             file.line("}")
             file.blank()

@@ -42,13 +42,12 @@ _FILE_NAMES: Final = frozenset("""
 _RESERVED: Final = _KEYWORDS | _MACROS | _FILE_NAMES
 
 #: Names that belong to the implementation, and those in capitals, which macros have.
-_RISKY: Final = re.compile(r"_|.*__|[A-Z][A-Z0-9_]*$", re.ASCII)
+_RISKY: Final = re.compile(r"_|[A-Z][A-Z0-9_]*$", re.ASCII)
 
 
 def _wanted(name: str) -> str:
-    if not _RISKY.match(name):
-        return name
-    return "v_" + re.sub(r"_{2,}", "_", name).strip("_")
+    plain = re.sub(r"_{2,}", "_", name)  # two in a row belong to the implementation, too
+    return f"v_{plain.strip('_')}" if _RISKY.match(plain) else plain
 
 
 def make_names(program: Program) -> NamePlan[Key]:

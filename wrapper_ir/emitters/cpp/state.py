@@ -62,7 +62,11 @@ class StateMembers:
         return found
 
     def _look_up(self, name: str) -> str:
-        base, layout = self.base(name), self._context.program.layout(name)
+        program = self._context.program
+        view, layout = self._context.statics.views.get(name), program.layout(name)
+        if isinstance(view, Reuse) and same_view(program.layout(view.donor), layout):
+            return self.pointer(view.donor)
+        base = self.base(name)
         member = self._context.names.fresh(f"{self._context.buffer(name)}_ptr")
         type_ = element_type(layout.dtype)
         self._member(f"{type_}* {member} = nullptr;")

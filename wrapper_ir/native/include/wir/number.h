@@ -102,7 +102,13 @@ inline Int floor_div(Int a, Int b) {
   return n / d - static_cast<std::int64_t>(n % d != 0 && (n % d < 0) != (d < 0));
 }
 
-inline Int ceil_div(Int a, Int b) { return -floor_div(-a, b); }
+inline Int ceil_div(Int a, Int b) {
+  const std::int64_t n = a;
+  const std::int64_t d = b;
+  if (d == 0) refuse_number("it divides by zero");
+  if (d == -1) return -a;
+  return n / d + static_cast<std::int64_t>(n % d != 0 && (n % d < 0) == (d < 0));
+}
 
 // The remainder of floor_div: it has the sign of the divisor.
 inline Int mod(Int a, Int b) {
@@ -129,7 +135,7 @@ inline Int pow(Int base, Int exponent) {
 }
 
 inline double float_pow(double base, double exponent) {
-  if (base == 0 && exponent < 0) refuse_number("it divides by zero");
+  if (base == 0 && exponent < 0 && std::isfinite(exponent)) refuse_number("it divides by zero");
   if (base < 0 && std::isfinite(base) && std::isfinite(exponent) &&
       exponent != std::floor(exponent)) {
     refuse_number("a power of a negative number is not real");
@@ -204,8 +210,10 @@ inline Int bit_xor(Int a, Int b) { return std::int64_t(a) ^ std::int64_t(b); }
 inline Int shift_left(Int a, Int by) {
   if (by < 0) refuse_number("it shifts by a negative number");
   if (a == 0) return 0;
-  if (by > 62) overflow();
-  return a * (std::int64_t{1} << std::int64_t(by));
+  if (by > 63) overflow();
+  const __int128 wide = static_cast<__int128>(std::int64_t(a)) * (__int128{1} << std::int64_t(by));
+  if (wide < INT64_MIN || wide > INT64_MAX) overflow();
+  return static_cast<std::int64_t>(wide);
 }
 inline Int shift_right(Int a, Int by) {
   if (by < 0) refuse_number("it shifts by a negative number");
