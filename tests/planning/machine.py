@@ -8,10 +8,13 @@ shares no code with the planner.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
 from wrapper_ir.lines import (
     Allocate,
+    AllocateFromPool,
+    AllocatePool,
     AssertLayout,
     BufferArg,
     BufferInput,
@@ -38,6 +41,11 @@ class Memory:
     contents: int
     alive: bool = True
     is_ours: bool = True
+    pool: Memory | None = None
+    start: int = 0
+    """Where in its pool it begins."""
+    slices: list[Memory] = field(default_factory=list)
+    """What was cut out of it, for a pool."""
 
 
 @dataclass
@@ -62,18 +70,18 @@ class Machine:
             self.line(line)
         return [v.buffer for v in region.results if isinstance(v, BufferValue)]
 
-    def line(self, line: object) -> None:
+    def line(self, line: object) -> None:  # noqa: C901 - one case a line
         match line:
             case Allocate():
                 self.memories[line.out] = self.grab(line.out)
             case Free():
                 self.drop(self.touch(line.buffer))
+            case AllocatePool():
+                self.memories[line.out] = self.grab(line.out)
+            case AllocateFromPool():
+                self.memories[line.out] = self.cut(line)
             case Reuse():
-                memory = self.touch(line.donor)
-                assert self.nbytes(line.out) <= memory.nbytes
-                fresh = Memory(memory.nbytes, memory.contents)
-                memory.alive = False
-                self.memories[line.out] = fresh
+                self.memories[line.out] = self.take(line)
             case Reinterpret():
                 self.memories[line.out] = self.touch(line.source)
             case KernelCall():
@@ -143,9 +151,30 @@ class Machine:
         self.peak = max(self.peak, self.held)
         return memory
 
+    def take(self, line: Reuse) -> Memory:
+        memory = self.touch(line.donor)
+        assert self.nbytes(line.out) <= memory.nbytes
+        fresh = dataclasses.replace(memory)
+        memory.alive = False
+        if memory.pool is not None:
+            memory.pool.slices.append(fresh)
+        return fresh
+
+    def cut(self, line: AllocateFromPool) -> Memory:
+        pool = self.touch(line.pool)
+        assert isinstance(line.offset, int)
+        new = Memory(self.nbytes(line.out), 0, pool=pool, start=line.offset)
+        assert 0 <= new.start <= new.start + new.nbytes <= pool.nbytes
+        for other in pool.slices:
+            apart = other.start >= new.start + new.nbytes or new.start >= other.start + other.nbytes
+            assert apart or not other.alive, f"%{line.out} is put onto what is alive"
+        pool.slices.append(new)
+        return new
+
     def drop(self, memory: Memory) -> None:
         memory.alive = False
-        if memory.is_ours:
+        assert not any(piece.alive for piece in memory.slices), "a pool ends before its slices"
+        if memory.is_ours and memory.pool is None:
             self.held -= memory.nbytes
 
     def nbytes(self, name: str) -> int:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.planning.machine import Machine
 from tests.planning.made_up import programs
-from wrapper_ir.lines import Allocate, Comment, Free, Program, Reuse, Stage, walk
-from wrapper_ir.planning import insert_frees, plan, plan_memory, reuse_storage
+from wrapper_ir.lines import Allocate, AllocatePool, Comment, Free, Program, Reuse, Stage, walk
+from wrapper_ir.planning import (
+    check_plan,
+    insert_frees,
+    plan,
+    plan_memory,
+    pool_storage,
+    reuse_storage,
+)
 from wrapper_ir.text import parse, print_program
 from wrapper_ir.verify import diagnose
 
@@ -99,3 +107,32 @@ def test_comments_do_not_change_the_plan(program: Program) -> None:
     planned = plan_memory(commented)
     without = tuple(line for line in planned.body if not isinstance(line, Comment))
     assert without == plan_memory(program).body
+
+
+@many
+@given(programs())
+def test_pools_verify_run_alike_and_hold_no_more_than_reuse(program: Program) -> None:
+    truth = Machine(program).run()
+    result = plan(program, "pool")
+    assert [str(d) for d in diagnose(result.program)] == []
+    check_plan(result.program)
+    planned, reused = Machine(result.program), Machine(plan_memory(program))
+    assert planned.run() == truth
+    reused.run()
+    assert planned.peak <= reused.peak
+    assert result.report.peak_bytes == planned.peak
+    assert plan_memory(program, "pool") == result.program
+    assert parse(print_program(result.program)) == result.program
+
+
+@many
+@given(programs(), st.booleans())
+def test_each_way_of_pooling_alone_runs_alike(program: Program, split: bool) -> None:
+    truth = Machine(program).run()
+    pooled = pool_storage(insert_frees(program), split=split)
+    planned = pooled.program.replace(stage=Stage.PLANNED)
+    assert [str(d) for d in diagnose(planned)] == []
+    check_plan(planned)
+    assert Machine(planned).run() == truth
+    pools = [line.out for _, line in walk(planned) if isinstance(line, AllocatePool)]
+    assert sorted(pools) == sorted(pooled.winners)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.lines import Allocate, AllocatePool, FrozenMap, Reuse, walk_regions
 from wrapper_ir.planning.liveness import Liveness
-from wrapper_ir.planning.sizes import Sizes
+from wrapper_ir.planning.placement import Arena, arenas_of, sizes_of
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wrapper_ir.lines import Program, Region
+    from wrapper_ir.planning.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,10 @@ class PlanReport:
     """Value taken for each symbol that sizes depend on; empty where all sizes are known."""
     assumed: tuple[str, ...] = ()
     """Those symbols that have no hint, so that a usual value was taken."""
+    winner: str = ""
+    """The way of planning whose plan it is: the strategy's name, or that of one of its ways."""
+    arenas: tuple[Arena, ...] = ()
+    """The pools of all regions, with what is where in them."""
 
     @property
     def is_exact(self) -> bool:
@@ -54,9 +61,24 @@ class PlanReport:
         return self.peak_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
 
 
-def report(strategy: str, freed: Program, planned: Program) -> PlanReport:
-    """The numbers of ``planned``, made from ``freed``: the same program with frees and no reuse."""
-    sizes = Sizes(planned)
+def report(
+    strategy: str,
+    freed: Program,
+    planned: Program,
+    winner: str = "",
+    winners: Mapping[str, str] | None = None,
+) -> PlanReport:
+    """The numbers of ``planned``, made from ``freed``: the same program with frees and no reuse.
+
+    Args:
+        strategy: What was asked for.
+        freed: The program before its storage was planned.
+        planned: The program.
+        winner: The way of planning that it came from.
+        winners: The planner of each of its pools, by name.
+    """
+    sizes = sizes_of(planned)
+    arenas = arenas_of(planned, sizes, winners)
     main, before = planned.region, freed.region
     liveness = Liveness(main, planned)
     count = _Count()
@@ -76,6 +98,8 @@ def report(strategy: str, freed: Program, planned: Program) -> PlanReport:
         lower_bound_bytes=peak(needed_bytes(main, liveness, planned, sizes)),
         hints=FrozenMap(dict(sorted(sizes.taken.items()))),
         assumed=tuple(sorted(sizes.assumed)),
+        winner=winner or strategy,
+        arenas=arenas,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import sympy
 
-from wrapper_ir.lines.expr import Dim, dim, free_symbols, substitute
+from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, substitute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +32,7 @@ class Sizes:
         self.taken: dict[str, int] = {}
         #: Those of them that have no hint.
         self.assumed: set[str] = set()
+        self._derived: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
         self._known: dict[Dim, int] = {}
 
@@ -54,7 +55,19 @@ class Sizes:
             found = self._known[nbytes] = max(result, 0) if type(result) is int else 0
         return found
 
+    def scalar(self, value: Scalar) -> int | None:
+        """The value of an expression at the hints; nothing where that is no integer."""
+        names = free_symbols(value)
+        found = substitute(value, {name: self._take(name) for name in names})
+        return found if type(found) is int else None
+
+    def know(self, name: str, value: int) -> None:
+        """Says what a symbol's value is, rather than its hint."""
+        self._derived[name] = value
+
     def _take(self, name: str) -> int:
+        if name in self._derived:
+            return self._derived[name]
         if name not in self.taken:
             info = self._infos.get(name)
             if info is None or info.hint is None:

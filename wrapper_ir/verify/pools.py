@@ -9,7 +9,7 @@ from wrapper_ir.verify.prove import end_of
 from wrapper_ir.verify.storage import PoolSpace, Slot
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import AllocateFromPool, AllocatePool, Layout
+    from wrapper_ir.lines import AllocateFromPool, AllocatePool, Dim, Layout
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import State
 
@@ -40,11 +40,16 @@ class Pools:
             self.state.report(rules.NOT_A_POOL, name=line.pool)
         elif out.layout is not None and out.storages and holder.end is None:
             start = line.offset
-            slot = Slot(start, start + end_of(out.layout), out.storages[0], holder)
+            end = start + end_of(out.layout)
+            slot = Slot(start, end, out.storages[0], holder, self._sample(start, end))
             out.storages[0].slot = slot
             self._check_place(line, out.layout, slot)
             self._check_overlap(line, slot, holder.space)
             holder.space.add(slot)
+
+    def _sample(self, start: Dim, end: Dim) -> tuple[int, int] | None:
+        first, last = self.state.facts.sample(start), self.state.facts.sample(end)
+        return None if first is None or last is None else (first, last)
 
     def _check_place(self, line: AllocateFromPool, layout: Layout, slot: Slot) -> None:
         facts = self.state.facts

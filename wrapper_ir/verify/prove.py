@@ -1,9 +1,10 @@
 """What can be proved about symbolic sizes from the ranges of their symbols.
 
 Convention: an answer of ``True`` is a proof; ``False`` means "not proved", never "disproved". Hints
-are not looked at. Three facts are used: the ranges in ``Program.symbols``; that a symbol which is a
-size of some buffer is not negative; and, where a caller says so, that the sizes of one view are at
-least one (a view without elements spans no bytes and fits anywhere).
+prove nothing; they may refute, as one choice of the symbols among others. Three facts are used: the
+ranges in ``Program.symbols``; that a symbol which is a size of some buffer is not negative; and,
+where a caller says so, that the sizes of one view are at least one (a view without elements spans
+no bytes and fits anywhere).
 
 Two methods, the cheap one first: interval arithmetic over the expression, then moving each symbol
 to its lower bound (``s = lower + t`` with ``t >= 0``) and looking at the signs of the coefficients,
@@ -17,7 +18,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import sympy
 
-from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Mod, dim
+from wrapper_ir.lines.expr import (
+    CeilDiv,
+    Dim,
+    FloorDiv,
+    Mod,
+    UnsupportedExprError,
+    dim,
+    substitute,
+)
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Layout, Program
@@ -27,6 +36,7 @@ Interval: TypeAlias = tuple[int | None, int | None]
 
 _ANY: Final[Interval] = (None, None)
 _NO_NAMES: Final[frozenset[str]] = frozenset()
+_USUAL: Final = 7
 
 
 class Facts:
@@ -40,6 +50,8 @@ class Facts:
             for size in layout.size:
                 if isinstance(size, sympy.Symbol):
                     self._raise_lower(size.name, 0)
+        hints = {name: info.hint for name, info in program.symbols.items()}
+        self._sample = {name: _within(r, hints.get(name)) for name, r in self._ranges.items()}
         self._proved: dict[tuple[sympy.Expr, frozenset[str]], bool] = {}
         self._negative: dict[sympy.Expr, bool] = {}
 
@@ -50,8 +62,28 @@ class Facts:
         key = (value, nonempty)
         found = self._proved.get(key)
         if found is None:
-            found = self._proved[key] = _Proof(self._ranges, nonempty).nonnegative(value)
+            sample = self.sample(value)
+            # What is wrong for one legal choice of the symbols need not be tried to be proved.
+            refuted = sample is not None and sample < 0 and self._has_elements(nonempty)
+            found = not refuted and _Proof(self._ranges, nonempty).nonnegative(value)
+            self._proved[key] = found
         return found
+
+    def sample(self, value: Dim) -> int | None:
+        """The value for one choice of the symbols within their ranges; nothing where it has none.
+
+        Fit to refute that something holds for all choices, and for nothing else.
+        """
+        if type(value) is int:
+            return value
+        try:
+            found = substitute(value, self._sample)
+        except UnsupportedExprError:
+            return None
+        return found if type(found) is int else None
+
+    def _has_elements(self, nonempty: frozenset[str]) -> bool:
+        return all(self._sample.get(name, 0) >= 1 for name in nonempty)
 
     def at_least(self, large: Dim, small: Dim, nonempty: frozenset[str] = _NO_NAMES) -> bool:
         """Whether ``large >= small`` is proved."""
@@ -85,6 +117,15 @@ class Facts:
     def _raise_lower(self, name: str, least: int) -> None:
         lower, upper = self._ranges.get(name, _ANY)
         self._ranges[name] = (least if lower is None else max(lower, least), upper)
+
+
+def _within(bounds: Interval, hint: int | None) -> int:
+    """A usual value that the bounds allow."""
+    lower, upper = bounds
+    value = _USUAL if hint is None else hint
+    if upper is not None:
+        value = min(value, upper)
+    return value if lower is None else max(value, lower)
 
 
 def end_of(layout: Layout) -> Dim:

@@ -77,6 +77,8 @@ class Buffer:
     storages: tuple[Storage, ...]
     """One; more for what may be a view of several arguments; none for a faulty definition."""
     owns: bool = False
+    is_certain: bool = True
+    """Whether it is known that the storage is these; not for what may be a view."""
     is_global: bool = False
     pending: frozenset[str] = field(default_factory=frozenset)
     """Symbols of the layout that were not bound yet when the buffer came into being."""
@@ -90,6 +92,8 @@ class Slot:
     end: Dim
     storage: Storage
     pool: Storage
+    sample: tuple[int, int] | None = None
+    """Both ends for one choice of the symbols, to see quickly that two slots lie apart."""
 
     @property
     def is_static(self) -> bool:
@@ -158,5 +162,9 @@ def _overlap(a: Slot, b: Slot, facts: Facts) -> bool:
     """Whether both provably share a byte."""
     if a.is_static and b.is_static:
         return bool(a.start < b.end and b.start < a.end)
+    if a.sample is not None and b.sample is not None:
+        (start, end), (other_start, other_end) = a.sample, b.sample
+        if start >= other_end or other_start >= end:
+            return False
     holds_bytes = facts.exceeds(a.end, a.start) and facts.exceeds(b.end, b.start)
     return holds_bytes and facts.exceeds(b.end, a.start) and facts.exceeds(a.end, b.start)

@@ -1,0 +1,188 @@
+"""Pools: storages get places in arenas instead of allocations of their own.
+
+Regions are planned by themselves, inner ones first. Where all sizes are known the places are
+numbers, otherwise expressions (:mod:`wrapper_ir.planning.relations`). Lines keep their order: an
+allocation becomes a slice at its place, an arena is allocated before its first slice and freed
+behind the last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import sympy
+
+from wrapper_ir.lines import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    AssertSymbol,
+    ComputeSymbol,
+    DType,
+    Free,
+    Layout,
+    SymbolInfo,
+    map_regions,
+)
+from wrapper_ir.lines.expr import Dim, ToFloat, dim
+from wrapper_ir.planning.arenas import leases
+from wrapper_ir.planning.linear import Ground, expression, linear
+from wrapper_ir.planning.offsets import ALIGNMENT, assign_offsets, check_offsets
+from wrapper_ir.planning.relations import Units, placed, relations
+from wrapper_ir.planning.sizes import Sizes
+from wrapper_ir.verify.prove import Facts
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines import AnyLine, Program, Region
+    from wrapper_ir.planning.arenas import Lease, Tenant
+
+SEARCH_NODES: Final = 60_000
+"""Nodes of the exact search for one arena: about a second, where nothing quicker is perfect."""
+
+_MOST_BYTES: Final = 2**62
+
+
+class Pooled(NamedTuple):
+    """A program with pools."""
+
+    program: Program
+    winners: dict[str, str]
+    """The planner that placed what is in each pool."""
+
+
+def pool_storage(program: Program, *, split: bool = False) -> Pooled:
+    """The program with plain allocations put into arenas.
+
+    Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`); what no line frees stays as
+    it is, and so does what would be alone in its arena.
+
+    Args:
+        program: The program.
+        split: Whether an arena is freed when there is nothing in it, and another begins.
+    """
+    run = _Pooling(program, split=split)
+    region = run.region(program.region)
+    if not run.winners:
+        return Pooled(program, {})
+    changed = program.replace(
+        body=region.body,
+        buffers=program.buffers.set(**run.buffers),
+        symbols=program.symbols.set(**run.symbols),
+    )
+    return Pooled(changed, run.winners)
+
+
+class _Pooling:
+    """One run over a program."""
+
+    def __init__(self, program: Program, *, split: bool) -> None:
+        self.program = program
+        self.split = split
+        self.sizes = Sizes(program)
+        self.facts = Facts(program)
+        self.ground = Ground(program)
+        self.buffers: dict[str, Layout] = {}
+        self.symbols: dict[str, SymbolInfo] = {}
+        self.winners: dict[str, str] = {}
+        self._used = {*program.buffers, *program.symbols, *program.kernels}
+
+    def fresh(self, wanted: str) -> str:
+        """A name that nothing has: the wanted one with a number."""
+        number = 0
+        while (name := f"{wanted}{number}") in self._used:
+            number += 1
+        self._used.add(name)
+        return name
+
+    def region(self, region: Region) -> Region:
+        """A region with its arenas, and those of the regions in it."""
+        body = tuple(map_regions(line, self.region) for line in region.body)
+        inner = dataclasses.replace(region, body=body)
+        edit = _Edit()
+        for lease in leases(inner, self.program, split=self.split):
+            self.arena(lease, edit)
+        return dataclasses.replace(inner, body=tuple(edit.applied(body)))
+
+    def arena(self, lease: Lease, edit: _Edit) -> None:
+        """Plans one arena and notes what becomes of the lines."""
+        tenants = lease.tenants
+        begin, end = tenants[0].start, max(tenant.end for tenant in tenants)
+        name = self.fresh("pool")
+        # A storage without bytes at the hints still has a place among the others.
+        intervals = [(t.start, t.end, max(self.sizes.value(t.nbytes), 1)) for t in tenants]
+        plan = assign_offsets(intervals, ALIGNMENT, nodes=SEARCH_NODES)
+        check_offsets(intervals, plan.offsets, alignment=ALIGNMENT, height=plan.height)
+        offsets: list[Dim] = list(plan.offsets)
+        height: Dim = plan.height
+        if any(type(tenant.nbytes) is not int for tenant in tenants):
+            edit.before[begin] += self.checks(tenants)
+
+            def compute(kind: str, value: Dim) -> str:
+                return self.compute(f"{name}_{kind}", value, edit.before[begin])
+
+            # A name is bound before this arena and those allocated after it, all in this region.
+            units = Units(self.ground, ALIGNMENT)
+            sizes = [units.of(tenant.nbytes, compute) for tenant in tenants]
+            lows, top = placed(relations(intervals, plan.offsets), sizes, units, compute)
+            offsets = [expression(low, ALIGNMENT) for low in lows]
+            height = dim(top * ALIGNMENT)
+        self.buffers[name] = Layout(DType.UINT8, lease.place.device, (height,), (1,))
+        edit.before[begin].append(AllocatePool(name, lease.place.memory))
+        for tenant, offset in zip(tenants, offsets, strict=True):
+            edit.slices[tenant.start] = (name, offset)
+        edit.behind[end].append(Free(name))
+        self.winners[name] = plan.winner
+
+    def compute(self, wanted: str, value: Dim, lines: list[AnyLine]) -> str:
+        """Adds a line that binds a new symbol to an expression."""
+        name = self.fresh(f"{wanted}_")
+        hint = self.sizes.value(value)
+        self.sizes.know(name, hint)
+        self.symbols[name] = SymbolInfo(lower=0, hint=hint)
+        lines.append(ComputeSymbol(name, value))
+        return name
+
+    def checks(self, tenants: tuple[Tenant, ...]) -> list[AnyLine]:
+        """Assertions that the sum of all sizes is a number of 64 bits, where that is not proved.
+
+        In floating point, which does not wrap; only for sizes that no other is always larger than.
+        """
+        most = _MOST_BYTES // len(tenants)
+        sizes = dict.fromkeys(tenant.nbytes for tenant in tenants)
+        largest = map(expression, self.ground.largest(map(linear, sizes)))
+        return [
+            AssertSymbol(sympy.Le(_floating(nbytes), most), "the buffers fit into memory")
+            for nbytes in largest
+            if not self.facts.at_least(most, nbytes)
+        ]
+
+
+def _floating(nbytes: sympy.Expr) -> sympy.Expr:
+    """A polynomial in floating point; anything else as it is."""
+    if nbytes.atoms(sympy.Function):
+        return nbytes
+    return nbytes.xreplace({s: ToFloat(s) for s in nbytes.free_symbols})
+
+
+class _Edit:
+    """What becomes of the lines of one region, by position."""
+
+    def __init__(self) -> None:
+        self.before: defaultdict[int, list[AnyLine]] = defaultdict(list)
+        self.behind: defaultdict[int, list[AnyLine]] = defaultdict(list)
+        self.slices: dict[int, tuple[str, Dim]] = {}
+
+    def applied(self, body: tuple[AnyLine, ...]) -> list[AnyLine]:
+        """The lines as they are with the arenas."""
+        result: list[AnyLine] = []
+        for position, line in enumerate(body):
+            result += self.before.get(position, ())
+            place = self.slices.get(position)
+            if place is not None and isinstance(line, Allocate):
+                result.append(AllocateFromPool(line.out, *place, origin=line.origin))
+            else:
+                result.append(line)
+            result += self.behind.get(position, ())
+        return result

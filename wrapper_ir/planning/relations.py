@@ -1,0 +1,133 @@
+"""Plans for sizes that are known at run time only: who lies above whom, and nothing else.
+
+A plan made at the hints is read as an order: of two storages alive at once, one is the lower. Each
+offset then is the largest of *offset + size* over those directly below it at some time, whatever
+the sizes are: right for all of them by construction, and no higher than the plan at the hints. What
+lies directly below is a planar relation, so there are at most three times as many terms as
+storages.
+
+Offsets and sizes are counted in units of the alignment, so that an offset in bytes is a multiple of
+it for everyone to see. Each offset that is more than a sum gets a symbol of its own, computed once
+before the arena is allocated: the text stays as long as the program.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import sympy
+
+from wrapper_ir.lines.expr import CeilDiv, Dim, dim, symbol
+from wrapper_ir.planning.linear import Ground, Linear, expression, linear, total
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wrapper_ir.planning.offsets import Interval
+
+Compute: TypeAlias = Callable[[str, Dim], str]
+
+_SHORT: Final = 3
+"""Terms: a sum of no more stands where it is needed rather than under a name."""
+
+
+class Relations(NamedTuple):
+    """Who lies directly on whom, at some time; by number."""
+
+    below: list[list[int]]
+    on_top: list[int]
+    """Those with nothing above them at some time."""
+    order: list[int]
+    """All, each behind what lies below it."""
+
+
+def relations(intervals: Sequence[Interval], offsets: Sequence[int]) -> Relations:
+    """What a plan for intervals (none without bytes) says about their order."""
+    count = len(intervals)
+    below: list[set[int]] = [set() for _ in range(count)]
+    on_top: set[int] = set()
+    events = sorted(
+        [(lower, 1, n) for n, (lower, _, _) in enumerate(intervals)]
+        + [(upper, 0, n) for n, (_, upper, _) in enumerate(intervals)]
+    )
+    alive: list[tuple[int, int]] = []
+    for _, begins, n in events:
+        at = bisect_left(alive, (offsets[n], n))
+        if begins:
+            insort(alive, (offsets[n], n))
+        else:
+            del alive[at]
+        # What came is a neighbour of both sides; when something went, the sides are of each other.
+        for low in range(max(at - 1, 0), min(at + 1, len(alive) - 1)):
+            below[alive[low + 1][1]].add(alive[low][1])
+        if alive and at >= len(alive) - 1:
+            on_top.add(alive[-1][1])
+    order = sorted(range(count), key=lambda n: (offsets[n], n))
+    return Relations([sorted(lower) for lower in below], sorted(on_top), order)
+
+
+class Units:
+    """Sizes in units of the alignment, as sums that are never negative."""
+
+    def __init__(self, ground: Ground, alignment: int) -> None:
+        self.ground = ground
+        self.alignment = alignment
+        self._known: dict[Dim, Linear] = {}
+
+    def of(self, nbytes: Dim, compute: Compute) -> Linear:
+        """The units that hold so many bytes; what is no sum of products gets a symbol."""
+        found = self._known.get(nbytes)
+        if found is None:
+            found = self._known[nbytes] = self._of(nbytes, compute)
+        return found
+
+    def _of(self, nbytes: Dim, compute: Compute) -> Linear:
+        terms = linear(nbytes)
+        is_count = self.ground.at_least(terms, {})
+        if is_count and all(part % self.alignment == 0 for part in terms.values()):
+            return {term: part // self.alignment for term, part in terms.items()}
+        if type(nbytes) is int:
+            return linear(-(-nbytes // self.alignment))
+        units = CeilDiv(nbytes, self.alignment)
+        return self.named("size", units if is_count else sympy.Max(units, 0), compute)
+
+    def named(
+        self, kind: str, value: Dim, compute: Compute, floors: Sequence[Linear] = ()
+    ) -> Linear:
+        """A symbol that stands for an expression which is never less than 0 and ``floors``."""
+        name = compute(kind, dim(value))
+        self.ground.note(name, floors)
+        return {symbol(name): 1}
+
+
+def placed(
+    related: Relations, sizes: Sequence[Linear], units: Units, compute: Compute
+) -> tuple[list[Linear], Dim]:
+    """Offsets and the height of an arena, in units.
+
+    Args:
+        related: Who lies on whom.
+        sizes: In units.
+        units: Knows which terms are never negative.
+        compute: Takes a word and an expression, gives the name of a symbol that stands for it.
+    """
+    lows: list[Linear] = [{} for _ in sizes]
+    known: dict[Dim, Linear] = {}
+    for n in related.order:
+        tops = units.ground.largest(total(lows[j], sizes[j]) for j in related.below[n])
+        if not tops or (len(tops) == 1 and len(tops[0]) <= _SHORT):
+            lows[n] = tops[0] if tops else {}
+            continue
+        value = _maximum(tops)
+        if value not in known:
+            known[value] = units.named("at", value, compute, tops)
+        lows[n] = known[value]
+    tops = units.ground.largest(total(lows[n], sizes[n]) for n in related.on_top)
+    return lows, _maximum(tops)
+
+
+def _maximum(values: list[Linear]) -> Dim:
+    found = [expression(value) for value in values]
+    return found[0] if len(found) == 1 else dim(sympy.Max(*found))

@@ -1,0 +1,88 @@
+"""Strategies: what is done to a program whose frees are in, by name.
+
+``none`` leaves it. ``reuse`` lets allocations take over freed storage. ``pool`` puts storages into
+arenas and lets what stays outside be reused; arenas are not always less than reuse, since storage
+in them cannot become a result, so of the plans it makes it takes the one that holds the least.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from wrapper_ir.planning.liveness import Liveness
+from wrapper_ir.planning.offsets import ALIGNMENT
+from wrapper_ir.planning.placement import compute_symbols
+from wrapper_ir.planning.pool import pool_storage
+from wrapper_ir.planning.reuse import reuse_storage
+from wrapper_ir.planning.sizes import Sizes
+from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wrapper_ir.lines import Program
+
+
+class Planned(NamedTuple):
+    """A program with its memory planned, the way that won, and the planner of each of its pools."""
+
+    program: Program
+    winner: str
+    winners: dict[str, str]
+
+
+def _none(program: Program) -> Planned:
+    return Planned(program, "none", {})
+
+
+def _reuse(program: Program) -> Planned:
+    return Planned(reuse_storage(program), "reuse", {})
+
+
+def _pool(program: Program) -> Planned:
+    best = _reuse(program)
+    least, bound = _held(best.program), _needed(program)
+    for name, split in (("pool", False), ("pools one after another", True)):
+        pooled = pool_storage(program, split=split)
+        if not pooled.winners:
+            break
+        candidate = Planned(reuse_storage(pooled.program), name, pooled.winners)
+        held = _held(candidate.program)
+        # Where both hold as much, the arena is the better one: it has fewer allocations.
+        if held < least or (held == least and best.winner == "reuse"):
+            best, least = candidate, held
+        if least <= bound:
+            break
+    return best
+
+
+class _Rounded(Sizes):
+    """Sizes as any allocator gives them out: rounded up, so that arenas have no disadvantage."""
+
+    def of(self, name: str) -> int:
+        """Bytes of a buffer at the hints, a multiple of the alignment."""
+        return -(-super().of(name) // ALIGNMENT) * ALIGNMENT
+
+
+def _held(program: Program) -> int:
+    region, sizes = program.region, _rounded(program)
+    return peak(held_bytes(region, Liveness(region, program), program, sizes))
+
+
+def _needed(program: Program) -> int:
+    region, sizes = program.region, _rounded(program)
+    return peak(needed_bytes(region, Liveness(region, program), program, sizes))
+
+
+def _rounded(program: Program) -> Sizes:
+    sizes = _Rounded(program)
+    compute_symbols(program, sizes)
+    return sizes
+
+
+STRATEGIES: Final[dict[str, Callable[[Program], Planned]]] = {
+    "none": _none,
+    "reuse": _reuse,
+    "pool": _pool,
+}
+"""Every strategy by its name."""
