@@ -313,7 +313,7 @@ def test_eight_threads_and_updates_between_their_calls(library: Path, runners: i
 
     def work(number: int) -> None:
         x = torch.randn(number + 1, 8)
-        while not stop.is_set():
+        while not stop.is_set() or not counts[number]:
             try:
                 y = runner.run(calls.inputs(x, 0.0))[0]
             except RuntimeError as error:
@@ -336,7 +336,6 @@ def test_eight_threads_and_updates_between_their_calls(library: Path, runners: i
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert min(counts) > 0
     assert torch.equal(runner.run(calls.inputs(X))[0], calls.expected(X, 2.0, bias(199), 398))
 
 
