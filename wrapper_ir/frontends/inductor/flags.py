@@ -7,9 +7,50 @@ No path is among it: a program is the same text on every machine that has the in
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.compat import inductor_config, pick_vec_isa
 
-__all__ = ["kernel_flags"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["compiling_for", "kernel_flags"]
+
+NATIVE: Final = "native"
+"""The best instruction set that this processor has."""
+
+#: Bits of a vector, by the level of the processors that kernels are written for. Where there is
+#: nothing to vectorise with, a width that no instruction set has keeps Inductor from trying.
+_WIDTHS: Final = {"x86-64-v2": 1, "x86-64-v3": 256, "x86-64-v4": 512}
+
+_LEVEL: contextvars.ContextVar[str] = contextvars.ContextVar("_LEVEL", default="")
+
+
+@contextlib.contextmanager
+def compiling_for(isa: str) -> Iterator[None]:
+    """Have Inductor write kernels for one instruction set, whatever this processor has.
+
+    Args:
+        isa: ``native``, or a level of the x86-64 psABI.
+
+    Raises:
+        OptionValueError: It is none of those.
+    """
+    if isa == NATIVE:
+        yield
+        return
+    if isa not in _WIDTHS:
+        expected = ", ".join(map(repr, (NATIVE, *_WIDTHS)))
+        raise OptionValueError(option="isa", value=isa, expected=f"one of {expected}")
+    token = _LEVEL.set(isa)
+    try:
+        with inductor_config.patch({"cpp.simdlen": _WIDTHS[isa]}):
+            yield
+    finally:
+        _LEVEL.reset(token)
 
 
 def kernel_flags() -> tuple[str, tuple[str, ...]]:
@@ -23,6 +64,9 @@ def kernel_flags() -> tuple[str, tuple[str, ...]]:
         flags.append("-ffp-contract=fast")
     elif contract and contract != "off":
         flags.append(f"-ffp-contract={contract}")
+    level = _LEVEL.get()
+    if level:
+        return level, tuple(flags)
     march = getattr(cpp, "march", None)
     if march:
         flags.append(f"-march={march}")
