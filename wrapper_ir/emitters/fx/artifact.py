@@ -9,10 +9,13 @@ from torch import fx
 
 from wrapper_ir.emitters.fx.errors import MissingConstantsError
 from wrapper_ir.emitters.fx.loaded import as_boxed, as_function
+from wrapper_ir.emitters.fx.source import readable
 from wrapper_ir.lines.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 
 __all__ = ["FxArtifact"]
 
@@ -35,7 +38,16 @@ class FxArtifact:
     @property
     def source(self) -> str:
         """The graph as readable Python."""
-        return self.graph_module.print_readable(print_output=False)
+        return self._text().text()
+
+    @property
+    def source_map(self) -> SourceMap:
+        """Which line of the text came from which line of the program."""
+        return self._text().source_map()
+
+    def _text(self) -> CodeWriter:
+        title = f"Wrapper program {self.program.name}, {self.program.role.value}."
+        return readable(self.graph_module, title)
 
     def load(self) -> Callable[..., tuple[Any, ...]]:
         """``callable(*inputs) -> tuple of results``; runs without autograd and without autocast.

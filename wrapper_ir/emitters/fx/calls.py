@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from typing_extensions import override
@@ -40,9 +40,13 @@ if TYPE_CHECKING:
 
     from torch import fx
 
+    from wrapper_ir.lines.dtype import DType
     from wrapper_ir.lines.program import AnyLine
 
 __all__ = ["CallLines"]
+
+_Copy: TypeAlias = "tuple[fx.Node, fx.Node, DType]"
+"""Elements in a row, a copy of them in another dtype that was written to, and their own dtype."""
 
 _aten = torch.ops.aten
 
@@ -73,7 +77,7 @@ class CallLines(RegionBase):
         op = self.context.kernel(line.kernel)
         if op is None:  # its definition was refused
             return
-        back: list[tuple[fx.Node, fx.Node]] = []
+        back: list[_Copy] = []
         args = [self._passed(line, arg, back) for arg in line.args]
         self.call(op, *args)
         self._copy_back(back)
@@ -86,7 +90,7 @@ class CallLines(RegionBase):
         if op is None:
             self.unsupported(line, f"torch has no op '{line.op}' in this process")
             return
-        back: list[tuple[fx.Node, fx.Node]] = []
+        back: list[_Copy] = []
         args = [self._passed(line, arg, back) for arg in line.args]
         kwargs = {name: self._passed(line, arg, back) for name, arg in line.kwargs}
         whole = [r for r in line.results if isinstance(r, ResultBuffer) and r.path == ()]
@@ -98,7 +102,7 @@ class CallLines(RegionBase):
 
     # Arguments.
 
-    def _passed(self, line: AnyLine, arg: Arg, back: list[tuple[fx.Node, fx.Node]]) -> Any:
+    def _passed(self, line: AnyLine, arg: Arg, back: list[_Copy]) -> Any:
         """One argument of a call that may write to it.
 
         What is written to through a view in another dtype than its storage's is written to a copy,
@@ -109,19 +113,25 @@ class CallLines(RegionBase):
             return [self._passed(line, item, back) for item in arg.items]
         if not isinstance(arg, BufferArg) or arg.access is Access.READ:
             return self.arg(line, arg)
-        layout, storage = self.layout(arg.buffer), self.bound[arg.buffer].storage
+        bound, layout = self.bound[arg.buffer], self.layout(arg.buffer)
+        storage = bound.storage
         if layout.dtype is storage.dtype:
-            return self.node(arg.buffer)
+            if bound.is_direct:
+                return bound.node
+            # Writing through a chain of views is more than torch can make functional.
+            return self.view(storage, layout, 0, arg.buffer)
         start = dim(layout.offset * layout.dtype.itemsize)
-        window = self.window(storage, layout.dtype, start, extent_of(layout))
-        copy = self.call(_aten.clone.default, window)
-        back.append((window, copy))
+        found = self.typed_row(storage, layout.dtype, start, extent_of(layout))
+        copy = self.call(_aten.clone.default, found.typed)
+        back.append((found.row, copy, storage.dtype))
         own = Storage(copy, layout.dtype, is_whole=True)
-        return self.view(own, replace(layout, offset=0), 0, arg.buffer)
+        return self.view(own, replace(layout, offset=found.skipped), 0, arg.buffer)
 
-    def _copy_back(self, pairs: Sequence[tuple[fx.Node, fx.Node]]) -> None:
-        for window, copy in pairs:
-            self.call(_aten.copy_.default, window, copy)
+    def _copy_back(self, copies: Sequence[_Copy]) -> None:
+        for row, copy, dtype in copies:
+            self.call(
+                _aten.copy_.default, row, self.call(_aten.view.dtype, copy, torch_dtype(dtype))
+            )
 
     def arg(self, line: AnyLine, arg: Arg) -> Any:
         """One argument of a call."""
@@ -164,7 +174,7 @@ class CallLines(RegionBase):
         for result in results:
             found = self._part(line, result, parts, names)
             if isinstance(result, ResultBuffer):
-                self.bind(result.out, found, self._storage_of(result))
+                self.bind(result.out, found, self._storage_of(result), is_direct=False)
             else:
                 self.symbols[result.symbol] = found
                 self.context.values.symbol(found, result.symbol)

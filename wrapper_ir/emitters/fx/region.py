@@ -47,20 +47,26 @@ class Storage:
         start: Byte at which the tensor begins, counted from the storage's owner.
         is_whole: Whether the tensor begins where its memory does: allocations of the graph do,
             tensors of others need not.
+        numel: How many elements the tensor has, where it has no gaps.
     """
 
     node: fx.Node
     dtype: DType
     start: Dim = 0
     is_whole: bool = False
+    numel: Dim | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a buffer name stands for: a tensor and the storage it is a view of."""
+    """What a buffer name stands for: a tensor and the storage it is a view of.
+
+    ``is_direct`` tells whether the tensor is that storage's or was viewed from it at once.
+    """
 
     node: fx.Node
     storage: Storage
+    is_direct: bool = True
 
 
 class RegionBase(LineVisitor[None]):
@@ -126,13 +132,22 @@ class RegionBase(LineVisitor[None]):
         """The tensor of a buffer."""
         return self.bound[name].node
 
-    def bind(self, name: str, node: fx.Node, storage: Storage | None = None) -> None:
+    def bind(
+        self,
+        name: str,
+        node: fx.Node,
+        storage: Storage | None = None,
+        *,
+        is_direct: bool = True,
+    ) -> None:
         """A buffer begins: as a view of storage, or as all that is known of its own."""
         layout = self.layout(name)
         if storage is None:
             start = dim(layout.offset * layout.dtype.itemsize)
-            storage = Storage(node, layout.dtype, start)
-        self.bound[name] = Bound(node, storage)
+            numel = layout.numel if layout.is_contiguous else None
+            storage = Storage(node, layout.dtype, start, numel=numel)
+        self.bound[name] = Bound(node, storage, is_direct)
+        node.meta["wrapper_ir_type"] = type_text(layout)
         self.context.values.tensor(node, layout)
 
     # Nodes.
@@ -202,27 +217,47 @@ class RegionBase(LineVisitor[None]):
 
     # Views.
 
-    def window(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> fx.Node:
-        """``count`` elements of a dtype in a row, ``start`` bytes into the storage."""
-        begin = dim(start - storage.start)
-        node, size = storage.node, storage.dtype.itemsize
-        end = dim(begin + count * dtype.itemsize)
-        if dtype is storage.dtype and storage.is_whole:
-            return self.call(
-                _aten.as_strided.default,
-                node,
-                [self.number(count)],
-                [1],
-                self.number(_divided(begin, size)),
-            )
-        total = self.number(ceil_divided(end, size))
-        whole = self.call(_aten.as_strided.default, node, [total], [1])
+    def row(self, storage: Storage, first: Dim, last: Dim) -> fx.Node:
+        """Elements of a storage from ``first`` up to ``last``, in a row.
+
+        Where it is possible no ``as_strided`` stands before another view: torch refuses to make
+        graphs functional that write to such a view.
+        """
+        if storage.is_whole:
+            args = ([self.number(dim(last - first))], [1], self.number(first))
+            return self.call(_aten.as_strided.default, storage.node, *args)
+        if storage.numel is None:
+            flat = self.call(_aten.as_strided.default, storage.node, [self.number(last)], [1])
+            end = last
+        else:
+            flat = self.call(_aten.view.default, storage.node, [self.number(storage.numel)])
+            end = storage.numel
+        if first == 0 and last == end:
+            return flat
+        return self.call(_aten.slice.Tensor, flat, 0, self.number(first), self.number(last))
+
+    def typed_row(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> TypedRow:
+        """``count`` elements of a dtype, ``start`` bytes from the beginning of the storage.
+
+        They are part of elements in a row of the storage's own dtype.
+        """
+        begin, old, new = dim(start - storage.start), storage.dtype.itemsize, dtype.itemsize
+        first, last = _divided(begin, old), ceil_divided(dim(begin + count * new), old)
+        row = self.row(storage, first, last)
+        skipped = _divided(dim(begin - first * old), new)
+        typed = row
         if dtype is not storage.dtype:
-            whole = self.call(_aten.view.dtype, whole, torch_dtype(dtype))
-        first, last = _divided(begin, dtype.itemsize), _divided(end, dtype.itemsize)
-        if first == 0 and storage.dtype.itemsize <= dtype.itemsize:
-            return whole
-        return self.call(_aten.slice.Tensor, whole, 0, self.number(first), self.number(last))
+            typed = self.call(_aten.view.dtype, row, torch_dtype(dtype))
+        length = _divided(dim((last - first) * old), new)
+        return TypedRow(row, typed, skipped, is_exact=skipped == 0 and length == count)
+
+    def window(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> fx.Node:
+        """``count`` elements of a dtype, ``start`` bytes from the beginning of the storage."""
+        found = self.typed_row(storage, dtype, start, count)
+        if found.is_exact:
+            return found.typed
+        first, last = self.numbers((found.skipped, dim(found.skipped + count)))
+        return self.call(_aten.slice.Tensor, found.typed, 0, first, last)
 
     def view(self, storage: Storage, layout: Layout, base: Dim, name: str) -> fx.Node:
         """A view of storage.
@@ -237,14 +272,37 @@ class RegionBase(LineVisitor[None]):
         start = dim(base + layout.offset * layout.dtype.itemsize)
         begin = dim(start - storage.start)
         as_strided = _aten.as_strided.default
-        if layout.dtype is storage.dtype and (storage.is_whole or begin == 0):
-            args = (storage.node, size, stride)
-            if storage.is_whole:
-                offset = self.number(_divided(begin, layout.dtype.itemsize))
-                return self.call(as_strided, *args, offset, name=name)
-            return self.call(as_strided, *args, name=name)
-        row = self.window(storage, layout.dtype, start, extent_of(layout))
-        return self.call(as_strided, row, size, stride, name=name)
+        if layout.dtype is storage.dtype and storage.is_whole:
+            offset = self.number(_divided(begin, layout.dtype.itemsize))
+            return self.call(as_strided, storage.node, size, stride, offset, name=name)
+        if layout.dtype is storage.dtype and begin == 0:
+            return self.call(as_strided, storage.node, size, stride, name=name)
+        window = self.window(storage, layout.dtype, start, extent_of(layout))
+        if layout.is_contiguous:
+            return self.call(_aten.view.default, window, size, name=name)
+        return self.call(as_strided, window, size, stride, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedRow:
+    """Elements in a row, seen in another dtype.
+
+    Attributes:
+        row: They, in their own dtype.
+        typed: The same in the other dtype.
+        skipped: How many of these come before those that are wanted.
+        is_exact: Whether none comes before or after.
+    """
+
+    row: fx.Node
+    typed: fx.Node
+    skipped: Dim
+    is_exact: bool
+
+
+def type_text(layout: Layout) -> str:
+    """``f32[s0, 4]``: dtype and sizes, in the program's symbols."""
+    return f"{layout.dtype.short}[{', '.join(map(str, layout.size))}]"
 
 
 def extent_of(layout: Layout) -> Dim:
