@@ -17,7 +17,17 @@ from torch.utils import _pytree as pytree
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor.compat import InductorError, aot_compile, compile_lock
 from wrapper_ir.frontends.inductor.errors import CaptureError
-from wrapper_ir.frontends.inductor.guards import guards_of, with_exported_ranges, with_guards
+from wrapper_ir.frontends.inductor.exported import (
+    example_leaves,
+    exported_guards,
+    shape_env_of,
+)
+from wrapper_ir.frontends.inductor.flags import compiling_for
+from wrapper_ir.frontends.inductor.guards import (
+    noted_guards,
+    with_exported_ranges,
+    with_guards,
+)
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings
@@ -52,10 +62,11 @@ class _Function(torch.nn.Module):
 
 def capture(
     model: Any,
-    args: Sequence[Any],
+    args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
+    isa: str = "native",
 ) -> Program:
     """Return the wrapper program of a model: Inductor's schedule, the parameters as constants.
 
@@ -67,46 +78,58 @@ def capture(
 
     Args:
         model: An ``nn.Module``, an exported program, or a function of tensors.
-        args: Example arguments; their shapes are the program's, unless ``dynamic_shapes``.
+        args: Example arguments; their shapes are the program's, unless ``dynamic_shapes``. An
+            exported program brings its own, and takes others of the kind that it was made for.
         kwargs: Example keyword arguments.
-        dynamic_shapes: Which dimensions are symbolic, as for ``torch.export.export``.
+        dynamic_shapes: Which dimensions are symbolic, as for ``torch.export.export``; those of an
+            exported program are known already.
+        isa: What kernels are written for: ``native``, the best that this processor has, or a level
+            such as ``x86-64-v3``, so that they can be built for any processor of that level.
 
     Raises:
+        OptionValueError: There is no such ``isa``.
         CaptureError: The model cannot be exported, or Inductor cannot lower it.
         UnsupportedLineError: Something in its wrapper has no typed form.
     """
-    with compile_lock:
-        exported = _export(model, tuple(args), dict(kwargs or {}), dynamic_shapes)
-        program = _compile(exported)
+    with compile_lock, compiling_for(isa):
+        if isinstance(model, torch.export.ExportedProgram):
+            exported, examples = model, example_leaves(model, args, kwargs, dynamic_shapes)
+        else:
+            exported = _export(model, args, kwargs, dynamic_shapes)
+            examples = pytree.tree_leaves(exported.example_inputs)
+        program = _compile(exported, examples)
     for recorder in open_recorders():
         recorder.add(program)
     return program
 
 
 def _export(
-    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+    model: Any,
+    args: Sequence[Any] | None,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
 ) -> torch.export.ExportedProgram:
-    if isinstance(model, torch.export.ExportedProgram):
-        return model
     if not callable(model):
         raise CaptureError(problem=f"a {type(model).__name__} is not a model")
+    if args is None:
+        raise CaptureError(problem="a model needs example arguments", hint="pass args, () for none")
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     try:
-        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+        return torch.export.export(
+            module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
+        )
     except Exception as error:
         raise CaptureError(problem=f"torch.export says: {error}") from error
 
 
-def _compile(exported: torch.export.ExportedProgram) -> Program:
-    graph_module = _flat_module(exported)
-    leaves = pytree.tree_leaves(exported.example_inputs or ((), {}))
-    guards = guards_of(exported)
-    known = len(guards)
+def _compile(exported: torch.export.ExportedProgram, examples: Sequence[Any]) -> Program:
+    module: Any = exported.module(check_guards=False)
+    assumed = exported_guards(exported, module)
     try:
         with registered(_session(exported)), warnings.catch_warnings():
             # Inductor warns of graph inputs that it does not use; here they are the caller's.
             warnings.simplefilter("ignore")
-            product = aot_compile(graph_module, tuple(leaves), options=dict(_CONFIG))
+            product = aot_compile(_flattened(module), tuple(examples), options=dict(_CONFIG))
     except InductorError as error:
         own = getattr(error, "inner_exception", None)
         if isinstance(own, WrapperIRError):
@@ -120,7 +143,8 @@ def _compile(exported: torch.export.ExportedProgram) -> Program:
     if not isinstance(program, Program):
         raise CaptureError(problem="Inductor went past the wrapper that makes the program")
     program = with_exported_ranges(program, exported.range_constraints)
-    return _finished(with_guards(program, guards[known:]), exported)
+    program = with_guards(program, [*assumed, *noted_guards(shape_env_of(exported))])
+    return _finished(program, exported)
 
 
 def _session(exported: torch.export.ExportedProgram) -> Session:
@@ -130,13 +154,12 @@ def _session(exported: torch.export.ExportedProgram) -> Session:
     return Session(Settings(), capture=True, input_names=tuple(names))
 
 
-def _flat_module(exported: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """Return the graph as a module that takes and returns leaves, in order.
+def _flattened(module: Any) -> torch.fx.GraphModule:
+    """Return an exported program's module, changed to take and return leaves, in order.
 
     Inductor would flatten arguments itself, but insists on writing the trees as JSON, which not
     every type of tree can be.
     """
-    module: Any = exported.module(check_guards=False)
     module.graph.set_codegen(torch.fx.graph.CodeGen())
     for name in ("_in_spec", "_out_spec"):
         if hasattr(module, name):

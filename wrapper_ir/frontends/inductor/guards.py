@@ -11,34 +11,46 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.frontends.common.expressions import to_scalar
+from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.program import FrozenMap, Program
 from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["guards_of", "with_exported_ranges", "with_guards"]
+    from wrapper_ir.frontends.inductor.exported import Guard
+
+__all__ = ["noted_guards", "with_exported_ranges", "with_guards"]
 
 
-def guards_of(exported: Any) -> list[Any]:
-    """Return the live list of guards of an exported program's shapes; empty if all are static."""
-    for node in exported.graph.nodes:
-        mode = getattr(node.meta.get("val"), "fake_mode", None)
-        if mode is not None and mode.shape_env is not None:
-            return mode.shape_env.guards  # type: ignore[no-any-return]  # torch's list
-    return []
+def noted_guards(env: Any) -> list[Guard]:
+    """Return what is noted in an environment of symbols (None: there is none), as conditions.
 
-
-def with_guards(program: Program, guards: Sequence[Any]) -> Program:
-    """Return the program with a check for each guard, after the sizes are known."""
-    checks = tuple(
-        AssertSymbol(to_scalar(guard.expr), f"{guard.expr}, as Inductor assumed")
-        for guard in guards
+    All of it: of an exported program that is captured again, the notes of the first time count too.
+    """
+    return [
+        (to_scalar(env.replace(guard.expr)), f"{guard.expr}, as Inductor assumed")
+        for guard in (env.guards if env is not None else ())
         if not _is_checked_otherwise(guard)
-    )
+    ]
+
+
+def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
+    """Return the program with a check for each condition, as soon as the sizes are known."""
+    distinct = dict(reversed(guards))
+    checks = [
+        AssertSymbol(condition, message)
+        for condition, message in reversed(distinct.items())
+        if condition is not True
+    ]
     if not checks:
         return program
-    bound = [i for i, line in enumerate(program.body) if isinstance(line, BindSymbol)]
+    inputs = {value.name for value in program.inputs if isinstance(value, BufferInput)}
+    bound = [
+        index
+        for index, line in enumerate(program.body)
+        if isinstance(line, BindSymbol) and line.source.buffer in inputs
+    ]
     at = bound[-1] + 1 if bound else 0
     return program.replace(body=(*program.body[:at], *checks, *program.body[at:]))
 

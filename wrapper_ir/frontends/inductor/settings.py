@@ -61,11 +61,10 @@ class Settings:
         _check_choice("memory", self.memory, get_args(MemoryStrategy))
         _check_choice("on_unsupported", self.on_unsupported, get_args(OnUnsupported))
         parse_level(self.debug)
-        if not isinstance(self.debug_filter, str) or not self.debug_filter:
+        pattern: object = self.debug_filter
+        if not isinstance(pattern, str) or not pattern:
             expected = "a pattern such as '*softmax*'"
-            raise OptionValueError(
-                option="debug_filter", value=self.debug_filter, expected=expected
-            )
+            raise OptionValueError(option="debug_filter", value=pattern, expected=expected)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Settings:

@@ -1,0 +1,149 @@
+"""Capturing what was exported before: the same program, and all that the export assumed."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+import wrapper_ir as wir
+from tests.frontends.support import DYNAMIC
+from wrapper_ir.frontends.inductor import CaptureError
+from wrapper_ir.runtime import SymbolError
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 4)
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x: Tensor, *, more: dict[str, Tensor]) -> dict[str, Any]:
+        y = self.norm(self.first(x)) + more["shift"]
+        return {"y": y, "rest": (y.sum(0), None)}
+
+
+ARGS = (torch.linspace(-1, 1, 40).view(5, 8),)
+KWARGS = {"more": {"shift": torch.ones(4)}}
+SHAPES = {"x": {0: Dim("rows", min=2, max=64)}, "more": {"shift": None}}
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+@pytest.fixture(scope="module")
+def exported(model: nn.Module) -> ExportedProgram:
+    return torch.export.export(model, ARGS, KWARGS, dynamic_shapes=SHAPES)
+
+
+def reloaded(exported: ExportedProgram) -> ExportedProgram:
+    file = io.BytesIO()
+    torch.export.save(exported, file)
+    file.seek(0)
+    return torch.export.load(file)
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)`:FutureWarning")
+def test_it_is_the_program_of_the_model(model: nn.Module, exported: ExportedProgram) -> None:
+    of_model = wir.capture(model, ARGS, KWARGS, dynamic_shapes=SHAPES)
+    program = wir.capture(exported)
+    assert program == of_model
+    assert wir.capture(exported, ARGS, KWARGS) == of_model
+    assert wir.capture(reloaded(exported)) == of_model
+    names = {constant.qualified_name for constant in program.constants.values()}
+    assert {"first.weight", "norm.running_mean"} <= names
+    assert (program.in_spec, program.out_spec) == (of_model.in_spec, of_model.out_spec) != ("", "")
+    assert [(i.lower, i.upper) for i in program.symbols.values()] == [(2, 64)]
+    y, total = wir.compile(program)(torch.ones(7, 8), torch.zeros(4))[:2]
+    wanted = model(torch.ones(7, 8), more={"shift": torch.zeros(4)})
+    torch.testing.assert_close((y, total), (wanted["y"], wanted["rest"][0]))
+
+
+def test_arguments_that_it_was_not_made_for(exported: ExportedProgram) -> None:
+    with pytest.raises(CaptureError, match="do not fit"):
+        wir.capture(exported, (torch.ones(5, 9),), KWARGS)
+    with pytest.raises(CaptureError, match="do not fit"):
+        wir.capture(exported, (torch.ones(5, 8), torch.ones(5)), KWARGS)
+    with pytest.raises(CaptureError, match="dynamic shapes already") as caught:
+        wir.capture(exported, dynamic_shapes=SHAPES)
+    assert "torch.export.export" in str(caught.value.hint)
+
+
+def test_a_model_needs_arguments(model: nn.Module) -> None:
+    with pytest.raises(CaptureError, match="needs example arguments"):
+        wir.capture(model)
+
+
+class Branching(nn.Module):
+    """Decides by sizes what it computes, of arguments in every place that they can have."""
+
+    def forward(self, x: Tensor, *rest: Tensor, last: list[Tensor]) -> Tensor:
+        if x.shape[0] % 2 == 0 and x.shape[0] + rest[1].shape[0] > 7:
+            x = x * 5
+        if last[0].shape[0] < rest[0].shape[0]:
+            return x.sum() + rest[0].sum() + rest[1].sum()
+        return x.sum() - last[0].sum()
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)`:FutureWarning")
+@pytest.mark.parametrize("again", [lambda exported: exported, reloaded], ids=["fresh", "reloaded"])
+def test_what_the_export_assumed_is_checked(again: Any) -> None:
+    def tensors(*sizes: int) -> list[Tensor]:
+        return [torch.ones(size) for size in sizes]
+
+    x, a, b, c = tensors(4, 5, 6, 3)
+    shapes = {"x": {0: DYNAMIC}, "rest": ({0: DYNAMIC},) * 2, "last": [{0: DYNAMIC}]}
+    exported = torch.export.export(
+        Branching(), (x, a, b), {"last": [c]}, dynamic_shapes=shapes, strict=False
+    )
+    exported = again(exported)
+    program = wir.capture(exported)
+    assert wir.capture(exported) == program  # nothing is forgotten the second time
+    run = wir.compile(program)
+    for sizes in ((4, 5, 6, 3), (8, 9, 2, 7)):
+        x, a, b, c = tensors(*sizes)
+        assert run(x, a, b, c)[0] == Branching()(x, a, b, last=[c])
+    for sizes, said in (
+        ((5, 5, 6, 3), r"x.size\(\)\[0\] % 2\) == 0"),
+        ((2, 5, 4, 3), "> 7"),
+        ((4, 5, 6, 5), "as the model was exported"),
+    ):
+        with pytest.raises(SymbolError, match=said):
+            run(*tensors(*sizes))
+
+
+@pytest.mark.parametrize(
+    ("text", "legal"),
+    [
+        ("2 <= L['x'].size()[0] < 64", True),
+        ("max(3, L['x'].size()[0] // 2) <= -(-7) or not L['x'].stride()[1] == 1", True),
+        ("L['x'].size()[0] / 2 != math.ceil(2.5)", True),
+        ("__import__('os').system('true') == 0", False),
+        ("L['x'].size()[0].bit_length() == 2", False),
+        ("L['y'].size()[0] == 2", False),
+        ("L['x']", False),
+        ("1 if True else 2", False),
+        ("(", False),
+    ],
+)
+def test_texts_are_read_and_never_run(
+    model: nn.Module, exported: ExportedProgram, text: str, legal: bool
+) -> None:
+    from wrapper_ir.frontends.inductor.exported import exported_guards
+
+    changed = reloaded(exported)
+    changed._guards_code = [text]
+    if not legal:
+        with pytest.raises(CaptureError, match="assumed"):
+            exported_guards(changed, changed.module(check_guards=False))
+    else:
+        ((condition, message),) = exported_guards(changed, changed.module(check_guards=False))
+        assert message.endswith("as the model was exported")
+        assert len(condition.free_symbols) == 1

@@ -1,0 +1,241 @@
+"""What an exported program knows besides its graph: examples, and what it assumed of sizes.
+
+``torch.export`` notes what tracing decided by the example's sizes (``if x.shape[0] % 2 == 0``) as
+Python text about its arguments, which is all that is left of it after saving and loading. The text
+is read here, in a small vocabulary; it is never executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+import torch
+from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
+
+from wrapper_ir.frontends.common.expressions import to_scalar
+from wrapper_ir.frontends.inductor.errors import CaptureError
+from wrapper_ir.lines import expr as ours
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wrapper_ir.lines.expr import Scalar
+
+__all__ = ["Guard", "example_leaves", "exported_guards", "shape_env_of"]
+
+Guard = tuple["Scalar", str]
+"""A condition, and what to say where it does not hold."""
+
+
+def shape_env_of(exported: torch.export.ExportedProgram) -> Any:
+    """Return the environment of an exported program's symbols; None where all sizes are static."""
+    for node in exported.graph.nodes:
+        mode = getattr(node.meta.get("val"), "fake_mode", None)
+        if mode is not None and mode.shape_env is not None:
+            return mode.shape_env
+    return None
+
+
+def example_leaves(
+    exported: torch.export.ExportedProgram,
+    args: Sequence[Any] | None,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+) -> list[Any]:
+    """Return the leaves of example arguments: those given, else those that the program brings.
+
+    Raises:
+        CaptureError: The arguments are not of the kind that the program was made for.
+    """
+    if dynamic_shapes is not None:
+        raise CaptureError(
+            problem="an exported program has its dynamic shapes already",
+            hint="pass dynamic_shapes to torch.export.export",
+        )
+    if not args and not kwargs:
+        return pytree.tree_leaves(exported.example_inputs or ((), {}))
+    try:
+        # Torch's own comparison, in the words of who calls the exported program.
+        check: Any = exported._get_flat_args_with_check
+        leaves, spec = check(tuple(args or ()), dict(kwargs or {}))
+    except Exception as error:
+        raise CaptureError(problem=f"its arguments do not fit: {error}") from error
+    if spec != exported.call_spec.in_spec:
+        raise CaptureError(
+            problem=f"its arguments do not fit: they are {spec}, not {exported.call_spec.in_spec}"
+        )
+    return list(leaves)
+
+
+def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list[Guard]:
+    """Return what an exported program assumed of its arguments' sizes.
+
+    Args:
+        exported: The program.
+        module: Its module, which knows how arguments are bound to names.
+
+    Raises:
+        CaptureError: An assumption is of a form that we do not know.
+    """
+    texts = list(getattr(exported, "_guards_code", ()))
+    if not texts:
+        return []
+    reader = _Reader(_sources(exported, module))
+    found = [(reader.condition(text), _shown(text)) for text in texts]
+    return [(condition, f"{text}, as the model was exported") for condition, text in found]
+
+
+def _shown(text: str) -> str:
+    return re.sub(r"L\['(\w+)'\]", r"\1", " ".join(text.split()))
+
+
+def _sources(exported: torch.export.ExportedProgram, module: Any) -> dict[str, Any]:
+    """Return the fake value of each argument by the texts that may denote it."""
+    specs = exported.graph_signature.input_specs
+    names = [spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT]
+    values = {
+        node.name: node.meta.get("val") for node in exported.graph.find_nodes(op="placeholder")
+    }
+    spec: Any = exported.call_spec.in_spec
+    args, kwargs = pytree.tree_unflatten(list(range(len(names))), spec)
+    bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    found = {}
+    for path, index in pytree.tree_leaves_with_path(dict(bound)):
+        value = values.get(names[index])
+        text = f"L{pytree.keystr(path)}"
+        # Of *args, each is an argument of its own to the module: args_0 for args[0].
+        variadic = re.sub(r"^L\['(\w+)_(\d+)'\]", r"L['\1'][\2]", text)
+        for source in (f"L['flat_args'][{index}]", text, variadic):
+            found[source] = value
+    return found
+
+
+Make = Callable[..., Any]
+
+_OPERATORS: Final[Mapping[type[ast.AST], Make]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Pow: sympy.Pow,
+    ast.FloorDiv: ours.FloorDiv,
+    ast.Mod: ours.Mod,
+    ast.Div: ours.TrueDiv,
+    ast.USub: lambda a: -a,
+    ast.Not: sympy.Not,
+    ast.And: sympy.And,
+    ast.Or: sympy.Or,
+    ast.Eq: sympy.Eq,
+    ast.NotEq: sympy.Ne,
+    ast.Lt: sympy.Lt,
+    ast.LtE: sympy.Le,
+    ast.Gt: sympy.Gt,
+    ast.GtE: sympy.Ge,
+}
+
+_FUNCTIONS: Final[Mapping[str, Make]] = {
+    "max": sympy.Max,
+    "min": sympy.Min,
+    "abs": sympy.Abs,
+    "int": ours.Truncate,
+    "float": ours.ToFloat,
+    "math.floor": ours.Floor,
+    "math.ceil": ours.Ceil,
+    "math.trunc": ours.Truncate,
+    "math.sqrt": ours.Sqrt,
+}
+
+
+class _UnknownFormError(Exception):
+    """A text holds something that is not in the vocabulary."""
+
+
+#: What reading a text that is no condition on arguments may raise.
+_UNREADABLE: Final = (
+    _UnknownFormError,
+    ours.UnsupportedExprError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    RecursionError,
+)
+
+
+class _Reader:
+    """Reads conditions on arguments.
+
+    Args:
+        sources: The arguments' fake values by their text.
+    """
+
+    def __init__(self, sources: Mapping[str, Any]) -> None:
+        self._sources = sources
+
+    def condition(self, text: str) -> Scalar:
+        """Return the condition that a text states.
+
+        Raises:
+            CaptureError: The text has another form than those known.
+        """
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+            return ours.scalar(self._value(tree))
+        except _UNREADABLE as error:
+            raise CaptureError(
+                problem=f"torch.export assumed {_shown(text)!r}, which has no form here"
+            ) from error
+
+    def _value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=bool() | int() | float() as number):
+                return sympy.sympify(number)
+            case ast.BinOp(left=left, op=op, right=right):
+                return _operator(op)(self._value(left), self._value(right))
+            case ast.UnaryOp(op=op, operand=operand):
+                return _operator(op)(self._value(operand))
+            case ast.BoolOp(op=op, values=values):
+                return _operator(op)(*map(self._value, values))
+            case ast.Compare(left=left, ops=ops, comparators=comparators):
+                return self._comparison([left, *comparators], ops)
+            case ast.Call(func=function, args=args) if ast.unparse(function) in _FUNCTIONS:
+                return _FUNCTIONS[ast.unparse(function)](*map(self._value, args))
+            case _:
+                return self._number(node)
+
+    def _comparison(self, values: Sequence[ast.expr], ops: Sequence[ast.cmpop]) -> Any:
+        numbers = [self._value(value) for value in values]
+        pairs = zip(ops, numbers, numbers[1:], strict=False)
+        return sympy.And(*(_operator(op)(a, b) for op, a, b in pairs))
+
+    def _number(self, node: ast.expr) -> Any:
+        """Return a number that an argument is, or that its metadata hold."""
+        match node:
+            case ast.Subscript(
+                value=ast.Call(func=ast.Attribute(value=source, attr="size" | "stride" as method)),
+                slice=ast.Constant(value=int() as dim),
+            ):
+                number = getattr(self._source(source), method)()[dim]
+            case ast.Call(func=ast.Attribute(value=source, attr="storage_offset")):
+                number = self._source(source).storage_offset()
+            case _:
+                number = self._source(node)
+        if not isinstance(number, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            raise _UnknownFormError
+        return sympy.sympify(to_scalar(number))
+
+    def _source(self, node: ast.expr) -> Any:
+        text = ast.unparse(node)
+        if text not in self._sources:
+            raise _UnknownFormError
+        return self._sources[text]
+
+
+def _operator(op: ast.AST) -> Make:
+    if type(op) not in _OPERATORS:
+        raise _UnknownFormError
+    return _OPERATORS[type(op)]
