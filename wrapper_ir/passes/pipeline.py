@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.errors import OptionError, OptionValueError, WrapperIRError
 from wrapper_ir.passes.standard import InsertFrees, PlanMemory, StripComments
+from wrapper_ir.planning import check_plan
 from wrapper_ir.verify import verify
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ def run_passes(
     Args:
         program: What to begin with.
         passes: Passes, or their spellings.
-        verify_each: Whether the program is verified before the first pass and after each.
+        verify_each: Whether the program is verified before the first pass and after each, and its
+            plan of memory examined by another algorithm than the planner's.
 
     Raises:
         VerificationError: ``verify_each`` is on and the program, or what a pass made of it, breaks
             rules.
+        PlanError: likewise, and slices of a pool share bytes.
         OptionError: there is no pass, or no option, of that name.
         OptionValueError: an option cannot have that value.
         PassSpellingError: a text does not spell a pass.
@@ -57,6 +60,7 @@ def run_passes(
         program = one(program)
         if verify_each:
             verify(program)
+            check_plan(program)
     return program
 
 

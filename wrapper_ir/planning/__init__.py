@@ -27,6 +27,7 @@ from wrapper_ir.planning.offsets import (
     read_intervals,
     write_intervals,
 )
+from wrapper_ir.planning.picture import picture
 from wrapper_ir.planning.placement import Arena, Slice, check_plan
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.report import PlanReport, report
@@ -53,6 +54,7 @@ __all__ = [
     "check_offsets",
     "check_plan",
     "insert_frees",
+    "picture",
     "plan",
     "plan_memory",
     "pool_storage",

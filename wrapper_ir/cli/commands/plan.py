@@ -11,39 +11,65 @@ import click
 from wrapper_ir.cli.command import examples, json_option, program_argument, traceback_option
 
 if TYPE_CHECKING:
-    from wrapper_ir.planning import PlanReport
+    from rich.table import Table
+
+    from wrapper_ir.planning import Arena, PlanReport
 
 
 @click.command(epilog=examples("""
 wrapper-ir plan program.wir
+wrapper-ir plan program.wir --strategy pool --buffers --svg memory.svg
 wrapper-ir plan program.wir --strategy none --json | jq .peak_bytes
 wrapper-ir plan program.wir -o planned.wir
 """))
 @program_argument
-@click.option("--strategy", default="reuse", show_default=True, metavar="NAME", help="How.")
+@click.option(
+    "--strategy", default="reuse", show_default=True, metavar="NAME", help="reuse, pool or none."
+)
 @click.option("-o", "--output", metavar="PATH", help="Write the planned program (- is stdout).")
+@click.option("--svg", metavar="PATH", help="Write a picture: time across, addresses up.")
+@click.option("--buffers", is_flag=True, help="Show where each buffer of an arena lies.")
+@click.option("--verify-each", is_flag=True, help="Have the plan examined by another algorithm.")
 @json_option
 @traceback_option
-def plan(file: str, strategy: str, output: str | None, as_json: bool) -> None:
+def plan(  # noqa: PLR0913 - one parameter an option
+    file: str,
+    strategy: str,
+    output: str | None,
+    svg: str | None,
+    *,
+    buffers: bool,
+    verify_each: bool,
+    as_json: bool,
+) -> None:
     """Plan a program's memory and report what the plan amounts to.
 
     A program that is planned already is reported as it is. With -o - the program goes to standard
-    output and the report to standard error. Strategies: reuse, none.
+    output and the report to standard error. Strategies: reuse lets allocations take over freed
+    storage, pool gives buffers places in arenas, none only frees.
     """
-    from wrapper_ir.cli.files import read_program, save_program
+    from wrapper_ir.cli.files import read_program, save_program, write_text
+    from wrapper_ir.planning import check_plan, picture
     from wrapper_ir.planning import plan as plan_program
+    from wrapper_ir.verify import verify
 
     done = plan_program(read_program(file, data=output not in (None, "-")), strategy)
+    if verify_each:
+        verify(done.program)
+        check_plan(done.program)
+    if svg is not None:
+        write_text(svg, picture(done.program))
     if output is not None:
         save_program(done.program, output)
+    to_stderr = "-" in (output, svg)
     if as_json:
         data = dataclasses.asdict(done.report) | {"hints": dict(done.report.hints)}
-        click.echo(json.dumps(data, indent=2), err=output == "-")
+        click.echo(json.dumps(data, indent=2), err=to_stderr)
     else:
-        _show(done.report, to_stderr=output == "-")
+        _show(done.report, buffers=buffers, to_stderr=to_stderr)
 
 
-def _show(report: PlanReport, *, to_stderr: bool) -> None:
+def _show(report: PlanReport, *, buffers: bool, to_stderr: bool) -> None:
     from rich import box
     from rich.table import Table
 
@@ -55,7 +81,7 @@ def _show(report: PlanReport, *, to_stderr: bool) -> None:
     table.add_column(justify="right")
     table.add_column(style="dim")
     rows = (
-        ("strategy", report.strategy, ""),
+        ("strategy", report.strategy, _winner(report)),
         ("buffers that own storage", f"{report.buffers:,}", ""),
         ("allocations", f"{report.allocations:,}", ""),
         ("reuses", f"{report.reuses:,}", ""),
@@ -68,7 +94,52 @@ def _show(report: PlanReport, *, to_stderr: bool) -> None:
         table.add_row(*row)
     console = err() if to_stderr else out()
     console.print(table)
+    if report.arenas:
+        console.print(_arenas(report))
+    for arena in report.arenas if buffers else ():
+        console.print(_slices(arena))
     if report.hints:
         taken = ", ".join(f"{name} = {value}" for name, value in report.hints.items())
         guessed = f" (no hint, assumed: {', '.join(report.assumed)})" if report.assumed else ""
         console.print(f"at {taken}{guessed}", markup=False)
+
+
+def _winner(report: PlanReport) -> str:
+    return "" if report.winner == report.strategy else f"won by {report.winner}"
+
+
+def _arenas(report: PlanReport) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    from wrapper_ir.cli.sizes import human
+
+    table = Table("arena", "on", box=box.SIMPLE_HEAD)
+    for title in ("buffers", "bytes", "lower bound", "ratio"):
+        table.add_column(title, justify="right")
+    table.add_column("placed by")
+    for arena in report.arenas:
+        ratio = arena.nbytes / arena.lower_bound if arena.lower_bound else 1.0
+        table.add_row(
+            f"%{arena.name}",
+            arena.device,
+            f"{len(arena.slices):,}",
+            human(arena.nbytes),
+            human(arena.lower_bound),
+            f"{ratio:.4f}",
+            arena.winner or "the program",
+        )
+    return table
+
+
+def _slices(arena: Arena) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table("buffer", box=box.SIMPLE_HEAD, title=f"%{arena.name}", title_justify="left")
+    for title in ("offset", "bytes", "from line", "to line"):
+        table.add_column(title, justify="right")
+    for piece in arena.slices:
+        numbers = (piece.offset, piece.nbytes, piece.start, piece.end)
+        table.add_row(f"%{piece.name}", *(f"{number:,}" for number in numbers))
+    return table
