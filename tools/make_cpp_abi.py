@@ -96,8 +96,19 @@ def names_match(names: set[str], schema: OpSchema) -> bool:
     return names - lists == {arg.name for arg in schema.args}
 
 
-def _spelled(params: str) -> str:
-    """The parameters as a literal over several lines."""
+def rows() -> dict[str, tuple[str, str]]:
+    """The table: of each op the function and its parameters."""
+    known = schemas()
+    found = {}
+    for suffix, (symbol, params) in sorted(functions().items()):
+        schema = known.get(suffix)
+        if schema is not None and is_callable(params, schema):
+            found[schema.name] = (symbol, params)
+    return found
+
+
+def spelled(params: str) -> str:
+    """Parameters as a literal over several lines."""
     parts = textwrap.wrap(params, 80)
     quoted = [f'"{part} "' for part in parts[:-1]] + [f'"{parts[-1]}"']
     if len(quoted) == 1:
@@ -107,12 +118,10 @@ def _spelled(params: str) -> str:
 
 def table() -> str:
     """The text of the table's module."""
-    known = schemas()
-    lines = []
-    for suffix, (symbol, params) in sorted(functions().items()):
-        schema = known.get(suffix)
-        if schema is not None and is_callable(params, schema):
-            lines.append(f'    "{schema.name}": (\n        "{symbol}",\n{_spelled(params)}    ),\n')
+    lines = [
+        f'    "{op}": (\n        "{symbol}",\n{spelled(params)}    ),\n'
+        for op, (symbol, params) in rows().items()
+    ]
     return HEADER.format(oldest=".".join(map(str, OLDEST))) + "".join(lines) + "}\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES
 from wrapper_ir.emitters.cpp.exprs import CppExprs
 from wrapper_ir.emitters.cpp.kernels import Callees
 from wrapper_ir.emitters.cpp.names import Key, make_names
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.names import NamePlan
     from wrapper_ir.lines.dtype import DType
     from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.origin import Origin
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
@@ -124,8 +125,7 @@ class Context:
         """The braces of a ``wir::TensorSpec``; sizes that vary are left open."""
         parts = (
             literals.dtype(layout.dtype),
-            "wir::device::cpu",
-            "-1",
+            *_device(layout.device),
             str(layout.rank),
             self.spec_array(layout.size),
             self.spec_array(layout.stride),
@@ -166,6 +166,14 @@ class Context:
 
 
 _DYNAMIC = -(2**63)
+
+
+def _device(device: Device) -> tuple[str, str]:
+    """Type and index of a device; any index where it has none, as there is but one CPU."""
+    if device.type == "cpu":
+        return "wir::device::cpu", "-1"
+    index = -1 if device.index is None else device.index
+    return str(DEVICE_TYPES.get(device.type, DEVICE_TYPES["privateuseone"])), str(index)
 
 
 def _what(line: AnyLine) -> str:

@@ -204,6 +204,8 @@ class CppExprs(ExprPrinter):
 
     def expr(self, value: Scalar) -> CExpr:
         """A number or expression with its type."""
+        if isinstance(value, sympy.Symbol):
+            return CExpr(self._names(value.name), self.type_of(value))
         return CExpr(
             self._outermost(self.print(value)), self.type_of(value), not _is_compound(value)
         )

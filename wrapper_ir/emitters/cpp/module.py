@@ -7,6 +7,7 @@ and the functions to files, which are compiled side by side.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -135,7 +136,7 @@ class _Module:
         self._create(file)
         file.blank()
         file.line(f"void run({_RUN}) {{")
-        if "state" in body.text():
+        if re.search(r"\bstate\b", body.text()):
             with file.indent():
                 file.line("State& state = *static_cast<State*>(opaque);")
         file.extend(body)

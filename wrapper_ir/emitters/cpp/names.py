@@ -30,7 +30,10 @@ _KEYWORDS: Final = frozenset("""
 #: Words in small letters that headers define as macros, or that systems do.
 _MACROS: Final = frozenset("""
     assert errno linux unix i386 stdin stdout stderr major minor makedev signbit offsetof setjmp
-    alloca math_errhandling
+    alloca math_errhandling assert_perror issubnormal sched_priority strdupa strndupa
+    be16toh be32toh be64toh htobe16 htobe32 htobe64 htole16 htole32 htole64 le16toh le32toh le64toh
+    pthread_cleanup_pop pthread_cleanup_pop_restore_np pthread_cleanup_push
+    pthread_cleanup_push_defer_np
     """.split())  # noqa: SIM905 - as above
 
 #: What the files call things of their own.
@@ -41,8 +44,8 @@ _FILE_NAMES: Final = frozenset("""
 
 _RESERVED: Final = _KEYWORDS | _MACROS | _FILE_NAMES
 
-#: Names that belong to the implementation, and those in capitals, which macros have.
-_RISKY: Final = re.compile(r"_|[A-Z][A-Z0-9_]*$", re.ASCII)
+#: Names that belong to the implementation, and those that begin in capitals, as macros do.
+_RISKY: Final = re.compile(r"_|[A-Z][A-Z0-9]*(_|$)", re.ASCII)
 
 
 def _wanted(name: str) -> str:

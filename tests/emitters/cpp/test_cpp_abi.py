@@ -1,0 +1,48 @@
+"""The table of the C shim's functions: what the installed PyTorch has, and declares alike."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import torch
+
+from tests.emitters.cpp.compiling import check_syntax
+from wrapper_ir.emitters.cpp.abi import shim_of
+from wrapper_ir.emitters.cpp.abi_table import SHIMS
+from wrapper_ir.emitters.cpp.constants import DTYPE_CODES
+
+SCRIPT = Path(__file__).parents[3] / "tools" / "make_cpp_abi.py"
+HEADERS = "torch/csrc/inductor/aoti_torch/generated"
+
+
+def test_the_table_is_what_the_script_makes() -> None:
+    made = runpy.run_path(str(SCRIPT))
+    installed = dict(made["functions"]().values())
+    for op, (symbol, params) in SHIMS.items():
+        assert installed[symbol] == params, op
+    if torch.__version__.startswith("2.13"):
+        assert made["rows"]() == SHIMS
+
+
+def test_declarations_agree_with_the_headers() -> None:
+    lines = [f"#include <{HEADERS}/c_shim_{name}.h>" for name in ("cpu", "aten")]
+    for op in SHIMS:
+        shim = shim_of(op)
+        assert shim is not None
+        lines.append(f'extern "C" {shim.declaration}')
+    check_syntax("\n".join(lines) + "\n", "-DTORCH_FEATURE_VERSION=0x020d000000000000", "-Wall")
+
+
+def test_numbers_of_dtypes() -> None:
+    lines = ["#include <wir/dtype.h>"]
+    for dtype, number in DTYPE_CODES.items():
+        name = dtype.torch_name + ("_" if dtype.torch_name == "bool" else "")
+        lines.append(f"static_assert(wir::dtype::{name} == {number});")
+    check_syntax("\n".join(lines) + "\n")
+
+
+def test_what_matters_most_has_a_function() -> None:
+    for op in ("mm.out", "addmm.out", "bmm.out", "baddbmm.out", "convolution"):
+        assert shim_of(f"aten::{op}") is not None
+    assert shim_of("aten::no_such_op") is None

@@ -1,0 +1,185 @@
+"""The text of generated files: as reviewed, the same every time, and safe whatever it quotes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+import wrapper_ir as wir
+from tests.emitters.corpus import CASES, FILES, TEXT_ONLY, program
+from tests.emitters.cpp.compiling import check_syntax, preprocess
+from wrapper_ir.emitters import EmitError
+from wrapper_ir.emitters.cpp import CppArtifact, CppEmitter
+from wrapper_ir.emitters.cpp.literals import comment, string
+from wrapper_ir.emitters.cpp.names import make_names
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.lines import CPU, Allocate, Comment, DType, FrozenMap, Layout, Program, Stage
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
+
+SHOWN = (
+    *("aliases", "arguments", "comments", "cond_nested", "constants", "dynamic_shapes"),
+    *("expressions", "extern_out", "item", "names", "pools", "results", "symbols", "views"),
+    *("while", "while_stacked", "device_zoo"),
+)
+
+REFUSED = {
+    "collectives": "is on cuda:0",
+    "devices_and_streams": "is on cuda:1",
+    "probes": "probes are not supported",
+    "triton": "is on cuda:0",
+}
+
+
+class CppFile(SingleFileSnapshotExtension):
+    """Snapshots are files that a compiler can read."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "cpp"
+
+
+@pytest.fixture
+def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(CppFile)
+
+
+def emitted(made: Program, **options: object) -> CppArtifact:
+    artifact = CppEmitter(**options).emit(made)  # type: ignore[arg-type]
+    assert isinstance(artifact, CppArtifact)
+    return artifact
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_text(name: str, snapshot: SnapshotAssertion) -> None:
+    assert emitted(program(name)).source == snapshot(name=name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_lines_are_short_and_clean(name: str) -> None:
+    for line in emitted(program(name), origins=True).source.splitlines():
+        assert line == line.rstrip()
+        assert len(line) <= 100
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_rendered_is_said_all_at_once(name: str) -> None:
+    with pytest.raises(EmitError, match=re.escape(REFUSED[name])) as caught:
+        CppEmitter().emit(program(name))
+    assert len(caught.value.problems) > 1
+
+
+def test_every_program_is_rendered_or_refused() -> None:
+    assert FILES.keys() == CASES.keys() | REFUSED.keys() | set(TEXT_ONLY)
+
+
+def test_the_same_text_in_another_process() -> None:
+    names = ("constants", "cond_nested", "while_stacked", "pools_symbolic")
+    script = (
+        "import sys, wrapper_ir as wir\n"
+        "for path in sys.argv[1:]:\n"
+        "    made = wir.parse(open(path).read())\n"
+        "    print(wir.emit(made, 'cpp').source)\n"
+    )
+    paths = [str(FILES[name]) for name in names]
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *paths],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    here = [wir.emit(wir.parse(FILES[name].read_text()), "cpp").source for name in names]
+    assert done.stdout == "".join(f"{text}\n" for text in here)
+
+
+def test_options() -> None:
+    with pytest.raises(OptionValueError, match="origins"):
+        CppEmitter(origins="yes")  # type: ignore[arg-type]
+    with pytest.raises(OptionValueError, match="keep_buffers"):
+        CppEmitter(keep_buffers=True)
+    made = program("pools")
+    assert "state.a_ptr" in emitted(made).source
+    assert "state." not in emitted(made, keep_buffers=0).source
+
+
+def test_the_source_map_leads_from_text_to_lines() -> None:
+    artifact = emitted(program("relu_twice"))
+    lines = artifact.source.splitlines()
+    for number, text in enumerate(lines, start=1):
+        path = artifact.source_map.path_at(number)
+        if "relu(" in text and ";" in text and "extern" not in text:
+            assert path is not None
+            assert str(path).startswith("body[")
+
+
+HOSTILE = 'a*/b??/ "q" \\\nnext ??! \\'
+"""Ends comments, is a trigraph for a backslash, quotes, continues lines."""
+
+
+def test_strings_and_comments_stay_what_they_are() -> None:
+    assert string(HOSTILE) == r'"a*/b?\?/ \"q\" \\\nnext ?\?! \\"'
+    assert string("é\0?") == r'"\303\251\000?"'
+    assert string("???") == r'"?\??"' or "??" not in string("???")
+    for line in comment(HOSTILE + "\nx\rint y;\x0bint z;\u2028int w;"):
+        assert line.startswith("//")
+        assert "\\" not in line
+        assert "??" not in line
+
+
+def test_hostile_text_compiles_to_the_same_program() -> None:
+    made = program("comments")
+    body = (Comment(HOSTILE), Comment("*/ #error"), *made.body)
+    name, constant = next(iter(made.constants.items()))
+    hostile = constant.__class__(HOSTILE + "\u202e", constant.kind)
+    made = made.replace(body=body, constants=FrozenMap({name: hostile}), in_spec=HOSTILE)
+    check_syntax(emitted(made).source, "-trigraphs", "-Wall", "-Werror")
+
+
+def test_no_name_is_a_macro() -> None:
+    headers = "#include <wir/generated.h>\n#include <wir/control.h>\n"
+    macros = set(re.findall(r"^#define (\w+)", preprocess(headers, "-dM"), re.MULTILINE))
+    assert len(macros) > 500
+    made = Program(buffers=FrozenMap(dict.fromkeys(macros, Layout(DType.FLOAT32, CPU, (), ()))))
+    names = make_names(made)
+    assert not macros & {names["buffer", name] for name in macros}
+
+
+WORDS = (
+    "class int wir std state call frame at run main inputs _x __y _Z x__y NULL co_await xor free"
+)
+
+
+def test_names_that_mean_something_to_cpp() -> None:
+    buffers = {name: Layout.contiguous(DType.FLOAT32, (2,)) for name in WORDS.split()}
+    lines = tuple(Allocate(name) for name in buffers)
+    made = Program(
+        body=(*lines,),
+        buffers=FrozenMap(buffers),
+        results=tuple(map(wir.lines.BufferValue, buffers)),
+        stage=Stage.PLANNED,
+    )
+    check_syntax(emitted(made).source, "-Wall", "-Werror")
+
+
+def test_a_number_beyond_64_bits_is_refused() -> None:
+    text = """
+wir 1
+program @big inference planned
+
+symbol s0 : int
+symbol k0 : int
+input s0
+
+  k0 = compute s0 + 9223372036854775808
+return k0
+"""
+    with pytest.raises(EmitError, match="64 bits"):
+        wir.emit(wir.parse(text), "cpp")
