@@ -82,14 +82,15 @@ std::string called_with(const ProgramInfo& program, const Call& call, const Slot
 std::string place(const ProgramInfo& program, const Call& call) {
   if (call.line >= program.num_lines) return "";
   const LineInfo& line = program.lines[call.line];
+  if (*line.path == '\0') return "";  // what comes before the first line or after the last
   std::string text = std::string("\n  at ") + line.path;
   if (line.source != nullptr && *line.source != '\0') text += std::string(" (") + line.source + ")";
   return text;
 }
 
 std::string what_failed(const ProgramInfo& program, const Call& call) {
-  if (call.line >= program.num_lines) return program.name;
-  return program.lines[call.line].what;
+  const bool known = call.line < program.num_lines && *program.lines[call.line].what != '\0';
+  return known ? program.lines[call.line].what : program.name;
 }
 
 }  // namespace
