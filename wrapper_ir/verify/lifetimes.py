@@ -69,6 +69,7 @@ class Lifetimes:
             source = self.buffers.get(alias.source)
             if source is not None:
                 storages.update(dict.fromkeys(source.storages))
+                buffer.is_certain &= source.is_certain and not alias.may
                 self._check_view(buffer, source, may=alias.may)
         buffer.storages = tuple(storages)
         if is_result and buffer.layout is not None:
@@ -121,8 +122,8 @@ class Lifetimes:
             if not may:
                 self._report_devices(view.name, view.layout, source.name, source.layout)
             return
-        if may or len(source.storages) != 1:
-            return
+        if may or not source.is_certain or len(source.storages) != 1:
+            return  # where it lies is known only at run time
         self._check_alignment(view, view.layout, source, source.layout)
         storage = source.storages[0]
         capacity = storage.capacity

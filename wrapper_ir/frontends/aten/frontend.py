@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from wrapper_ir.frontends.aten.calls import declare
+from wrapper_ir.frontends.aten.emitted import is_emitted, kernels_of
 from wrapper_ir.frontends.aten.errors import NotAModelError, UnsupportedGraphError
 from wrapper_ir.frontends.aten.graph import GraphWalk
 from wrapper_ir.frontends.aten.inputs import Beginning
@@ -91,8 +92,11 @@ class _Conversion:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        kernels = kernels_of(source.module)
         ranges, hints = _symbols(source)
-        self._state = State(ranges=ranges, hints=hints)
+        if is_emitted(source.module):
+            ranges = {}  # its checks say them; torch's own assume that no size is 0 or 1
+        self._state = State(ranges=ranges, hints=hints, kernels=kernels)
         self._body: list[AnyLine] = []
         self._walk = GraphWalk(self._state, source.module, self._body)
 

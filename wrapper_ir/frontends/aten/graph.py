@@ -12,6 +12,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.aten import numbers, special
 from wrapper_ir.frontends.aten.calls import call_op
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
+from wrapper_ir.frontends.aten.emitted import NAMESPACE, convert_own
 from wrapper_ir.frontends.aten.schemas import is_op
 from wrapper_ir.frontends.aten.state import POISON, SYMBOLIC, Ref, UnsupportedNodeError
 from wrapper_ir.lines.program import Constant, ConstantKind
@@ -94,12 +95,14 @@ class GraphWalk:
         target: Any = node.target
         if target is operator.getitem:
             return self._item(node)
-        if target in numbers.FUNCTIONS:
+        if numbers.find(target) is not None:
             return self._number(node)
         if isinstance(target, torch._ops.HigherOrderOperator):  # noqa: SLF001 - its only name
             return self._higher_order(node)
         if is_op(target):
             name = target.name()
+            if name.startswith(NAMESPACE):
+                return convert_own(self, node)
             special_case = special.OPS.get(name) or special.OPS.get(name.partition(".")[0])
             return call_op(self, node) if special_case is None else special_case(self, node)
         raise UnsupportedNodeError("it is no operator of torch's registry")

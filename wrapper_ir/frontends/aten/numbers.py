@@ -19,7 +19,7 @@ from wrapper_ir.frontends.common.expressions import to_scalar
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import is_relation
 
-__all__ = ["FUNCTIONS", "apply"]
+__all__ = ["FUNCTIONS", "apply", "find"]
 
 Make = Callable[..., Any]
 
@@ -105,6 +105,8 @@ FUNCTIONS: Final[Mapping[Any, Make]] = {
     math.ceil: _rounded(ours.Ceil),
     math.trunc: _rounded(ours.Truncate),
     round: _rounded(ours.Round),
+    abs: sympy.Abs,
+    pow: _pow,
     int: _to_int,
     float: _to_float,
     max: sympy.Max,
@@ -116,15 +118,43 @@ FUNCTIONS: Final[Mapping[Any, Make]] = {
     math.sin: ours.Sin,
     math.cos: ours.Cos,
     math.tanh: ours.Tanh,
+    complex: lambda *parts: None,
 }
+
+#: The same by name, for functions that torch keeps to itself and those of our own FX emitter.
+_BY_NAME: Final[Mapping[str, Make]] = {
+    "where": _ite,
+    "exp": ours.Exp,
+    "log": ours.Log,
+    "log2": ours.Log2,
+    "sqrt": ours.Sqrt,
+    "sin": ours.Sin,
+    "cos": ours.Cos,
+    "tanh": ours.Tanh,
+}
+
+
+def find(target: Any) -> Make | None:
+    """Return what makes the value of a call of a function, if it is one of numbers."""
+    try:
+        found = FUNCTIONS.get(target)
+    except TypeError:  # not every callable can be looked up
+        return None
+    if found is None:
+        home, name = getattr(target, "__module__", ""), getattr(target, "__name__", "")
+        if home == "wrapper_ir.emitters.fx.numbers" or name.startswith("_sym_"):
+            return _BY_NAME.get(name.removeprefix("_sym_"))
+    return found
 
 
 def apply(target: Any, args: tuple[Any, ...]) -> Any:
     """Return what a function gives for numbers; None where the vocabulary cannot say it."""
     if not any(isinstance(leaf, sympy.Basic) for arg in args for leaf in _leaves(arg)):
         return target(*args)
+    make = find(target)
+    assert make is not None
     try:
-        value = FUNCTIONS[target](*(_sympified(arg) for arg in args))
+        value = make(*(_sympified(arg) for arg in args))
     except (TypeError, ValueError):
         return None
     return None if value is None else to_scalar(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,8 @@ from torch.export.graph_signature import (
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
+from wrapper_ir.frontends.aten import numbers
+from wrapper_ir.frontends.aten.completion import completed
 from wrapper_ir.frontends.aten.errors import ExportError, NotAnAtenGraphError
 from wrapper_ir.frontends.aten.schemas import is_op
 from wrapper_ir.frontends.aten.state import target_of
@@ -155,6 +158,7 @@ def source_of_module(module: GraphModule) -> Source:
     problem = _foreign(module)
     if problem:
         raise NotAnAtenGraphError(what=problem)
+    module = completed(module)
     nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
     places = []
     for node in nodes:
@@ -188,8 +192,7 @@ def _foreign(module: GraphModule) -> str:
             return f"%{node.name} is a {target_of(node)}"
         if node.op == "call_function" and not _is_plain(node.target):
             return f"%{node.name} calls {target_of(node)}"
-        wants_shape = node.op == "placeholder" or (node.op == "call_function" and node.users)
-        if wants_shape and "val" not in node.meta:
+        if node.op == "placeholder" and "val" not in node.meta:
             return f"the shape of %{node.name} is not known (its meta has no 'val')"
     return ""
 
@@ -199,10 +202,7 @@ def _is_plain(target: Any) -> bool:
     is_higher_order = isinstance(target, torch._ops.HigherOrderOperator)  # noqa: SLF001
     if is_op(target) or is_higher_order:
         return True
-    home = getattr(target, "__module__", "")
-    return home in ("_operator", "math", "builtins") or getattr(target, "__name__", "").startswith(
-        "sym_"
-    )
+    return target is operator.getitem or numbers.find(target) is not None
 
 
 def export_module(

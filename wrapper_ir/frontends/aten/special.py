@@ -10,7 +10,7 @@ import torch
 
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
 from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError, elements
-from wrapper_ir.frontends.aten.unbacked import bind_item
+from wrapper_ir.frontends.aten.unbacked import bind_item, bind_metadata
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import dim, is_relation
 from wrapper_ir.lines.layout import Layout
@@ -28,6 +28,8 @@ __all__ = ["OPS"]
 def _metadata(walk: GraphWalk, node: Node) -> Any:
     """Return what an op reads off a tensor's metadata, which layouts say already."""
     value = node.meta.get("val")
+    if isinstance(value, torch.SymInt):
+        bind_metadata(walk, node)
     if isinstance(value, (bool, int, *SYMBOLIC)):
         return walk.state.scalar(value)
     if isinstance(value, (list, tuple)):

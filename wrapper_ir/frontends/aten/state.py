@@ -91,6 +91,7 @@ class State:
         uncertain: Names of which it is not known whether they are views.
         written: Names whose storage some line writes to.
         known: What torch's symbols inside a region are outside of it.
+        kernels: Definitions of kernels that ops stand for, by the ops' names.
     """
 
     ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)

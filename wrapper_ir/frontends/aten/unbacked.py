@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
     from wrapper_ir.frontends.aten.graph import GraphWalk
-__all__ = ["Binding", "bind_item", "bind_unbacked", "bindings_of", "kind_of"]
+__all__ = [
+    "Binding",
+    "bind_item",
+    "bind_metadata",
+    "bind_unbacked",
+    "bindings_of",
+    "kind_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,10 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
     (tensor,) = (walk.value(arg) for arg in node.args)
     value = node.meta.get("val")
     bindings = bindings_of(node)
+    if not bindings and isinstance(value, (torch.SymInt, torch.SymFloat)):
+        expr = value.node.expr
+        if expr.is_Symbol and expr.name not in walk.state.symbols:
+            bindings = [Binding(expr.name, (), ())]
     if not bindings or bindings[0].symbol in walk.state.symbols:
         if isinstance(value, (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
             return walk.state.scalar(value)
@@ -94,6 +105,29 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
     if isinstance(value, torch.SymBool):
         return sympy.Ne(walk.state.symbol(binding.symbol), 0)
     return walk.state.symbol(binding.symbol)
+
+
+def bind_metadata(walk: GraphWalk, node: Node) -> None:
+    """Bind a symbol to the size, stride or offset that a node reads, if nothing has before.
+
+    Torch notes what binds a symbol; other tools that make graphs may not.
+    """
+    state = walk.state
+    value: Any = node.meta["val"]
+    tensor, *rest = (walk.value(arg) for arg in node.args)
+    expr = value.node.expr
+    is_new = expr.is_Symbol and expr.name not in (state.symbols.keys() | state.known.keys())
+    if not is_new or not isinstance(tensor, Ref):
+        return
+    target: Any = node.target
+    sources: dict[str, SymbolSource] = {"sym_storage_offset": StorageOffsetOf(tensor.name)}
+    if rest:
+        sources["sym_size"] = SizeOf(tensor.name, rest[0])
+        sources["sym_stride"] = StrideOf(tensor.name, rest[0])
+    source = sources.get(target.name().removeprefix("aten::").partition(".")[0])
+    if source is not None:
+        name = state.bind(expr.name, unbacked=True)
+        walk.emit(BindSymbol(name, source, origin=state.origin(node)))
 
 
 def _source(buffer: str, binding: Binding) -> tuple[SymbolSource, tuple[Any, ...]]:

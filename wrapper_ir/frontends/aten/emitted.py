@@ -1,0 +1,133 @@
+"""What our own FX emitter writes, read back: kernels, checks, functions of numbers.
+
+Graphs of the FX emitter call a program's C++ kernels as ops of the namespace ``wrapper_ir``, and
+check inputs and results by ops of it. A graph module that it has made holds the kernels'
+definitions, so that the calls become what they were. Where it does not (in an export of such a
+module), kernels are ops like any others.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+
+from wrapper_ir.frontends.aten.calls import call_op
+from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
+from wrapper_ir.lines.args import Arg, BufferArg, ScalarArg
+from wrapper_ir.lines.expr import is_relation
+from wrapper_ir.lines.kernels import BufferParam, KernelCall
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule, Node
+
+    from wrapper_ir.frontends.aten.graph import GraphWalk
+    from wrapper_ir.lines.kernels import KernelDefinition
+
+__all__ = ["NAMESPACE", "convert_own", "is_emitted", "kernels_of"]
+
+NAMESPACE: Final = "wrapper_ir::"
+
+#: Where the FX emitter keeps the kernels of a module.
+_KERNELS: Final = "wrapper_ir_kernels"
+
+
+def is_emitted(module: GraphModule) -> bool:
+    """Whether the FX emitter made a module."""
+    return hasattr(module, _KERNELS)
+
+
+def kernels_of(module: GraphModule) -> dict[str, KernelDefinition]:
+    """Return the kernels of a module that the FX emitter made, by the names of their ops."""
+    definitions = getattr(getattr(module, _KERNELS, None), "definitions", ())
+    if not definitions:
+        return {}
+    from wrapper_ir.emitters.fx.kernels import op_name  # noqa: PLC0415 - for our own graphs only
+
+    return {NAMESPACE + op_name(definition): definition for definition in definitions}
+
+
+def convert_own(walk: GraphWalk, node: Node) -> Any:
+    """Convert a call of one of our own ops."""
+    target: Any = node.target
+    name = target.name()
+    definition = walk.state.kernels.get(name)
+    if definition is not None:
+        return _kernel(walk, node, definition)
+    check = _CHECKS.get(name.removeprefix(NAMESPACE))
+    if check is None:
+        return call_op(walk, node)
+    check(walk, node, *(walk.value(arg) for arg in node.args))
+    return None
+
+
+def _kernel(walk: GraphWalk, node: Node, definition: KernelDefinition) -> None:
+    state = walk.state
+    state.definitions.setdefault(definition.name, definition)
+    values = [walk.value(arg) for arg in node.args]
+    if len(values) != len(definition.params):
+        raise UnsupportedNodeError("it gives its kernel another number of arguments")
+    args: list[Arg] = []
+    device = None
+    for param, value in zip(definition.params, values, strict=True):
+        if not isinstance(param, BufferParam):
+            args.append(ScalarArg(value))
+            continue
+        if not isinstance(value, Ref):
+            raise UnsupportedNodeError(f"its kernel's parameter '{param.name}' takes a tensor")
+        args.append(BufferArg(value.name, param.access))
+        device = device or state.buffers[value.name].device
+        if param.access.writes:
+            state.written.add(value.name)
+    origin = state.origin(node)
+    if device is None:
+        walk.emit(KernelCall(definition.name, tuple(args), origin=origin))
+    else:
+        walk.emit(KernelCall(definition.name, tuple(args), device, origin=origin))
+
+
+def _nothing(walk: GraphWalk, node: Node, *values: Any) -> None:
+    """Leave out what inputs' layouts and symbols' ranges say already."""
+
+
+def _result(walk: GraphWalk, node: Node, value: Any, spec: str, *rest: Any) -> None:
+    is_input = bool(rest) and rest[-1] is True
+    if isinstance(value, Ref) and not is_input:
+        subject = str(json.loads(spec)[0])
+        walk.emit(AssertLayout(value.name, subject, origin=walk.state.origin(node)))
+
+
+def _alignment(walk: GraphWalk, node: Node, value: Any, subject: str, alignment: int) -> None:
+    if isinstance(value, Ref):
+        origin = walk.state.origin(node)
+        walk.emit(AssertLayout(value.name, subject, alignment, origin=origin))
+
+
+def _that(walk: GraphWalk, node: Node, holds: Any, relation: str, *values: Any) -> None:
+    if not is_relation(holds):
+        holds = sympy.Ne(holds, 0)
+    walk.emit(AssertSymbol(holds, relation, origin=walk.state.origin(node)))
+
+
+def _number(walk: GraphWalk, node: Node, value: Any, name: str, *rest: Any) -> None:
+    _, low, high = rest
+    limits = []
+    if low is not None:
+        limits.append(sympy.Ge(value, low))
+    if high is not None:
+        limits.append(sympy.Le(value, high))
+    if limits and isinstance(value, sympy.Basic):
+        message = f"{name} is outside its range"
+        walk.emit(AssertSymbol(sympy.And(*limits), message, origin=walk.state.origin(node)))
+
+
+_CHECKS: Final = {
+    "check_inputs": _nothing,
+    "check_result": _result,
+    "check_sizes": _result,
+    "check_alignment": _alignment,
+    "check_number": _number,
+    "check_that": _that,
+}
