@@ -23,6 +23,7 @@ COMMANDS = {
     "plan": "wrapper_ir.cli.commands.plan:plan",
     "plan-csv": "wrapper_ir.cli.commands.plan_csv:plan_csv",
     "emit": "wrapper_ir.cli.commands.emit:emit",
+    "export": "wrapper_ir.cli.commands.export:export",
     "run": "wrapper_ir.cli.commands.run:run",
     "bisect": "wrapper_ir.cli.commands.bisect:bisect",
     "emitters": "wrapper_ir.cli.commands.emitters:emitters",

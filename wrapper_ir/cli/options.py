@@ -53,6 +53,21 @@ def read_options(emitter: type, words: Iterable[str]) -> dict[str, object]:
     return found
 
 
+def read_pairs(words: Iterable[str]) -> dict[str, str]:
+    """Return what ``key=value`` words say, as text.
+
+    Raises:
+        OptionSyntaxError: A word has no key or no value.
+    """
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise OptionSyntaxError(text=word)
+        found[key] = value
+    return found
+
+
 def option_types(emitter: type) -> dict[str, object]:
     """Return the type of each option of an emitter, in the order of its fields."""
     if not dataclasses.is_dataclass(emitter):

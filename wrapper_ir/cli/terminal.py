@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.console import Console
 
@@ -53,3 +53,24 @@ def step(what: str, *, animate: bool = True) -> Iterator[None]:
         raise
     seconds = f"{time.perf_counter() - start:.1f} s"
     console.print(f"[green]✓[/] {what}  [dim]{seconds}[/]" if spinner else seconds)
+
+
+@contextlib.contextmanager
+def bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how far ``what`` is; yield what is to be told of it: steps done, and all steps.
+
+    On a terminal a bar grows; elsewhere it is a :func:`step`.
+    """
+    from rich.markup import escape
+
+    console = err()
+    if not console.is_terminal:
+        with step(what):
+            yield lambda done, total: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(escape(what), total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -49,7 +49,7 @@ __all__ = [
 #: Raise it when objects of older versions must not be found any more.
 _FORMAT = 1
 
-#: The header every generated file begins with.
+#: The header every generated file reads.
 GENERATED = "wir/generated.h"
 
 #: Where debug information says that generated source lies.
@@ -67,7 +67,7 @@ class Translation:
         what: What a user is told does not compile, ``"kernel 'f'"`` say.
         headers: Files beside it by name; it may include them, in quotes.
         parts: Texts that errors may point into, by the file name of their ``#line``.
-        header: The header that it reads first and whose precompiled form helps, or empty.
+        header: The header that it reads and whose precompiled form helps, or empty.
         processor: Which one it is compiled on, where the flags mean that one (``-march=native``).
     """
 

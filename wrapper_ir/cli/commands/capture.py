@@ -24,13 +24,15 @@ wrapper-ir capture model.py:make | wrapper-ir plan -      # through a pipe
 @click.option("--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of the model.")
 @click.option("-o", "--output", metavar="PATH", help="Where the program goes (.wir).")
 @click.option("--emit", "emit_to", metavar="PATH", help="Also render it, into this file.")
+@click.option("--isa", default="native", show_default=True, help="native, or a level: x86-64-v3.")
 @target_options("--target")
 @traceback_option
-def capture(
+def capture(  # noqa: PLR0913 - one for each option
     reference: str,
     args_reference: str | None,
     output: str | None,
     emit_to: str | None,
+    isa: str,
     target: str,
     options: tuple[str, ...],
 ) -> None:
@@ -53,7 +55,7 @@ def capture(
     with step("importing the model"):
         model = find_model(reference, args_reference)
     with step("capturing"):
-        program = _capture(model)
+        program = _capture(model, isa)
     if emit_to is not None:
         with step(f"emitting {target}"):
             artifact = render(program, target, chosen)
@@ -62,7 +64,7 @@ def capture(
         save_program(program, output or "-")
 
 
-def _capture(model: Capturable) -> Program:
+def _capture(model: Capturable, isa: str) -> Program:
     from wrapper_ir.frontends.inductor import capture as capture_model
 
     # When the model fails, torch logs its own traceback besides raising what we show.
@@ -71,7 +73,7 @@ def _capture(model: Capturable) -> Program:
     logger.disabled = TRACEBACK not in click.get_current_context().meta
     try:
         return capture_model(
-            model.model, model.args, model.kwargs, dynamic_shapes=model.dynamic_shapes
+            model.model, model.args, model.kwargs, dynamic_shapes=model.dynamic_shapes, isa=isa
         )
     finally:
         logger.disabled = was_disabled

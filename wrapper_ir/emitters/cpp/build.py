@@ -396,7 +396,7 @@ class _Work:
     def plain(self, name: str, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Translation:
         """A file that is no kernel."""
         flags = (*generated_flags(self.compiler), *self.flags)
-        first = GENERATED if text.startswith(f"#include <{GENERATED}>\n") else ""
+        first = GENERATED if f"#include <{GENERATED}>\n" in text else ""
         return Translation(name, text, flags, f"generated file {name!r}", headers, header=first)
 
     def generated(self, sources: Mapping[str, str]) -> list[Translation]:

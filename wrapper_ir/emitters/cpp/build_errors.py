@@ -45,8 +45,8 @@ class TooLargeError(WrapperIRError):
 class ExportPathError(WrapperIRError):
     """A path cannot be exported to.
 
-    Fields: ``path`` and ``reason``.
+    Fields: ``target`` is the path, ``reason`` says why.
     """
 
     code = "WIR2174"
-    template = "cannot export to {path!r}: {reason}"
+    template = "cannot export to {target!r}: {reason}"

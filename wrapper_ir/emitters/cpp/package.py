@@ -106,7 +106,7 @@ def _check_path(target: Path) -> None:
     elif target.suffix and target.is_dir():
         reason = "it is a directory"
     if reason is not None:
-        raise ExportPathError(path=str(target), reason=reason)
+        raise ExportPathError(target=str(target), reason=reason)
 
 
 def _is_ours(folder: Path) -> bool:
@@ -121,7 +121,7 @@ def _room(target: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
             yield Path(name)
     except OSError as error:
-        raise ExportPathError(path=str(target), reason=error.strerror or str(error)) from error
+        raise ExportPathError(target=str(target), reason=error.strerror or str(error)) from error
 
 
 def _package(

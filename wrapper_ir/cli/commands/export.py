@@ -1,0 +1,73 @@
+"""``wrapper-ir export``: from a program to a library that others load without us."""
+
+from __future__ import annotations
+
+import click
+
+from wrapper_ir.cli.command import examples, program_argument, traceback_option
+
+
+@click.command(epilog=examples("""
+wrapper-ir export program.wir -o model.pt2
+wrapper-ir export program.wir -o model.so --constants beside --debug-info
+wrapper-ir export program.wir -o model_sources       # a folder that CMake builds
+wrapper-ir capture model.py:make --isa x86-64-v3 -o v3.wir
+wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of that level
+"""))
+@program_argument
+@click.option("-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so or nothing.")
+@click.option("--isa", default="native", show_default=True, help="native, or a level: x86-64-v3.")
+@click.option("--debug-info", is_flag=True, help="Also write debug information, to PATH.debug.")
+@click.option(
+    "--constants",
+    type=click.Choice(["auto", "embedded", "beside"]),
+    default="auto",
+    show_default=True,
+    help="Where the values of constants go.",
+)
+@click.option(
+    "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
+)
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at once.")
+@click.option("-O", "options", multiple=True, metavar="KEY=VALUE", help="An option of emitter cpp.")
+@traceback_option
+def export(  # noqa: PLR0913 - one for each option
+    file: str,
+    output: str,
+    isa: str,
+    debug_info: bool,
+    constants: str,
+    metadata: tuple[str, ...],
+    jobs: int | None,
+    options: tuple[str, ...],
+) -> None:
+    """Build a program into a package, a library or a folder of sources.
+
+    A .pt2 is loaded by torch._inductor.aoti_load_package in Python and by
+    torch::inductor::AOTIModelPackageLoader in C++, a .so by AOTIModelContainerRunnerCpu. The values
+    of constants are read from the .safetensors file beside FILE.wir. PATH appears whole or not at
+    all.
+    """
+    from wrapper_ir.api import export as export_program
+    from wrapper_ir.cli.emitting import check_target
+    from wrapper_ir.cli.files import read_program
+    from wrapper_ir.cli.options import read_pairs
+    from wrapper_ir.cli.terminal import bar
+    from wrapper_ir.emitters.cpp.package import check
+
+    chosen = check_target("cpp", options)
+    about = read_pairs(metadata)
+    check(output, about, isa=isa, debug_info=debug_info, constants=constants, jobs=jobs)
+    program = read_program(file, data=True)
+    with bar(f"building {output}") as progress:
+        export_program(
+            program,
+            output,
+            isa=isa,
+            debug_info=debug_info,
+            constants=constants,
+            metadata=about,
+            jobs=jobs,
+            progress=progress,
+            **chosen,
+        )
