@@ -7,6 +7,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <wir/dtype.h>
 #include <wir/op.h>
@@ -203,6 +204,8 @@ void Op::call(const Arg* args, std::size_t arg_count, const Result* results,
         refuse(schema, "takes more arguments");
       }
     }
+    // What autocast would do was done when the program was made.
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     op.callBoxed(stack);
     for (std::size_t n = 0; n < result_count; ++n) {
       give(schema, results[n], part(schema, results[n], stack));
