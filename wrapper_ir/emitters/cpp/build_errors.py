@@ -13,7 +13,7 @@ class KernelIsaError(WrapperIRError):
     Fields: ``kernel`` names it, ``written`` is what it was written for, ``isa`` what was asked for.
     """
 
-    code = "WIR2171"
+    code = "WIR2271"
     template = "kernel {kernel!r} was written for {written!r} and cannot be built for {isa!r}"
     default_hint = (
         "the vector width is part of a kernel's text: capture the model for it, with"
@@ -27,7 +27,7 @@ class ConstantValueError(WrapperIRError):
     Fields: ``name`` is the constant's qualified name, ``reason`` says what is wrong.
     """
 
-    code = "WIR2172"
+    code = "WIR2272"
     template = "constant {name!r} cannot be stored: {reason}"
 
 
@@ -37,7 +37,7 @@ class TooLargeError(WrapperIRError):
     Fields: ``size`` in bytes, ``limit`` likewise.
     """
 
-    code = "WIR2173"
+    code = "WIR2273"
     template = "constants of {size} bytes cannot be embedded in a library, which holds {limit}"
     default_hint = "keep them beside it: constants='beside'"
 
@@ -48,5 +48,5 @@ class ExportPathError(WrapperIRError):
     Fields: ``target`` is the path, ``reason`` says why.
     """
 
-    code = "WIR2174"
+    code = "WIR2274"
     template = "cannot export to {target!r}: {reason}"
