@@ -161,6 +161,8 @@ def test_symbols() -> None:
             check_symbol("s0", value, low, high)
     with pytest.raises(SymbolError, match="needs 2 <= s0 <= 9, but s0 is 10"):
         check_symbol("s0", 10, 2, 9)
+    with pytest.raises(SymbolError, match=r"but s0 is 1 \(size 0 of 'x'\)"):
+        check_symbol("s0", 1, 2, 9, "size 0 of 'x'")
 
 
 def test_relations() -> None:

@@ -205,8 +205,17 @@ def _hint(tensor: object, differences: list[str], dtype: torch.dtype) -> str:
     return "pass inputs in the order and form in which the program was made"
 
 
-def check_symbol(name: str, value: int, low: int | None = None, high: int | None = None) -> int:
+def check_symbol(
+    name: str, value: int, low: int | None = None, high: int | None = None, what: str = ""
+) -> int:
     """Return ``value`` if it lies between ``low`` and ``high``, both included.
+
+    Args:
+        name: The symbol.
+        value: Its value.
+        low: The least legal value.
+        high: The greatest.
+        what: What the symbol was bound to, in words: ``"size 0 of 'x'"``.
 
     Raises:
         SymbolError: It does not.
@@ -215,7 +224,10 @@ def check_symbol(name: str, value: int, low: int | None = None, high: int | None
         return value
     left = "" if low is None else f"{low} <= "
     right = "" if high is None else f" <= {high}"
-    raise SymbolError(relation=f"{left}{name}{right}", values=f"{name} is {value}")
+    found = f"{name} is {value}"
+    raise SymbolError(
+        relation=f"{left}{name}{right}", values=f"{found} ({what})" if what else found
+    )
 
 
 def check_that(holds: bool, relation: str, **symbols: int) -> None:  # noqa: FBT001

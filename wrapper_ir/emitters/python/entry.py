@@ -161,10 +161,10 @@ class Entry:
         else:
             condition = f"not {low} <= {name} <= {info.upper}"
         self._writer.line(f"if {condition}:")
-        check = call(
-            self._context.helper("check_symbol"),
-            *(literals.string(symbol), name, str(low), str(info.upper)),
-        )
+        args = [literals.string(symbol), name, str(low), str(info.upper)]
+        bound = [key for key, of in self._binds.items() if of == symbol]
+        args += [literals.string(_in_words(*key)) for key in bound[:1]]
+        check = call(self._context.helper("check_symbol"), *args)
         with self._writer.indent():
             self._put(statement(check, self._writer.width))
 
@@ -238,3 +238,8 @@ class Entry:
         """Writes what comes before the return statement."""
         if self._context.facts.kept_buffers:
             self._writer.line("scratch.give(spare)")
+
+
+def _in_words(buffer: str, kind: str, position: int) -> str:
+    """What a symbol is bound to: ``size 0 of 'x'``."""
+    return f"{'size' if kind == 'SizeOf' else 'stride'} {position} of '{buffer}'"

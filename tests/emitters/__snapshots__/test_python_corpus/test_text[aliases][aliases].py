@@ -54,7 +54,7 @@ def call(args):
     args.clear()
     s0 = x.size(0)
     if not 1 <= s0 <= 512:
-        check_symbol("s0", s0, 1, 512)
+        check_symbol("s0", s0, 1, 512, "size 0 of 'x'")
     buf0 = empty_strided_cpu((s0, 6), (6, 1), torch.float32)
     relu(x, buf0, 6 * s0)
     turned = aten_t(buf0)

@@ -54,9 +54,9 @@ def call(args):
     )
     check_that(z0 > -0.5, "z0 > -0.5", z0=z0)
     if s0 < 1:
-        check_symbol("s0", s0, 1, None)
+        check_symbol("s0", s0, 1, None, "size 0 of 'x'")
     if s1 < 1:
-        check_symbol("s1", s1, 1, None)
+        check_symbol("s1", s1, 1, None, "size 0 of 'y'")
     return (x, y)
 
 

@@ -52,7 +52,7 @@ def call(args):
     check_that(s0 >= 1, "{x} %d \x22\x22\x22\n*/ '", s0=s0)
     # ??/ a trigraph
     if s0 < 1:
-        check_symbol("s0", s0, 1, None)
+        check_symbol("s0", s0, 1, None, "size 0 of 'x'")
     return (x, c)
 
 

@@ -84,7 +84,7 @@ def call(args):
     args.clear()
     s0 = x.size(0)
     if not 1 <= s0 <= 64:
-        check_symbol("s0", s0, 1, 64)
+        check_symbol("s0", s0, 1, 64, "size 0 of 'x'")
     branch = cond_3_then if (s0 > 2) else cond_3_else
     (a,) = branch(x, s0)
     branch_1 = cond_4_then if p else cond_4_else

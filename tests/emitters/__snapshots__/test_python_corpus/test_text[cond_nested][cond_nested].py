@@ -81,7 +81,7 @@ def call(args):
     args.clear()
     s0 = x.size(0)
     if not 1 <= s0 <= 64:
-        check_symbol("s0", s0, 1, 64)
+        check_symbol("s0", s0, 1, 64, "size 0 of 'x'")
     branch_1 = cond_3_then if (s0 < 8) else cond_3_else
     a, u0 = branch_1(x, s0)
     return (a, u0)

@@ -62,9 +62,9 @@ def call(args):
     s1 = x.size(1)
     check_that(s0 <= 1024, "the first size is at most 1024", s0=s0)
     if not 2 <= s0 <= 1024:
-        check_symbol("s0", s0, 2, 1024)
+        check_symbol("s0", s0, 2, 1024, "size 0 of 'x'")
     if not 1 <= s1 <= 64:
-        check_symbol("s1", s1, 1, 64)
+        check_symbol("s1", s1, 1, 64, "size 1 of 'x'")
     check_layout(x, "x", torch.float32, cpu, (s0, s1), (s1, 1))
     check_layout(y, "y", torch.float32, cpu, (s1, s0), (s0, 1))
     buf0 = empty_strided_cpu((s0, s0), (s0, 1), torch.float32)

@@ -35,7 +35,7 @@ def call(args):
     args.clear()
     s0 = x.size(0)
     if not 1 <= s0 <= 512:
-        check_symbol("s0", s0, 1, 512)
+        check_symbol("s0", s0, 1, 512, "size 0 of 'x'")
     a = aten_add_Tensor(x, x, alpha=0.5)
     b = aten_cumsum(a, 1)
     del a

@@ -64,7 +64,7 @@ def call(args):
     Max = max(2, lambda_1)
     inputs = Max + lambda_1
     if free < 1:
-        check_symbol("free", free, 1, None)
+        check_symbol("free", free, 1, None, "size 0 of 'args'")
     check_layout(int_1, "int", torch.float32, cpu, (free,), (1,))
     torch_1 = empty_strided_cpu((free,), (1,), torch.float32)
     def_1(args_1, torch_1, free)

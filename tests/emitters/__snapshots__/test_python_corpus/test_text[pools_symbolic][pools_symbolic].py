@@ -58,7 +58,7 @@ def call(args):
     args.clear()
     s0 = x.size(0)
     if not 1 <= s0 <= 4096:
-        check_symbol("s0", s0, 1, 4096)
+        check_symbol("s0", s0, 1, 4096, "size 0 of 'x'")
     pool = empty_strided_cpu((32 * s0,), (1,), torch.uint8)
     pool_float32 = reinterpret_as(pool, torch.float32, (0,), (1,), 0)
     a = reinterpret_tensor(pool_float32, (s0, 4), (4, 1), 0)

@@ -65,7 +65,7 @@ def call(args):
     args.clear()
     s0 = x.size(0)
     if not 1 <= s0 <= 64:
-        check_symbol("s0", s0, 1, 64)
+        check_symbol("s0", s0, 1, 64, "size 0 of 'x'")
     a = empty_strided_cpu((s0, 4), (4, 1), torch.float32)
     show_before(x, a, 4 * s0)
     relu(x, a, 4 * s0)

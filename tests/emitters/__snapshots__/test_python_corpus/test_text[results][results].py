@@ -56,7 +56,7 @@ def call(args):
     args.clear()
     s0 = x.size(0)
     if s0 < 1:
-        check_symbol("s0", s0, 1, None)
+        check_symbol("s0", s0, 1, None, "size 0 of 'x'")
     buf0 = empty_strided_cpu((s0, 4), (4, 1), torch.float32)
     relu(x, buf0, 4 * s0)
     view = reinterpret_tensor(buf0, (4, s0), (1, 4), 0)

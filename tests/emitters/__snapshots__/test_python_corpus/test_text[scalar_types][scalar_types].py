@@ -73,7 +73,7 @@ def call(args):
     check_number("z0", z0, float)
     s0 = x.size(0)
     if not 1 <= s0 <= 100:
-        check_symbol("s0", s0, 1, 100)
+        check_symbol("s0", s0, 1, 100, "size 0 of 'x'")
     y = empty_strided_cpu((1,), (1,), torch.float64)
     mix(y, s0, -3, 7, 0.125, 1.5, True)
     z = empty_strided_cpu((1,), (1,), torch.float64)

@@ -55,9 +55,9 @@ def call(args):
     s2 = x.stride(0)
     s4 = x.storage_offset()
     if s1 > 512:
-        check_symbol("s1", s1, None, 512)
+        check_symbol("s1", s1, None, 512, "size 0 of 'x'")
     if s2 > 100:
-        check_symbol("s2", s2, None, 100)
+        check_symbol("s2", s2, None, 100, "stride 0 of 'x'")
     u0 = n.item()
     z2 = v.item()
     b0 = c.item()

@@ -55,7 +55,7 @@ def call(args):
     args.clear()
     s0 = x.size(0)
     if not 1 <= s0 <= 1024:
-        check_symbol("s0", s0, 1, 1024)
+        check_symbol("s0", s0, 1, 1024, "size 0 of 'x'")
     where = aten_nonzero(x)
     u0 = where.size(0)
     check_that(u0 <= s0, "no more than there are", s0=s0, u0=u0)

@@ -83,7 +83,7 @@ def call(args):
     args.clear()
     s0 = x.size(0)
     if not 1 <= s0 <= 64:
-        check_symbol("s0", s0, 1, 64)
+        check_symbol("s0", s0, 1, 64, "size 0 of 'x'")
     check_layout(total, "total", torch.float32, cpu, (s0,), (1,))
     count, sum = run_while(while_6_condition, while_6_body, (i, total), (x, s0))
     return (count, sum)
