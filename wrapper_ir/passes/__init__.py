@@ -13,14 +13,23 @@ from wrapper_ir.passes.pipeline import (
     parse_pipeline,
     run_passes,
 )
-from wrapper_ir.passes.standard import InsertFrees, Pass, PlanMemory, StripComments
+from wrapper_ir.passes.standard import (
+    InsertFrees,
+    Pass,
+    PlanExterns,
+    PlanMemory,
+    ReuseInPlace,
+    StripComments,
+)
 
 __all__ = [
     "PASSES",
     "InsertFrees",
     "Pass",
     "PassSpellingError",
+    "PlanExterns",
     "PlanMemory",
+    "ReuseInPlace",
     "StripComments",
     "parse_pass",
     "parse_pipeline",

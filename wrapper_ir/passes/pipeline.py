@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.errors import OptionError, OptionValueError, WrapperIRError
-from wrapper_ir.passes.standard import InsertFrees, PlanMemory, StripComments
+from wrapper_ir.passes.standard import (
+    InsertFrees,
+    PlanExterns,
+    PlanMemory,
+    ReuseInPlace,
+    StripComments,
+)
 from wrapper_ir.planning import check_plan
 from wrapper_ir.verify import verify
 
@@ -17,9 +23,18 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import Program
     from wrapper_ir.passes.standard import Pass
 
+AnyPass: TypeAlias = (
+    type[InsertFrees]
+    | type[PlanExterns]
+    | type[PlanMemory]
+    | type[ReuseInPlace]
+    | type[StripComments]
+)
+
 #: Every pass by its name.
-PASSES: Final[dict[str, type[InsertFrees] | type[PlanMemory] | type[StripComments]]] = {
-    pass_.name: pass_ for pass_ in (InsertFrees, PlanMemory, StripComments)
+PASSES: Final[dict[str, AnyPass]] = {
+    pass_.name: pass_
+    for pass_ in (InsertFrees, PlanExterns, ReuseInPlace, PlanMemory, StripComments)
 }
 
 _SPELLING: Final = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\{([^{}]*)\})?\s*")

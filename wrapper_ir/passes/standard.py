@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from wrapper_ir.lines import Comment, rewrite_lines
-from wrapper_ir.planning import insert_frees, plan_memory
+from wrapper_ir.planning import insert_frees, plan_externs, plan_memory, reuse_in_place
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program
@@ -50,6 +50,28 @@ class PlanMemory:
     def __call__(self, program: Program) -> Program:
         """The planned program."""
         return plan_memory(program, self.strategy)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanExterns:
+    """``plan-externs`` lets library ops write into allocations of the program, where they can."""
+
+    name: ClassVar[str] = "plan-externs"
+
+    def __call__(self, program: Program) -> Program:
+        """The program with fewer ops that allocate."""
+        return plan_externs(program)
+
+
+@dataclass(frozen=True, slots=True)
+class ReuseInPlace:
+    """``reuse-in-place`` puts outputs of element-wise ops where arguments die; frees must be in."""
+
+    name: ClassVar[str] = "reuse-in-place"
+
+    def __call__(self, program: Program) -> Program:
+        """The program with fewer allocations."""
+        return reuse_in_place(program)
 
 
 @dataclass(frozen=True, slots=True)

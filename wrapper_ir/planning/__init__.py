@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from wrapper_ir.errors import OptionError
 from wrapper_ir.lines import Program, Stage
+from wrapper_ir.planning.externs import plan_externs
 from wrapper_ir.planning.frees import insert_frees
+from wrapper_ir.planning.in_place import reuse_in_place
 from wrapper_ir.planning.liveness import Life, Liveness
 from wrapper_ir.planning.offsets import (
     NODES,
@@ -56,9 +58,11 @@ __all__ = [
     "insert_frees",
     "picture",
     "plan",
+    "plan_externs",
     "plan_memory",
     "pool_storage",
     "read_intervals",
+    "reuse_in_place",
     "reuse_storage",
     "write_intervals",
 ]
@@ -79,8 +83,9 @@ def plan(
 
     Args:
         program: What to plan; it is verified first.
-        strategy: ``"reuse"`` lets allocations take over freed storage, ``"pool"`` gives them places
-            in arenas, ``"none"`` only derives the frees.
+        strategy: ``"reuse"`` lets allocations take over freed storage. ``"pool"`` gives them places
+            in arenas, and before that lets library ops write where they are told and element-wise
+            ones in place. ``"none"`` only derives the frees.
         free_inputs: Whether inputs are dropped after their last use; by default in training graphs.
 
     Raises:
@@ -107,5 +112,9 @@ def _planned(
     if program.stage is Stage.PLANNED:
         return program, Planned(program, "", {})
     freed = insert_frees(program, free_inputs=free_inputs)
-    planned = STRATEGIES[strategy](freed)
+    start = freed
+    if strategy == "pool":
+        start = insert_frees(plan_externs(program), free_inputs=free_inputs)
+        start = reuse_in_place(start)
+    planned = STRATEGIES[strategy](start)
     return freed, planned._replace(program=planned.program.replace(stage=Stage.PLANNED))

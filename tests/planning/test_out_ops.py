@@ -1,0 +1,195 @@
+"""Ops that write where they are told, and in place: the table is torch's, results stay the same."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wrapper_ir as wir
+from tests.planning.test_reuse import reuses
+from wrapper_ir.lines import Allocate, ExternKernel, Program, walk
+from wrapper_ir.planning import insert_frees, plan, plan_externs, reuse_in_place
+from wrapper_ir.planning.out_ops import is_pointwise_out, out_op
+from wrapper_ir.verify import verify
+
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "wrapper_ir" / "planning" / "out_ops.txt"
+
+
+def entries() -> list[tuple[str, str]]:
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    pairs = (li.removeprefix("pointwise ").split(" | ") for li in lines if not li.startswith("#"))
+    return [(op, out) for op, out in pairs]
+
+
+def installed(schema: str) -> object:
+    name, _, overload = schema.partition("(")[0].removeprefix("aten::").partition(".")
+    return getattr(getattr(torch.ops.aten, name, None), overload or "default", None)
+
+
+def test_the_table_is_what_the_installed_torch_says() -> None:
+    assert len(entries()) > 300
+    for pair in entries():
+        for schema in pair:
+            op = installed(schema)
+            if op is not None:  # an older torch may lack some
+                assert torch.Tag.generated not in op.tags, schema  # type: ignore[attr-defined]
+    if torch.__version__.startswith("2.13."):
+        spec = importlib.util.spec_from_file_location("make", ROOT / "tools" / "make_out_ops.py")
+        assert spec is not None
+        assert spec.loader is not None
+        tool = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(tool)
+        assert tool.table() == TABLE.read_text(encoding="utf-8")
+
+
+def test_ops_whose_out_overload_allocates_inside_are_not_in_it() -> None:
+    ops = {op.partition("(")[0] for op, _ in entries()}
+    assert {"aten::mm", "aten::addmm", "aten::cat", "aten::add.Tensor"} <= ops
+    assert ops.isdisjoint({"aten::convolution", "aten::native_layer_norm", "aten::bernoulli"})
+    neg = out_op("aten::neg(Tensor self) -> Tensor")
+    assert neg is not None
+    assert is_pointwise_out(neg.schema)
+    assert out_op("aten::neg(Tensor self, int more) -> Tensor") is None
+
+
+HEAD = """\
+wir 1
+program @p inference logical
+
+input %x : f32[8, 8] @cpu
+input %y : f32[8, 8] @cpu donated
+
+extern aten::mm(Tensor self, Tensor mat2) -> Tensor
+extern aten::neg(Tensor self) -> Tensor
+extern aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+extern aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+extern aten::t(Tensor(a) self) -> Tensor(a)
+
+"""
+
+CHAIN = """\
+  %a = aten::mm(%x, %x) : f32[8, 8] @cpu
+  %b = aten::neg(%a) : f32[8, 8] @cpu
+  %c = aten::add.Tensor(%y, %b, alpha=2) : f32[8, 8] @cpu
+  (%e, %f) = aten::max.dim(%c, 1) : (f32[8] @cpu, i64[8] @cpu)
+  %d = aten::neg(%c) : f32[8, 8] @cpu
+return %d, %e, %f
+"""
+
+
+def parsed(lines: str) -> Program:
+    return wir.parse(HEAD + lines)
+
+
+def calls(program: Program) -> list[str]:
+    return [line.op for _, line in walk(program) if isinstance(line, ExternKernel)]
+
+
+def test_ops_write_where_they_are_told() -> None:
+    program = plan_externs(parsed(CHAIN))
+    assert calls(program) == [
+        *("aten::mm.out", "aten::neg.out", "aten::add.out", "aten::max.dim_max", "aten::neg.out")
+    ]
+    text = str(program)
+    assert "%e = allocate : f32[8]" in text
+    assert "aten::max.dim_max(%c, 1, max=out %e, max_values=out %f)" in text
+    verify(program)
+    assert plan_externs(program) is program
+
+
+def test_element_wise_ops_work_in_place() -> None:
+    program = reuse_in_place(insert_frees(plan_externs(parsed(CHAIN))))
+    verify(program)
+    # The donated input dies first among the arguments of the sum.
+    assert reuses(program) == {"b": "a", "c": "y", "d": "c"}
+    report = plan(parsed(CHAIN), "pool").report
+    assert report.peak_bytes < plan(parsed(CHAIN), "reuse").report.peak_bytes
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # A later use.
+        (
+            "  %b = aten::neg(%x) : f32[8, 8] @cpu\n"
+            "  %c = aten::neg(%b) : f32[8, 8] @cpu\n"
+            "  %d = aten::mm(%b, %c) : f32[8, 8] @cpu\nreturn %d\n"
+        ),
+        # Not all of the storage.
+        (
+            "  %b = aten::neg(%x) : f32[8, 8] @cpu\n"
+            "  %v = aten::t(%b) : f32[8, 8]{1, 8} @cpu alias(%b)\n"
+            "  %c = aten::add.Tensor(%b, %v) : f32[8, 8] @cpu\nreturn %c\n"
+        ),
+        # The caller's.
+        "  %b = aten::neg(%x) : f32[8, 8] @cpu\nreturn %b\n",
+        # Another layout.
+        (
+            "  %b = aten::neg(%x) : f32[8, 8]{1, 8} @cpu\n"
+            "  %c = aten::neg(%b) : f32[8, 8] @cpu\nreturn %c\n"
+        ),
+        # A result.
+        (
+            "  %b = aten::neg(%x) : f32[8, 8] @cpu\n"
+            "  %c = aten::neg(%b) : f32[8, 8] @cpu\nreturn %b, %c\n"
+        ),
+    ],
+)
+def test_what_does_not_die_or_fit_is_left_alone(lines: str) -> None:
+    program = reuse_in_place(insert_frees(plan_externs(parsed(lines))))
+    verify(program)
+    assert reuses(program) == {}
+
+
+def test_sizes_that_only_the_op_knows_stay_with_it() -> None:
+    program = wir.parse("""\
+wir 1
+program @p inference logical
+
+symbol u0 : int [0, inf] unbacked
+input %x : f32[8] @cpu
+
+extern aten::nonzero(Tensor self) -> Tensor
+
+  %n = aten::nonzero(%x) : i64[u0, 1]{1, u0} @cpu
+  u0 = size %n, 0
+return %n
+""")
+    assert plan_externs(program) is program
+
+
+OPS = ("aten::mm", "aten::neg", "aten::add.Tensor", "aten::t")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(OPS), st.integers(0, 99), st.integers(0, 99))), st.data())
+def test_results_stay_the_same(steps: list[tuple[str, int, int]], data: st.DataObject) -> None:
+    names, lines = ["x", "y"], []
+    for number, (op, one, other) in enumerate(steps):
+        a, b = names[one % len(names)], names[other % len(names)]
+        strides = "{1, 8}" if op == "aten::t" else ""
+        relation = f" alias(%{a})" if op == "aten::t" else ""
+        if op == "aten::t" and a.startswith("t"):
+            continue
+        args = f"%{a}, %{b}" if op in ("aten::mm", "aten::add.Tensor") else f"%{a}"
+        name = f"{'t' if op == 'aten::t' else 'b'}{number}"
+        lines.append(f"  %{name} = {op}({args}) : f32[8, 8]{strides} @cpu{relation}")
+        names.append(name)
+    results = data.draw(st.lists(st.sampled_from(names), max_size=3))
+    program = parsed("\n".join([*lines, f"return {', '.join(f'%{r}' for r in results)}"]) + "\n")
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(8, 8, generator=generator) / 3 for _ in range(2))
+    expected = wir.emit(wir.plan_memory(program, "none"), "python").load()(x, y.clone())
+    planned = plan(program, "pool")
+    verify(planned.program)
+    got = wir.emit(planned.program, "python").load()(x, y.clone())
+    assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
+    assert planned.report.peak_bytes <= planned.report.unplanned_peak_bytes
+    made = [line for _, line in walk(planned.program) if isinstance(line, Allocate)]
+    assert len(made) <= len(steps)

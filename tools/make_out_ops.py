@@ -1,0 +1,104 @@
+"""Writes wrapper_ir/planning/out_ops.txt: which ops can write into memory that is given to them.
+
+    python tools/make_out_ops.py
+
+A line is an op whose results are all fresh tensors and its ``out=`` overload, both as schemas, with
+``|`` between them and ``pointwise`` in front where the op is one. Listed are pairs that take the
+same arguments, and whose ``out=`` overload really writes there: those that torch generated for
+others (``torch.Tag.generated``) allocate and copy inside, composite ones may. Random ops are left
+out, since the order in which numbers are drawn may follow the memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch._ops import OpOverload
+
+TABLE = Path(__file__).parents[1] / "wrapper_ir" / "planning" / "out_ops.txt"
+
+HEAD = """\
+# Ops that can write into given memory: [pointwise] op | its out= overload.
+# Written by tools/make_out_ops.py from torch's registry; a test compares it with the installed one.
+"""
+
+
+def table() -> str:
+    """The text of the table."""
+    return HEAD + "".join(f"{line}\n" for line in lines())
+
+
+def lines() -> list[str]:
+    """The table's lines, sorted by op."""
+    overloads: dict[str, list[OpOverload]] = {}
+    for name in sorted(torch._C._dispatch_get_all_op_names()):
+        if name.startswith("aten::"):
+            base, _, overload = name.removeprefix("aten::").partition(".")
+            packet = getattr(torch.ops.aten, base, None)
+            op = getattr(packet, overload or "default", None)
+            if op is not None:
+                overloads.setdefault(base, []).append(op)
+    found = []
+    for ops in overloads.values():
+        outs = [op for op in ops if is_true_out(op)]
+        for op in ops:
+            match = [out for out in outs if takes_the_same(op, out)] if is_fresh(op) else []
+            if len(match) == 1:
+                kind = "pointwise " if torch.Tag.pointwise in op.tags else ""
+                found.append(f"{kind}{op._schema} | {match[0]._schema}")
+    return sorted(found, key=lambda line: line.removeprefix("pointwise "))
+
+
+def outputs(op: OpOverload) -> list[torch.Argument]:
+    """The arguments that an op writes its results to."""
+    return [a for a in op._schema.arguments if a.kwarg_only and is_written(a)]
+
+
+def is_written(value: torch.Argument) -> bool:
+    """Whether the schema says that an argument or result is written."""
+    return value.alias_info is not None and value.alias_info.is_write
+
+
+def is_true_out(op: OpOverload) -> bool:
+    """Whether an overload writes results to where it is told, by a kernel of its own."""
+    if not outputs(op) or len(outputs(op)) != len(op._schema.returns):
+        return False
+    if torch.Tag.generated in op.tags or torch.Tag.nondeterministic_seeded in op.tags:
+        return False
+    others = [a for a in op._schema.arguments if a not in outputs(op)]
+    if any(is_written(a) for a in others) or any(str(a.type) != "Tensor" for a in outputs(op)):
+        return False
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CPU")
+
+
+def is_fresh(op: OpOverload) -> bool:
+    """Whether all results are tensors that nobody else holds."""
+    schema = op._schema
+    if not schema.returns or torch.Tag.nondeterministic_seeded in op.tags:
+        return False
+    fresh = all(str(r.type) == "Tensor" and r.alias_info is None for r in schema.returns)
+    return fresh and all(a.alias_info is None for a in schema.arguments)
+
+
+def takes_the_same(op: OpOverload, out: OpOverload) -> bool:
+    """Whether both take the same arguments, outputs aside."""
+    return list(signature(op)) == list(signature(out)) and len(op._schema.returns) == len(
+        out._schema.returns
+    )
+
+
+def signature(op: OpOverload) -> Iterator[tuple[str, str, bool]]:
+    """Names, types and kinds of the arguments that are no outputs."""
+    for argument in op._schema.arguments:
+        if not (argument.kwarg_only and is_written(argument)):
+            yield argument.name, str(argument.type), argument.kwarg_only
+
+
+if __name__ == "__main__":
+    TABLE.write_text(table(), encoding="utf-8")
