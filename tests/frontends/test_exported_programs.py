@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import Any
 
 import pytest
@@ -147,3 +148,41 @@ def test_texts_are_read_and_never_run(
         ((condition, message),) = exported_guards(changed, changed.module(check_guards=False))
         assert message.endswith("as the model was exported")
         assert len(condition.free_symbols) == 1
+
+
+class Numbers(nn.Module):
+    """Takes and returns what is no tensor."""
+
+    def __init__(self, *values: Any) -> None:
+        super().__init__()
+        self.values = values
+
+    def forward(self, x: Tensor, number: Any) -> Any:
+        return x + (1 if number == number else 2), *self.values, {"number": number}
+
+
+def test_results_that_are_no_tensors() -> None:
+    values = (2.5, True, None, 3, math.inf)
+    program = wir.capture(Numbers(*values), (torch.ones(2), 4))
+    assert wir.compile(program)(torch.ones(2), 4)[1:] == (*values, 4)
+    with pytest.raises(CaptureError, match="result 1 is the str 'text'"):
+        wir.capture(Numbers("text"), (torch.ones(2), 4))
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, 2.5, True, 3], ids=str)
+def test_a_number_that_was_given_is_the_only_one_taken(number: float) -> None:
+    run = wir.compile(wir.capture(lambda x, n: x + 1, (torch.ones(2), number)))
+    (result,) = run(torch.ones(2), int(number) if number is True else number)
+    assert result[0] == 2
+    for other in {-math.inf, -1.5, 0, 7, 1e300, math.inf} - {number}:
+        with pytest.raises(wir.WrapperIRError):
+            run(torch.ones(2), other)
+    if number == number:
+        with pytest.raises(wir.WrapperIRError):
+            run(torch.ones(2), math.nan)
+
+
+@pytest.mark.parametrize("value", ["word", 1j], ids=str)
+def test_arguments_that_no_program_takes(value: Any) -> None:
+    with pytest.raises(CaptureError, match=r"takes tensors|torch.export says"):
+        wir.capture(lambda x, n: x + 1, (torch.ones(2), value))

@@ -28,6 +28,7 @@ from wrapper_ir.frontends.inductor.guards import (
     with_exported_ranges,
     with_guards,
 )
+from wrapper_ir.frontends.inductor.leaves import checked_examples, take_numbers, with_numbers
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings
@@ -125,11 +126,13 @@ def _export(
 def _compile(exported: torch.export.ExportedProgram, examples: Sequence[Any]) -> Program:
     module: Any = exported.module(check_guards=False)
     assumed = exported_guards(exported, module)
+    examples = checked_examples(examples)
+    numbers = take_numbers(module)
     try:
         with registered(_session(exported)), warnings.catch_warnings():
             # Inductor warns of graph inputs that it does not use; here they are the caller's.
             warnings.simplefilter("ignore")
-            product = aot_compile(_flattened(module), tuple(examples), options=dict(_CONFIG))
+            product = aot_compile(_flattened(module), examples, options=dict(_CONFIG))
     except InductorError as error:
         own = getattr(error, "inner_exception", None)
         if isinstance(own, WrapperIRError):
@@ -142,6 +145,7 @@ def _compile(exported: torch.export.ExportedProgram, examples: Sequence[Any]) ->
     program = getattr(product, "meta", {}).get("program")
     if not isinstance(program, Program):
         raise CaptureError(problem="Inductor went past the wrapper that makes the program")
+    program = with_numbers(program, numbers)
     program = with_exported_ranges(program, exported.range_constraints)
     program = with_guards(program, [*assumed, *noted_guards(shape_env_of(exported))])
     return _finished(program, exported)

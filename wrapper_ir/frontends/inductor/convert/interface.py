@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -81,14 +82,27 @@ def _unnamed_number(scope: Scope, name: str, *, is_float: bool = False) -> Scala
 
 def _check_known(scope: Scope, symbol: str, value: sympy.Basic) -> None:
     """Have an input checked that the graph took for a number which is always the same."""
-    if isinstance(value, sympy.Float):
-        stands = ours.real_symbol(symbol)
-    elif isinstance(value, sympy.Integer):
-        stands = ours.symbol(symbol)
+    if isinstance(value, sympy.Integer):
+        condition, number = sympy.Eq(ours.symbol(symbol), value), str(value)
+    elif isinstance(value, _FLOATS):
+        condition, number = _is_float(ours.real_symbol(symbol), value), str(float(value))
     else:
         return
-    number = float(value) if isinstance(value, sympy.Float) else value
-    scope.emit(AssertSymbol(ours.scalar(sympy.Eq(stands, value)), f"{symbol} to be {number}"))
+    scope.emit(AssertSymbol(ours.scalar(condition), f"{symbol} to be {number}"))
+
+
+def _is_float(stands: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
+    """Return the condition that a number is a certain float, for which no equation may exist."""
+    largest = sympy.Float(sys.float_info.max)
+    if isinstance(value, Infinity):
+        return stands > largest
+    if isinstance(value, NegativeInfinity):
+        return stands < -largest
+    if isinstance(value, NaN):
+        # What is not a number is on neither side of zero; sympy would take "or" for true.
+        sides = [ours.Where(side, sympy.S.One, sympy.S.Zero) for side in (stands < 0, stands >= 0)]
+        return sympy.Eq(sympy.Add(*sides), 0)
+    return sympy.Eq(stands, value)
 
 
 def _bind_shape(scope: Scope, name: str, value: Any) -> None:
