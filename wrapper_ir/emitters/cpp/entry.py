@@ -17,6 +17,7 @@ from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import BufferValue, NoneValue
 from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.program import SymbolKind
@@ -64,11 +65,19 @@ class Entry:
         self._symbols = {p.symbol for p in program.inputs if not isinstance(p, BufferInput)}
         self._binds: dict[tuple[str, str, int], str] = {}
         self.end = self._find_end()
-        renderer.checked = frozenset(
-            name
-            for name in self._buffers
-            if name in touched and program.layout(name).symbols <= self._symbols
-        )
+        #: Inputs whose sizes are not all known yet.
+        self._pending = [
+            p.name for p in program.inputs if isinstance(p, BufferInput) and p.name in touched
+        ]
+        self._known = self._take_known()
+
+    def _take_known(self) -> list[str]:
+        """The inputs all of whose sizes are known by now, and were not before."""
+        layout = self._program.layout
+        known = [name for name in self._pending if layout(name).symbols <= self._symbols]
+        self._pending = [name for name in self._pending if name not in known]
+        self._renderer.checked |= frozenset(known)
+        return known
 
     def _find_end(self) -> int:
         """The length of the beginning; also learns which symbols it binds."""
@@ -131,9 +140,19 @@ class Entry:
         """Writes the checks that wait until all symbols of inputs are bound."""
         bound = [s for s in sorted({*self._binds.values()}) if self._needs_check(s)]
         self._check_ranges(bound)
-        for param in self._program.inputs:
-            if isinstance(param, BufferInput) and param.name in self._renderer.checked:
-                self._check_rest(param.name)
+        for name in self._known:
+            self._check_rest(name)
+
+    def follow(self, line: AnyLine) -> None:
+        """Writes the checks of inputs whose sizes a line after the beginning makes known."""
+        if not self._pending:
+            return
+        symbols = effects(line, self._program).defines_symbols
+        if symbols:
+            self._symbols.update(symbols)
+            for name in self._take_known():
+                if name in self._renderer.places:  # not ended before
+                    self._check_rest(name)
 
     def _needs_check(self, symbol: str) -> bool:
         """Sizes are not negative, so a lower bound of 0 says nothing."""

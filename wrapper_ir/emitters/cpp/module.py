@@ -113,6 +113,8 @@ class _Module:
                 count = 0
             count += not isinstance(line, KernelDefinition)
             self._renderer.render(index, Path().then("body", index))
+            if index >= entry.end:
+                entry.follow(line)
         if entry.end == len(self._program.body):
             entry.finish()
         entry.give()
@@ -177,7 +179,8 @@ class _Module:
         functions = list(zip(names, parts, strict=True))
         for number, first in enumerate(range(0, len(functions), FILE), start=1):
             files[f"part_{number}.cpp"] = self._part_file(functions[first : first + FILE])
-        files["state.cpp"] = self._state_file(creates)
+        if creates:
+            files["state.cpp"] = self._state_file(creates)
         return files
 
     def _main(
