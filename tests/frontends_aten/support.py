@@ -1,4 +1,4 @@
-"""One model through ``torch.export``, ``from_fx`` and an emitter, against what torch does with it."""
+"""One model through ``torch.export``, ``from_fx`` and an emitter, against torch itself."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ def agrees(
     module = model if isinstance(model, nn.Module) else Function(model)
     exported = export(copy.deepcopy(module), calls[0], dynamic_shapes=dynamic_shapes)
     found = differences(wir.from_fx(exported), exported, module, calls, target)
-    assert found == []
+    assert not found, found
     if decomposed:
         apart = export(copy.deepcopy(module), calls[0], dynamic_shapes=dynamic_shapes)
         apart = apart.run_decompositions({})
-        assert differences(wir.from_fx(apart), apart, module, calls, target) == []
+        found = differences(wir.from_fx(apart), apart, module, calls, target, sharing=False)
+        assert not found, found
     return wir.from_fx(exported)
 
 
@@ -54,8 +55,13 @@ def differences(
     module: nn.Module,
     calls: tuple[tuple[Any, ...], ...],
     target: str = "python",
+    *,
+    sharing: bool = True,
 ) -> list[str]:
-    """List in what a program differs from the model in a series of calls."""
+    """List in what a program differs from the model in a series of calls.
+
+    Results of a decomposed graph share storage in other ways: there are no writes to see them by.
+    """
     assert wir.parse(str(program)) == program
     module = copy.deepcopy(module)
     run = wir.compile(program, target)
@@ -74,7 +80,7 @@ def differences(
         for name, value in {**dict(module.named_buffers()), **module.state_dict()}.items():
             if name in state:
                 found += _compare(f"{where} {name}", [state[name].detach()], [value.detach()])
-        if [s for s, _ in _sharing(given)] != [s for s, _ in _sharing(wanted)]:
+        if sharing and [s for s, _ in _sharing(given)] != [s for s, _ in _sharing(wanted)]:
             found.append(f"{where} results share storage otherwise")
     return found
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -12,6 +11,9 @@ import torch
 import wrapper_ir as wir
 from tests.frontends_aten.support import differences
 from tests.models.zoo import CASES, DYNAMIC, Case
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: What torch.export refuses.
 NOT_EXPORTABLE = ("graph_breaks",)

@@ -9,7 +9,7 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.aten.schemas import Path
-from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
+from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import (
@@ -87,24 +87,27 @@ def bind_unbacked(
 def bind_item(walk: GraphWalk, node: Node) -> Any:
     """Convert the reading of a tensor's only element on the host."""
     (tensor,) = (walk.value(arg) for arg in node.args)
-    value = node.meta.get("val")
-    bindings = bindings_of(node)
-    if not bindings and isinstance(value, (torch.SymInt, torch.SymFloat)):
-        expr = value.node.expr
-        if expr.is_Symbol and expr.name not in walk.state.symbols:
-            bindings = [Binding(expr.name, (), ())]
-    if not bindings or bindings[0].symbol in walk.state.symbols:
-        if isinstance(value, (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return walk.state.scalar(value)
+    state, value = walk.state, node.meta.get("val")
+    if isinstance(value, (bool, int, float)):
+        return value  # of a tensor that always holds this
+    if not isinstance(value, SYMBOLIC) or not isinstance(tensor, Ref):
         raise UnsupportedNodeError("it is not known what is read")
-    if not isinstance(tensor, Ref):
-        raise UnsupportedNodeError("what is read is no tensor")
-    (binding,) = bindings
     kind = kind_of(value)
-    _bind(walk, node, binding, ItemOf(tensor.name), binding.keys, kind)
-    if isinstance(value, torch.SymBool):
-        return sympy.Ne(walk.state.symbol(binding.symbol), 0)
-    return walk.state.symbol(binding.symbol)
+    for binding in bindings_of(node):
+        if binding.symbol not in state.symbols:
+            _bind(walk, node, binding, ItemOf(tensor.name), binding.keys, kind)
+            number = state.symbol(binding.symbol)
+            return sympy.Ne(number, 0) if isinstance(value, torch.SymBool) else number
+    known = value.node.expr
+    if known.is_Symbol and known.name in state.symbols:
+        return state.symbol(known.name)  # read before
+    # Torch has noted nothing: it knows the number by now, or another tool has made the graph.
+    if known.is_Symbol and known.name not in state.known:
+        name = state.bind(known.name, kind, unbacked=True)
+    else:
+        name = state.bind_fresh(node.name, kind)
+    walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
+    return state.symbol(name)
 
 
 def bind_metadata(walk: GraphWalk, node: Node) -> None:
