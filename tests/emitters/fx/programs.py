@@ -1,0 +1,196 @@
+"""Programs on which graphs go wrong more easily than emitted code does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import wrapper_ir as wir
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines import Program
+
+_KERNELS = """
+kernel @relu(in_ptr0: in f32, out_ptr0: out f32, n: i64) cpp
+  | #include <torch/csrc/inductor/cpp_prefix.h>
+  | extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
+  | {
+  |     for (int64_t i = 0; i < n; ++i) out_ptr0[i] = in_ptr0[i] > 0 ? in_ptr0[i] : 0;
+  | }
+  |
+
+kernel @round_it(in_ptr0: in f32, out_ptr0: out i32, n: i64) cpp
+  | #include <torch/csrc/inductor/cpp_prefix.h>
+  | extern "C" void kernel(const float* in_ptr0, int32_t* out_ptr0, const int64_t n)
+  | {
+  |     for (int64_t i = 0; i < n; ++i) out_ptr0[i] = static_cast<int32_t>(10 * in_ptr0[i]);
+  | }
+  |
+
+kernel @add_one(in_out_ptr0: inout i32, n: i64) cpp
+  | #include <torch/csrc/inductor/cpp_prefix.h>
+  | extern "C" void kernel(int32_t* in_out_ptr0, const int64_t n)
+  | {
+  |     for (int64_t i = 0; i < n; ++i) in_out_ptr0[i] += 1;
+  | }
+  |
+
+kernel @widen(in_ptr0: in i32, out_ptr0: out f64, n: i64) cpp
+  | #include <torch/csrc/inductor/cpp_prefix.h>
+  | extern "C" void kernel(const int32_t* in_ptr0, double* out_ptr0, const int64_t n)
+  | {
+  |     for (int64_t i = 0; i < n; ++i) out_ptr0[i] = 0.5 * in_ptr0[i];
+  | }
+  |
+"""
+
+POOL = f"""
+wir 1
+program @mixed_pool inference planned
+
+input %x : f32[8] @cpu
+{_KERNELS}
+  %pool = allocate_pool : u8[192] @cpu
+  %a = allocate_from_pool %pool[64] : f32[8] @cpu
+  call @relu(%x, out %a, 8)
+  %b = allocate_from_pool %pool[0] : i32[8] @cpu
+  call @round_it(%a, out %b, 8)
+  free %a
+  call @add_one(inout %b, 8)
+  %c = allocate_from_pool %pool[64] : f64[8] @cpu
+  call @widen(%b, out %c, 8)
+  %half = reinterpret %c : f64[4]+4 @cpu
+  %sum = allocate : f64[8] @cpu
+  %tail = reinterpret %sum : i32[8]+8 @cpu
+  call @widen(%b, out %sum, 8)
+  call @add_one(inout %tail, 8)
+  free %b
+return %sum, %half, %c
+"""
+"""A pool of three dtypes, a slice in place of another; a result is written to as another dtype."""
+
+VIEWS = f"""
+wir 1
+program @written_views inference planned
+
+input %x : f32[4, 4] @cpu
+{_KERNELS}
+extern aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
+extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+
+  %a = allocate : f32[4, 4] @cpu
+  call @relu(%x, out %a, 16)
+  %bits = reinterpret %a : i32[4]+4 @cpu
+  call @add_one(inout %bits, 4)
+  %column = reinterpret %a : f32[4]{{4}}+2 @cpu
+  aten::add_.Scalar(inout %column, 1)
+  %all = reinterpret %a : i32[2, 8] @cpu
+  aten::add_.Scalar(inout %all, 3)
+  %halves = reinterpret %a : f16[8]+8 @cpu
+  aten::add_.Scalar(inout %halves, 1)
+  %row = reinterpret %x : f32[4]+8 @cpu
+  %out = reinterpret %x : f32[4]+12 @cpu
+  aten::relu.out(%row, out=out %out)
+return %a, %row
+"""
+"""Views that are written to: of another dtype, with gaps, of the input, by kernels and by ops."""
+
+REUSED = f"""
+wir 1
+program @reused_dtypes inference planned
+
+input %x : f32[8] @cpu
+{_KERNELS}
+  %a = allocate : f32[8] @cpu
+  call @relu(%x, out %a, 8)
+  %b = reuse %a : i32[4] @cpu
+  call @add_one(inout %b, 4)
+  %c = allocate : f32[8] @cpu
+  call @relu(%x, out %c, 8)
+  %d = reuse %c : i32[8] @cpu
+  call @round_it(%x, out %d, 8)
+  %e = allocate : f64[8] @cpu
+  call @widen(%d, out %e, 8)
+  free %d
+return %b, %e
+"""
+"""Storage that goes on in another dtype, once with contents that still count."""
+
+SQUARE = """
+wir 1
+program @square inference planned
+
+input %x : f32[8, 8] @cpu
+
+extern aten::relu(Tensor self) -> Tensor
+
+  %a = aten::relu(%x) : f32[8, 8] @cpu
+return %a
+"""
+
+CONSTANTS_IN_REGIONS = """
+wir 1
+program @constants_in_regions inference planned
+
+symbol s0 : int [1, inf] hint 4
+symbol z0 : float
+symbol u0 : int unbacked
+symbol z1 : float unbacked
+symbol z2 : float unbacked
+
+input %x : f32[s0] @cpu
+input %p : bool[] @cpu
+input z0
+
+constant %w : f32[1] @cpu = parameter "layers.0.weight"
+
+extern aten::mul.Tensor(Tensor self, Tensor other) -> Tensor
+extern aten::mul.Scalar(Tensor self, Scalar other) -> Tensor
+extern aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+
+  s0 = size %x, 0
+  (%a, u0, z1) = cond %p with (%x) : (f32[s0] @cpu, symbol, symbol)
+    then (%x0 : f32[s0] @cpu) {
+      %y0 = aten::mul.Tensor(%x0, %w) : f32[s0] @cpu
+      yield %y0, s0 + 1, z0 / 3
+    }
+    else (%x1 : f32[s0] @cpu) {
+      %y1 = aten::mul.Scalar(%x1, z0) : f32[s0] @cpu
+      %y2 = aten::add.Tensor(%y1, %w, alpha=2) : f32[s0] @cpu
+      free %y1
+      yield %y2, 3, 0.5
+    }
+return %a, u0 * s0, 2 * z1
+"""
+"""Regions that use a constant, and numbers of both kinds from outside."""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A program, and fresh inputs for it."""
+
+    text: str
+    make: Callable[[], list[Any]]
+
+    def program(self) -> Program:
+        found = wir.parse(self.text)
+        data = {}
+        for name, constant in found.constants.items():
+            size = [n for n in found.layout(name).size if isinstance(n, int)]
+            data[name] = torch.randn(size)
+            assert constant.qualified_name
+        return found.replace(data=data)
+
+
+EXTRA: dict[str, Extra] = {
+    "constants_in_regions": Extra(
+        CONSTANTS_IN_REGIONS, lambda: [torch.randn(4), torch.rand(()) > 0.5, 0.75]
+    ),
+    "mixed_pool": Extra(POOL, lambda: [torch.randn(8)]),
+    "reused_dtypes": Extra(REUSED, lambda: [torch.randn(8)]),
+    "square": Extra(SQUARE, lambda: [torch.randn(8, 8)]),
+    "written_views": Extra(VIEWS, lambda: [torch.randn(4, 4)]),
+}

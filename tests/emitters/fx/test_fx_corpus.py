@@ -1,0 +1,197 @@
+"""Every program as a graph: as it is, exported, made functional, through other people's passes."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import pickle
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.shape_prop import ShapeProp
+
+import wrapper_ir as wir
+from tests.emitters import corpus
+from tests.emitters.fx import support
+from tests.emitters.fx.support import NAMES, differences, expected, inputs, run
+from wrapper_ir.emitters import EmitError
+from wrapper_ir.lines.walk import walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Function = Callable[..., Any]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
+    # Torch's own folders hold inner modules as pickles, and say so.
+    pytest.mark.filterwarnings("ignore:Was not able to save the following children modules"),
+    # Dynamo knows the sizes of inputs that are not marked as dynamic.
+    pytest.mark.filterwarnings("ignore:Pred is a Python constant"),
+    # Export looks at the tree specs of its inputs in a way that torch itself has deprecated.
+    pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning"),
+]
+
+#: What Dynamo cannot trace, with a part of the reason that it gives: see docs/fx-emitter.md.
+NOT_TRACED = {"symbols": "returned non-Tensor"}
+
+#: Results that are different after tracing, and why: torch writes complex constants into code as
+#: Python prints them, ``(1.5-0j)``, which Python reads as 1.5+0j.
+SIGN_LOST = {"arguments": 5}
+
+
+def directly(module: fx.GraphModule, _: list[Any]) -> Function:
+    return module
+
+
+def without_dead_code(module: fx.GraphModule, _: list[Any]) -> Function:
+    before = [str(n.target) for n in module.graph.nodes if "wrapper_ir" in str(n.target)]
+    module.graph.eliminate_dead_code()
+    module.recompile()
+    after = [str(n.target) for n in module.graph.nodes if "wrapper_ir" in str(n.target)]
+    assert after == before
+    return module
+
+
+def interpreted(module: fx.GraphModule, _: list[Any]) -> Function:
+    module.graph.lint()
+    return fx.Interpreter(module).run
+
+
+def with_shapes(module: fx.GraphModule, example: list[Any]) -> Function:
+    with torch.no_grad():
+        ShapeProp(module).propagate(*example)
+    shaped = [n for n in module.graph.nodes if "tensor_meta" in n.meta]
+    assert shaped or not any(isinstance(value, torch.Tensor) for value in example)
+    return module
+
+
+def copied(module: fx.GraphModule, _: list[Any]) -> Function:
+    return copy.deepcopy(module)
+
+
+def pickled(module: fx.GraphModule, _: list[Any]) -> Function:
+    made = pickle.loads(pickle.dumps(module))
+    assert [n.format_node() for n in made.graph.nodes] == [
+        n.format_node() for n in module.graph.nodes
+    ]
+    return made
+
+
+def retraced(module: fx.GraphModule, example: list[Any]) -> Function:
+    with torch.no_grad():
+        trace = make_fx(module, tracing_mode="symbolic", _allow_non_fake_inputs=True)
+        return trace(*example)
+
+
+PASSES = [directly, without_dead_code, interpreted, with_shapes, copied, pickled, retraced]
+
+
+def aot_eager(module: fx.GraphModule, _: list[Any]) -> Function:
+    torch._dynamo.reset()
+    return torch.compile(module, backend="aot_eager", fullgraph=True)
+
+
+def check(name: str, way: str, function: Function, *, made: wir.Program | None = None) -> None:
+    """Call a function with fresh inputs and hold it against the Python emitter.
+
+    Args:
+        name: The program's.
+        way: How the function came about.
+        function: The function.
+        made: The program that has the constants that the function writes to; some ways make
+            constants of their own, or run example inputs through them.
+    """
+    fresh = inputs(name, seed=1)
+    ours = run(function, fresh, made.data if made else None)
+    theirs = expected(name, fresh)
+    if made is None:
+        theirs.constants.clear()
+    if name in SIGN_LOST and way in ("retraced", "exported", "decomposed", "aot_eager"):
+        for each in (ours, theirs):
+            each.results[SIGN_LOST[name]].imag.abs_()
+    assert (way, differences(ours, theirs)) == (way, [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_passes(name: str) -> None:
+    for way in PASSES:
+        module, made = support.module(name)
+        function = way(module, inputs(name))
+        keeps = way in (directly, interpreted, without_dead_code)
+        check(name, way.__name__, function, made=made if keeps else None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_export(name: str) -> None:
+    module, _ = support.module(name)
+    with torch.no_grad():
+        program = torch.export.export(module, tuple(inputs(name)))
+        check(name, "exported", program.module())
+        functional = program.run_decompositions()
+    targets = {str(node.target) for node in functional.graph.nodes}
+    assert not any(".out" in t or t.endswith("_.default") for t in targets)
+    check(name, "decomposed", functional.module())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compilers_of_others(name: str) -> None:
+    module, _ = support.module(name)
+    function = aot_eager(module, inputs(name))
+    if name in NOT_TRACED:
+        with pytest.raises(torch._dynamo.exc.Unsupported, match=NOT_TRACED[name]):
+            run(function, inputs(name))
+        return
+    check(name, "aot_eager", function)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder(name: str, tmp_path: Path) -> None:
+    module, _ = support.module(name)
+    fresh = inputs(name, seed=1)
+    module.to_folder(tmp_path, "Saved")
+    unique = f"saved_{uuid.uuid4().hex}"
+    spec = importlib.util.spec_from_file_location(unique, tmp_path / "module.py")
+    assert spec is not None
+    assert spec.loader is not None
+    saved = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(saved)
+    theirs = expected(name, fresh)
+    theirs.constants.clear()
+    assert differences(run(saved.Saved(), fresh), theirs) == []
+
+
+@pytest.mark.parametrize("name", [*NAMES, *corpus.TEXT_ONLY])
+def test_emitting_twice_gives_the_same(name: str) -> None:
+    made = corpus.program(name) if name in corpus.TEXT_ONLY else support.program(name)
+    first, second = wir.emit(made, "fx"), wir.emit(made, "fx")
+    assert first.source == second.source
+    assert first.graph_module.code == second.graph_module.code  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nodes_say_where_they_come_from(name: str) -> None:
+    module, made = support.module(name)
+    paths = {str(path) for path, _ in walk(made)}
+    graphs = [m for m in module.modules() if isinstance(m, fx.GraphModule)]
+    nodes = [node for graph in graphs for node in graph.graph.nodes]
+    found = {n.meta["wrapper_ir_path"] for n in nodes if "wrapper_ir_path" in n.meta}
+    assert found <= paths
+    artifact = wir.emit(made, "fx")
+    mapped = {str(path) for path in artifact.source_map.paths if path}  # type: ignore[attr-defined]
+    assert mapped <= paths
+
+
+@pytest.mark.parametrize("name", corpus.UNSUPPORTED)
+def test_unsupported(name: str) -> None:
+    with pytest.raises(EmitError) as caught:
+        wir.emit(corpus.program(name), "fx")
+    assert caught.value.problems
+    reasons = json.dumps([p.reason for p in caught.value.problems])
+    assert corpus.UNSUPPORTED[name] in reasons
