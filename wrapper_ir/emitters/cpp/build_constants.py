@@ -95,11 +95,19 @@ def _bytes_of(program: Program, root: ConstantEntry, members: list[ConstantEntry
     memory = torch.zeros(root.data_bytes, dtype=torch.uint8)
     for entry in members:
         value = _checked(program, entry)
-        room = memory.view(value.dtype) if value.numel() else memory
         if value.numel():
-            placed = room.as_strided(entry.size, entry.stride, entry.storage_offset)
-            placed.copy_(value)
+            _place(value, entry, memory.view(value.dtype))
     return memory
+
+
+def _place(value: Tensor, entry: ConstantEntry, memory: Tensor) -> None:
+    """Copies a value to where its layout says; of what is expanded there is one element."""
+    once = [slice(None) if step else slice(1) for step in entry.stride]
+    room = memory.as_strided(entry.size, entry.stride, entry.storage_offset)
+    try:
+        room[tuple(once)].copy_(value[tuple(once)])
+    except RuntimeError as error:
+        _refuse(entry, str(error).partition("\n")[0])
 
 
 def _reach(program: Program, entry: ConstantEntry) -> int:
@@ -109,11 +117,9 @@ def _reach(program: Program, entry: ConstantEntry) -> int:
 
 def _is_dense(value: Tensor, entry: ConstantEntry) -> bool:
     """Whether the value lies in memory as its layout says, without gaps."""
-    pairs = [
-        (s, d) for n, s, d in zip(entry.size, value.stride(), entry.stride, strict=True) if n > 1
-    ]
-    extent = 1 + sum((n - 1) * d for n, d in zip(entry.size, entry.stride, strict=True))
-    return all(found == wanted for found, wanted in pairs) and extent == value.numel()
+    steps = zip(entry.size, value.stride(), entry.stride, strict=True)
+    extent = 1 + sum((n - 1) * step for n, step in zip(entry.size, entry.stride, strict=True))
+    return all(a == b for n, a, b in steps if n > 1) and extent <= value.numel()
 
 
 def _checked(program: Program, entry: ConstantEntry) -> Tensor:

@@ -1,0 +1,103 @@
+"""Packages: what torch's own loaders make of them, and what is in them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from torch._inductor import aoti_load_package
+from torch.export.pt2_archive import is_pt2_package
+
+import wrapper_ir as wir
+from tests.export.support import captured, nested, plus_one
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wir.export(captured(), tmp_path_factory.mktemp("package") / "nested.pt2")
+
+
+def test_torch_loads_it_and_restores_the_tree(package: Path) -> None:
+    model, x, shift = nested()
+    loaded = aoti_load_package(str(package))
+    with torch.no_grad():
+        got, wanted = loaded(x, shift=shift), model(x, shift=shift)
+    assert got.keys() == wanted.keys()
+    torch.testing.assert_close(got, wanted)
+
+
+def test_the_loader_of_cpp_takes_it(package: Path) -> None:
+    _, x, shift = nested()
+    loader = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", False, 2, -1)
+    assert len(loader.run([x, shift])) == 3
+
+
+def test_constants_are_called_as_in_the_model_and_can_be_exchanged(package: Path) -> None:
+    model, x, shift = nested()
+    loaded = aoti_load_package(str(package))
+    names = set(loaded.get_constant_fqns())
+    assert names <= set(model.state_dict())
+    assert {"first.bias", "second.bias", "scale"} <= names  # small ones, too
+    doubled = {name: 2 * value for name, value in model.state_dict().items() if name in names}
+    loaded.load_constants(doubled, check_full_update=True)
+    model.load_state_dict({**model.state_dict(), **doubled})
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(x, shift=shift), model(x, shift=shift))
+
+
+def test_torch_knows_the_archive(package: Path) -> None:
+    assert is_pt2_package(package.read_bytes())
+    with zipfile.ZipFile(package) as archive:
+        names = archive.namelist()
+        about = json.loads(
+            archive.read("package/data/aotinductor/model/model.wrapper_metadata.json")
+        )
+    assert {name.split("/")[0] for name in names} == {"package"}
+    assert about["AOTI_DEVICE_KEY"] == "cpu"
+    assert about["WRAPPER_IR_ISA"] == "native"
+
+
+def test_metadata_of_the_user_comes_back(tmp_path: Path) -> None:
+    file = wir.export(plus_one(), tmp_path / "m.pt2", metadata={"author": "Ada"})
+    assert aoti_load_package(str(file)).get_metadata()["author"] == "Ada"
+
+
+def test_constants_beside_the_library_travel_in_the_package(tmp_path: Path) -> None:
+    model, x, shift = nested()
+    file = wir.export(captured(), tmp_path / "m.pt2", constants="beside")
+    with zipfile.ZipFile(file) as archive:
+        assert "package/data/aotinductor/model/model.constants" in archive.namelist()
+    with torch.no_grad():
+        torch.testing.assert_close(
+            aoti_load_package(str(file))(x, shift=shift), model(x, shift=shift)
+        )
+
+
+_AGAIN = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import wrapper_ir as wir
+from tests.export.support import plus_one
+wir.export(plus_one(), sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_two_builds_in_two_folders_give_equal_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second finds nothing in a cache, is called otherwise, and has another hash seed."""
+    here = wir.export(plus_one(), tmp_path / "m.pt2")
+    there = tmp_path / "elsewhere" / "deeper" / "n.pt2"
+    there.parent.mkdir(parents=True)
+    monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(there.parent / "cache"))
+    monkeypatch.setenv("WRAPPER_IR_PRECOMPILE_HEADERS", "0")
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    root = Path(__file__).parent.parent.parent
+    subprocess.run([sys.executable, "-c", _AGAIN, str(there)], check=True, cwd=root)
+    assert here.read_bytes() == there.read_bytes()
