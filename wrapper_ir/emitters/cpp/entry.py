@@ -33,8 +33,6 @@ from wrapper_ir.lines.symbols import (
 from wrapper_ir.lines.trace import Comment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.cpp.lines import RegionRenderer
     from wrapper_ir.lines.args import Value
@@ -54,20 +52,18 @@ class Entry:
             remark, and bind symbols to what the inputs' metadata says.
     """
 
-    def __init__(
-        self, context: Context, renderer: RegionRenderer, touched: Collection[str]
-    ) -> None:
+    def __init__(self, context: Context, renderer: RegionRenderer) -> None:
         self._context = context
         self._renderer = renderer
         self._program = program = context.program
-        self._touched = touched
+        self._touched = context.statics.storages.touched
         self._buffers = {p.name for p in program.inputs if isinstance(p, BufferInput)}
         self._symbols = {p.symbol for p in program.inputs if not isinstance(p, BufferInput)}
         self._binds: dict[tuple[str, str, int], str] = {}
         self.end = self._find_end()
         #: Inputs whose sizes are not all known yet.
         self._pending = [
-            p.name for p in program.inputs if isinstance(p, BufferInput) and p.name in touched
+            p.name for p in program.inputs if isinstance(p, BufferInput) and p.name in self._touched
         ]
         self._known = self._take_known()
 

@@ -17,7 +17,6 @@ from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.cpp.text import UNIT, statement
-from wrapper_ir.emitters.facts import Storages
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input
@@ -79,7 +78,7 @@ class _Module:
             context,
             self._program.region,
             CodeWriter(UNIT),
-            context.statics.last,
+            context.statics.storages.last,
             framed=self._is_long,
         )
         self._renderer.show_origins = origins
@@ -100,8 +99,7 @@ class _Module:
 
     def _parts(self) -> list[CodeWriter]:
         """The bodies of the functions that the program's own lines become."""
-        touched = Storages(self._program).touched
-        entry = Entry(self._context, self._renderer, touched)
+        entry = Entry(self._context, self._renderer)
         parts = [self._next_part()]
         entry.unpack()
         count = 0

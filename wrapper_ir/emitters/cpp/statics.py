@@ -35,12 +35,12 @@ class Statics:
     """What may be kept in the state.
 
     Attributes:
-        last: Index of the last line that touches a buffer.
+        storages: Which names share storage, and what happens to it.
         buffers: Storage that never leaves a call, in order.
         views: Views of constants and of kept storage, name to the line that makes each.
     """
 
-    last: Mapping[str, int]
+    storages: Storages
     buffers: tuple[str, ...]
     views: Mapping[str, KeptView]
 
@@ -64,7 +64,7 @@ def gather_statics(program: Program, keep_bytes: int) -> Statics:
     """What a program may keep; at most ``keep_bytes`` of memory."""
     storages = Storages(program)
     buffers = _buffers(program, storages, keep_bytes)
-    return Statics(storages.last, tuple(buffers), _views(program, storages, buffers))
+    return Statics(storages, tuple(buffers), _views(program, storages, buffers))
 
 
 def _buffers(program: Program, storages: Storages, keep_bytes: int) -> dict[str, None]:

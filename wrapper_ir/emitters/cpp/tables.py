@@ -8,7 +8,6 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
-from wrapper_ir.emitters.facts import Storages
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input
 from wrapper_ir.lines.program import SymbolKind
@@ -16,6 +15,7 @@ from wrapper_ir.lines.program import SymbolKind
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
     from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.facts import Storages
     from wrapper_ir.emitters.writer import CodeWriter
 
 __all__ = ["Tables"]
@@ -37,7 +37,7 @@ class Tables:
     def write(self, writer: CodeWriter) -> None:
         """Writes the tables."""
         program, context = self._program, self._context
-        storages = Storages(program)
+        storages = context.statics.storages
         written = storages.roots(storages.written)
         inputs = [
             self._input(param, written=self._is_written(param, storages, written))
