@@ -185,6 +185,13 @@ def test_all_mistakes_are_told_at_once(model: calls.Native) -> None:
     assert "head" not in str(failure.value)
 
 
+def test_names_from_outside_are_shown_escaped_and_cut(model: calls.Native) -> None:
+    with pytest.raises(calls.NativeError, match=r"no constant 'a\\x1b\[31mé'"):
+        model.update(UPDATES[0], {"a\x1b[31mé": X}, False, False)
+    with pytest.raises(calls.NativeError, match=r"no constant 'b+ \.\.\.$"):
+        model.update(UPDATES[0], {"b" * 100 + "é" * 10_000: X}, False, False)
+
+
 def test_tied_constants_follow_each_other(model: calls.Native) -> None:
     new = torch.arange(32.0).reshape(8, 4)
     model.update(UPDATES[0], {"head": new}, False, False)

@@ -23,16 +23,30 @@ thread_local char failure[8192];
 
 constexpr std::size_t kMaxInputsShown = 8;
 
+// Messages quote text from outside, and what is quoted must not drive the reader's terminal.
+bool is_shown_as_it_is(unsigned char byte) {
+  return (byte >= 32 && byte != 127) || byte == '\n' || byte == '\t';
+}
+
 void keep(const char* text) {
-  std::size_t length = std::strlen(text);
-  constexpr char kCut[] = " ...";
-  constexpr std::size_t kRoom = sizeof failure - sizeof kCut;
-  if (length > kRoom) {
-    std::memcpy(failure, text, kRoom);
-    std::memcpy(failure + kRoom, kCut, sizeof kCut);
-  } else {
-    std::memcpy(failure, text, length + 1);
+  static constexpr char kHex[] = "0123456789abcdef";
+  static constexpr char kCut[] = " ...";
+  char* to = failure;
+  const char* const end = failure + sizeof failure - sizeof kCut - 3;
+  for (; *text != '\0' && to < end; ++text) {
+    const auto byte = static_cast<unsigned char>(*text);
+    if (is_shown_as_it_is(byte)) {
+      *to++ = *text;
+    } else {
+      for (const char c : {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]}) *to++ = c;
+    }
   }
+  if (*text == '\0') {
+    *to = '\0';
+    return;
+  }
+  while (to > failure && static_cast<unsigned char>(to[-1]) >= 0x80) --to;  // no half characters
+  std::memcpy(to, kCut, sizeof kCut);
 }
 
 void tell_torch() {
