@@ -190,12 +190,18 @@ def _what(line: AnyLine) -> str:
 
 
 def line_source(program: Program, line: AnyLine) -> str:
-    """Where in the model a line comes from: ``file.py:12 in forward``."""
+    """Where in the model a line comes from: ``package/file.py:12 in forward``.
+
+    Libraries carry this text to other machines and are the same wherever they are made, so of the
+    file's path there is only what lies below ``site-packages``, or the last directory.
+    """
     if line.origin is None or not 0 <= line.origin < len(program.origins):
         return ""
     origin: Origin = program.origins[line.origin]
     if not origin.frames:
         return origin.module
     frame = origin.frames[-1]
-    place = f"{frame.file}:{frame.line}"
+    folders = frame.file.replace("\\", "/").split("/")
+    below = folders.index("site-packages") + 1 if "site-packages" in folders else -2
+    place = f"{'/'.join(folders[below:])}:{frame.line}"
     return f"{place} in {frame.function}" if frame.function else place

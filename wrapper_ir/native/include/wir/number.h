@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -252,7 +253,7 @@ inline std::string shown(double value) {
   char text[32];
   for (int digits = 1; digits <= 17; ++digits) {  // as many as tell it from its neighbours
     std::snprintf(text, sizeof text, "%.*g", digits, value);
-    if (std::stod(text) == value) break;
+    if (std::strtod(text, nullptr) == value) break;
   }
   std::string result = text;
   if (result.find_first_of(".en") == std::string::npos) result += ".0";
