@@ -147,7 +147,12 @@ class Run {
     if (!PyTuple_CheckExact(function_->constants)) {
       PyObject* found = PyObject_CallNoArgs(function_->constants);
       if (found == nullptr) return false;
-      Py_SETREF(function_->constants, found);
+      // Another thread may have been here meanwhile, and be reading what it found.
+      if (PyTuple_CheckExact(function_->constants)) {
+        Py_DECREF(found);
+      } else {
+        Py_SETREF(function_->constants, found);
+      }
     }
     PyObject* const* constants = &PyTuple_GET_ITEM(function_->constants, 0);
     if (function_->states->is_current(constants)) return true;
