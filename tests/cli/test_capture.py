@@ -173,3 +173,15 @@ def test_run_never_unpickles_code(room: Path, invoke: Invoke) -> None:
     assert result.exit_code == 2
     assert "WIR4006" in result.stderr
     assert not (room / "evil").exists()
+
+
+def test_capture_of_aten_ops(room: Path, invoke: Invoke) -> None:
+    result = invoke("capture", "net_model:make", "--frontend", "aten", "-o", "net.wir")
+    assert result.exit_code == 0, result.output
+    program = wir.load("net.wir")
+    assert "extern aten::linear" in str(program)
+    assert not any(
+        hasattr(line, "source") and hasattr(line.source, "code") for line in program.body
+    )
+    model, inputs = net()
+    assert torch.equal(wir.compile(program)(*inputs)[0], model(*inputs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ import click
 from wrapper_ir.cli.command import TRACEBACK, examples, target_options, traceback_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from wrapper_ir.cli.reference import Capturable
     from wrapper_ir.lines import Program
 
@@ -19,11 +22,19 @@ wrapper-ir capture examples/decoder.py:make -o decoder.wir
 wrapper-ir capture mypackage.model:net --args mypackage.model:example_inputs -o net.wir
 wrapper-ir capture model.py:make --emit wrapper.py        # straight to Python
 wrapper-ir capture model.py:make | wrapper-ir plan -      # through a pipe
+wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are, no Inductor
 """))
 @click.argument("reference", metavar="MODULE:CALLABLE")
 @click.option("--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of the model.")
 @click.option("-o", "--output", metavar="PATH", help="Where the program goes (.wir).")
 @click.option("--emit", "emit_to", metavar="PATH", help="Also render it, into this file.")
+@click.option(
+    "--frontend",
+    type=click.Choice(["inductor", "aten"]),
+    default="inductor",
+    show_default=True,
+    help="Who makes the program: Inductor, which fuses, or a call for each ATen op.",
+)
 @click.option("--isa", default="native", show_default=True, help="native, or a level: x86-64-v3.")
 @target_options("--target")
 @traceback_option
@@ -32,11 +43,14 @@ def capture(  # noqa: PLR0913 - one for each option
     args_reference: str | None,
     output: str | None,
     emit_to: str | None,
+    frontend: str,
     isa: str,
     target: str,
     options: tuple[str, ...],
 ) -> None:
     """Export a model, let Inductor schedule it, and keep the wrapper as a program.
+
+    With --frontend aten nothing is scheduled or fused: each ATen op of the export is a call.
 
     MODULE:CALLABLE names an nn.Module, or a function that takes nothing and returns (module, args),
     optionally followed by kwargs and dynamic_shapes. MODULE is imported as Python would import it
@@ -55,7 +69,7 @@ def capture(  # noqa: PLR0913 - one for each option
     with step("importing the model"):
         model = find_model(reference, args_reference)
     with step("capturing"):
-        program = _capture(model, isa)
+        program = _from_fx(model) if frontend == "aten" else _capture(model, isa)
     if emit_to is not None:
         with step(f"emitting {target}"):
             artifact = render(program, target, chosen)
@@ -67,13 +81,28 @@ def capture(  # noqa: PLR0913 - one for each option
 def _capture(model: Capturable, isa: str) -> Program:
     from wrapper_ir.frontends.inductor import capture as capture_model
 
+    with _quiet():
+        return capture_model(
+            model.model, model.args, model.kwargs, dynamic_shapes=model.dynamic_shapes, isa=isa
+        )
+
+
+def _from_fx(model: Capturable) -> Program:
+    from wrapper_ir.frontends.aten import capture as capture_model
+
+    with _quiet():
+        return capture_model(
+            model.model, model.args, model.kwargs, dynamic_shapes=model.dynamic_shapes
+        )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
     # When the model fails, torch logs its own traceback besides raising what we show.
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     was_disabled = logger.disabled
     logger.disabled = TRACEBACK not in click.get_current_context().meta
     try:
-        return capture_model(
-            model.model, model.args, model.kwargs, dynamic_shapes=model.dynamic_shapes, isa=isa
-        )
+        yield
     finally:
         logger.disabled = was_disabled

@@ -13,7 +13,7 @@ from wrapper_ir.frontends.aten.errors import (
     Problem,
     UnsupportedGraphError,
 )
-from wrapper_ir.frontends.aten.frontend import from_fx
+from wrapper_ir.frontends.aten.frontend import capture, from_fx
 
 __all__ = [
     "ExportError",
@@ -21,5 +21,6 @@ __all__ = [
     "NotAnAtenGraphError",
     "Problem",
     "UnsupportedGraphError",
+    "capture",
     "from_fx",
 ]

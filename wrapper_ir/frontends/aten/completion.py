@@ -44,12 +44,15 @@ def _is_missing(node: Node) -> bool:
 
 
 def _value_of(module: GraphModule, node: Node) -> Any:
+    inputs = (n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder")
+    mode = next((v.fake_mode for v in inputs if hasattr(v, "fake_mode")), None)
+    target: Any = node.target
+    if is_op(target) and _writes(target):
+        raise NotAnAtenGraphError(what=f"the shape of %{node.name} is not known")
     try:
-        args = torch.fx.node.map_arg(node.args, lambda n: _stand_in(module, n))
-        kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: _stand_in(module, n))
-        target: Any = node.target
-        if is_op(target) and _writes(target):
-            raise NotAnAtenGraphError(what=f"the shape of %{node.name} is not known")
+        args, kwargs = torch.fx.node.map_arg(
+            (node.args, node.kwargs), lambda n: _in_mode(_stand_in(module, n), mode)
+        )
         return target(*args, **kwargs)
     except Exception as error:
         what = f"the shape of %{node.name} is not known (its meta has no 'val'), and torch says"
@@ -57,12 +60,29 @@ def _value_of(module: GraphModule, node: Node) -> Any:
 
 
 def _stand_in(module: GraphModule, node: Node) -> Any:
-    if node.op == "get_attr":
-        found: Any = module
-        for part in str(node.target).split("."):
-            found = getattr(found, part)
-        return node.meta.get("val", found)
-    return node.meta["val"]
+    if node.op != "get_attr" or "val" in node.meta:
+        return node.meta["val"]
+    found: Any = module
+    for part in str(node.target).split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _in_mode(value: Any, mode: Any) -> Any:
+    """Return a tensor as a stand-in of one kind: torch does not mix those of several."""
+    if isinstance(value, (list, tuple)):
+        return [_in_mode(item, mode) for item in value]
+    if mode is None or not isinstance(value, torch.Tensor):
+        return value
+    own = getattr(value, "fake_mode", None)
+    if own is mode:
+        return value
+    if own is None:
+        return mode.from_tensor(value)
+    with mode:
+        return torch.empty_strided(
+            value.shape, value.stride(), dtype=value.dtype, device=value.device
+        )
 
 
 def _writes(target: Any) -> bool:

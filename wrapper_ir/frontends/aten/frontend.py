@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from torch.fx import Node
 
-__all__ = ["from_fx"]
+__all__ = ["capture", "from_fx"]
 
 
 def from_fx(
@@ -85,6 +85,28 @@ def from_fx(
     program = _Conversion(source).program(name)
     verify(program)
     return program
+
+
+def capture(
+    model: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+) -> Program:
+    """Return the program of a model: exported, then each ATen op a call.
+
+    Args:
+        model: The model.
+        args: Example arguments.
+        kwargs: Example keyword arguments.
+        dynamic_shapes: Which dimensions are symbolic, as for ``torch.export.export``.
+
+    Raises:
+        ExportError: The model cannot be exported.
+        UnsupportedGraphError: As :func:`from_fx` says.
+    """
+    return from_fx(export_module(model, args, dynamic_shapes, kwargs), name="captured")
 
 
 class _Conversion:

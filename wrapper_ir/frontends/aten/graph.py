@@ -14,7 +14,13 @@ from wrapper_ir.frontends.aten.calls import call_op
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
 from wrapper_ir.frontends.aten.emitted import NAMESPACE, convert_own
 from wrapper_ir.frontends.aten.schemas import is_op
-from wrapper_ir.frontends.aten.state import POISON, SYMBOLIC, Ref, UnsupportedNodeError
+from wrapper_ir.frontends.aten.state import (
+    POISON,
+    SYMBOLIC,
+    Ref,
+    UnsupportedNodeError,
+    is_guard,
+)
 from wrapper_ir.lines.program import Constant, ConstantKind
 
 if TYPE_CHECKING:
@@ -90,6 +96,8 @@ class GraphWalk:
     def _convert(self, node: Node) -> Any:
         if node.op == "get_attr":
             return self._attribute(node)
+        if is_guard(node):
+            return None
         if node.op != "call_function":
             raise UnsupportedNodeError("it is no call of an ATen op")
         target: Any = node.target

@@ -24,7 +24,7 @@ from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.completion import completed
 from wrapper_ir.frontends.aten.errors import ExportError, NotAnAtenGraphError
 from wrapper_ir.frontends.aten.schemas import is_op
-from wrapper_ir.frontends.aten.state import target_of
+from wrapper_ir.frontends.aten.state import is_guard, target_of
 from wrapper_ir.lines.program import ConstantKind
 
 if TYPE_CHECKING:
@@ -186,12 +186,11 @@ def _flat_output(module: GraphModule, leaves: Sequence[Any]) -> GraphModule:
 def _foreign(module: GraphModule) -> str:
     """Return in words what of a module is no graph of ATen ops; empty if all is well."""
     for node in module.graph.nodes:
-        if node.op in ("call_module", "call_method"):
-            if "_guards_fn" in str(node.target) and not node.users:
-                continue
+        if node.op in ("call_module", "call_method") and not is_guard(node):
             return f"%{node.name} is a {target_of(node)}"
         if node.op == "call_function" and not _is_plain(node.target):
             return f"%{node.name} calls {target_of(node)}"
+    for node in module.graph.nodes:
         if node.op == "placeholder" and "val" not in node.meta:
             return f"the shape of %{node.name} is not known (its meta has no 'val')"
     return ""
@@ -206,7 +205,10 @@ def _is_plain(target: Any) -> bool:
 
 
 def export_module(
-    module: torch.nn.Module, args: Sequence[Any], dynamic_shapes: Any
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    dynamic_shapes: Any,
+    kwargs: Mapping[str, Any] | None = None,
 ) -> ExportedProgram:
     """Export a module.
 
@@ -214,7 +216,9 @@ def export_module(
         ExportError: Torch cannot.
     """
     try:
-        return torch.export.export(module, tuple(args), dynamic_shapes=dynamic_shapes)
+        return torch.export.export(
+            module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
+        )
     except Exception as error:
         raise ExportError(problem=str(error)) from error
 

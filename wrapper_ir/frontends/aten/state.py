@@ -31,6 +31,7 @@ __all__ = [
     "State",
     "UnsupportedNodeError",
     "elements",
+    "is_guard",
     "target_of",
     "tensors_in",
     "to_device",
@@ -245,6 +246,11 @@ class State:
         frames = origin_of([node]).frames
         source = f"{frames[-1].file}:{frames[-1].line}" if frames else ""
         self.problems.append(Problem(node.name, target_of(node), reason, source))
+
+
+def is_guard(node: Node) -> bool:
+    """Whether a node checks the inputs of an exported module, as a program's beginning does too."""
+    return node.op == "call_module" and node.target == "_guards_fn" and not node.users
 
 
 def target_of(node: Node) -> str:
