@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,6 @@ import wrapper_ir as wir
 from tests.cli.samples import FAULTY, MISSPELT, PROGRAM
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Invoke
 
 
@@ -89,6 +88,19 @@ def test_verify_json(room: Path, invoke: Invoke) -> None:
     assert faulty["diagnostics"][0]["code"] == "WIR1030"
     assert faulty["diagnostics"][0]["place"] == "results[0]"
     assert "WIR0230" in missing["error"]
+
+
+def test_verify_tells_of_warnings_on_request(invoke: Invoke) -> None:
+    sample = Path(__file__).parents[1] / "invalid" / "wir1033_unwritten_read.wir"
+    text = sample.read_text(encoding="utf-8").replace(" ; warning: WIR1033", "")
+    plain = invoke("verify", "-", stdin=text)
+    assert (plain.exit_code, plain.stderr) == (0, "")
+    warned = invoke("verify", "--warnings", "-", stdin=text)
+    assert warned.exit_code == 0
+    assert "ok" in warned.stdout
+    assert "^ warning: WIR1033 %turned is read" in warned.stderr
+    found = json.loads(invoke("verify", "--warnings", "--json", "-", stdin=text).stdout)
+    assert [d["severity"] for d in found[0]["diagnostics"]] == ["warning"] * 3
 
 
 def test_plan_json_is_the_planners_report(room: Path, invoke: Invoke) -> None:

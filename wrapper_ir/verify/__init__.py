@@ -39,6 +39,8 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1030 results are alive
 - WIR1031 a region sees its parameters, its own definitions and constants, nothing else
 - WIR1032 a region's parameters are not freed or taken, unless donated
+- WIR1033 (a warning) nothing is read before it was written: of storage that is neither zeroed nor
+  written to, and provably has elements, no call reads the contents without changing them
 
 **Storage that goes on, and views**
 
@@ -105,7 +107,10 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
   compared with at most 64 others)
 - WIR1104 a pool ends after its slices
 
-What is not checked: what kernels do with what they are given, whether contents were ever written,
+Warnings are for what may be meant, and are given on request only: a model may read what
+``torch.empty`` gave it. They make no program wrong.
+
+What is not checked: what kernels do with what they are given, whether all of a storage was written,
 and relations among symbols that only their values at run time decide: sizes are compared by what
 their ranges prove, and where a rule says "provably" the benefit of the doubt is the program's.
 Hints are never looked at.
@@ -131,9 +136,19 @@ __all__ = ["RULES", "Diagnostic", "Rule", "VerificationError", "diagnose", "veri
 _GOOD: Final[WeakValueDictionary[int, Program]] = WeakValueDictionary()
 
 
-def diagnose(program: Program) -> tuple[Diagnostic, ...]:
-    """Every fault of ``program``, in the order of its text; none for a good one."""
-    return check_program(program)
+def diagnose(program: Program, *, warnings: bool = False) -> tuple[Diagnostic, ...]:
+    """Every fault of ``program``, in the order of its text; none for a good one.
+
+    Args:
+        program: Any program.
+        warnings: Whether to tell also of what may be meant.
+    """
+    found = check_program(program)
+    return found if warnings else _faults(found)
+
+
+def _faults(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    return tuple(diagnostic for diagnostic in found if not diagnostic.rule.is_warning)
 
 
 def verify(program: Program) -> Program:
@@ -144,7 +159,7 @@ def verify(program: Program) -> Program:
     """
     if _GOOD.get(id(program)) is program:
         return program
-    found = check_program(program)
+    found = _faults(check_program(program))
     if found:
         raise VerificationError(program, found)
     _GOOD[id(program)] = program

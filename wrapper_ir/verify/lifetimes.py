@@ -199,10 +199,30 @@ class Lifetimes:
         buffer = self.buffers.get(name)
         for storage in () if buffer is None else buffer.storages:
             storage.first.written = True
+            storage.blank = False
+            if storage.slot is not None:
+                storage.slot.pool.blank = False  # a slice at the same place sees it
             if storage.kind is Kind.CONSTANT and not storage.mutable:
                 is_it = storage.owner == name
                 what = "the constant" if is_it else f"the constant %{storage.owner}"
                 self.state.report(rules.WRITE_TO_CONSTANT, name=name, what=what)
+
+    def check_contents(self, name: str) -> None:
+        """Warns of a read of storage that nothing has written to; no elements are no contents."""
+        buffer = self.buffers.get(name)
+        if buffer is None or not buffer.storages or buffer.layout is None:
+            return
+        is_blank = all(storage.blank for storage in buffer.storages)
+        if is_blank and self.state.facts.exceeds(buffer.layout.numel, 0):
+            self.state.report(rules.UNWRITTEN_READ, name=name)
+
+    def leave_blank(self, name: str, pool: str | None = None) -> None:
+        """Notes that new storage has undefined contents; a slice's are what the pool's are."""
+        buffer = self.buffers[name]
+        source = self.buffers.get(pool or "")
+        if pool is None or (source is not None and all(s.blank for s in source.storages)):
+            for storage in buffer.storages:
+                storage.blank = True
 
     def peek(self, name: str) -> None:
         """Checks that what a probe looks at is there."""
@@ -259,6 +279,7 @@ class Lifetimes:
             storage.capacity,
             root=storage.first if storage.first.kind is not Kind.OWNED else None,
             slot=storage.slot,
+            blank=storage.blank,
         )
         self._end(storage, End(place, out), heir)
         storage.first.written = True

@@ -72,7 +72,8 @@ def annotated(program: Program, diagnostics: Sequence[Diagnostic]) -> list[str]:
 
 
 def _remark(diagnostic: Diagnostic) -> Iterable[str]:
-    yield f"^ error: {diagnostic.code} {diagnostic.message}"
+    kind = "warning" if diagnostic.rule.is_warning else "error"
+    yield f"^ {kind}: {diagnostic.code} {diagnostic.message}"
     where = diagnostic.place
     yield f"  at {where} ({diagnostic.source})" if diagnostic.source else f"  at {where}"
     if diagnostic.hint:

@@ -15,21 +15,25 @@ from typing import Final
 class Rule:
     """One thing that is checked.
 
-    ``template`` and ``hint`` are format strings; the fields come with each violation.
+    ``template`` and ``hint`` are format strings; the fields come with each violation. What a
+    warning says may be meant: it is told on request, and keeps nobody from using the program.
     """
 
     code: str
     name: str
     template: str
     hint: str = ""
+    is_warning: bool = False
 
 
 #: Every rule by its code, in the order of the codes.
 RULES: Final[dict[str, Rule]] = {}
 
 
-def _rule(number: int, name: str, template: str, hint: str = "") -> Rule:
-    rule = Rule(f"WIR{number}", name, template, hint)
+def _rule(
+    number: int, name: str, template: str, hint: str = "", *, is_warning: bool = False
+) -> Rule:
+    rule = Rule(f"WIR{number}", name, template, hint, is_warning)
     if rule.code in RULES:
         raise ValueError(f"{rule.code} is taken")
     RULES[rule.code] = rule
@@ -179,6 +183,13 @@ PARAM_ENDED = _rule(
     "param-ended",
     "%{name} is a parameter of the region and cannot be {verb} in it",
     "the storage belongs to the caller, unless the parameter is donated",
+)
+UNWRITTEN_READ = _rule(
+    1033,
+    "unwritten-read",
+    "%{name} is read, but nothing has written to its storage",
+    "write to it before, or allocate it zeroed",
+    is_warning=True,
 )
 
 # Storage that goes on, and views.

@@ -58,6 +58,8 @@ class Storage:
     """The part of a pool that it is, for a slice."""
     end: End | None = None
     written: bool = False
+    blank: bool = False
+    """Whether the contents are undefined for certain: new, not zeroed, never written to."""
     leaves: bool = False
 
     @property

@@ -160,6 +160,10 @@ class _Verifier(LineVisitor[None]):
         needs_layout = not isinstance(line, (BindSymbol, Free))
         for name in dict.fromkeys((*found.uses, *found.reads, *found.writes)):
             lifetimes.use(name, needs_layout=needs_layout)
+        looked_at = {*found.writes, *(alias.source for alias in found.aliases)}
+        for name in found.reads:
+            if name not in looked_at:  # changed in place, or only its metadata wanted
+                lifetimes.check_contents(name)
         for name in found.writes:
             lifetimes.write(name)
         for name in found.peeks:
@@ -214,7 +218,9 @@ class _Verifier(LineVisitor[None]):
     # What is particular to a class of lines.
 
     def visit_allocate(self, line: Allocate) -> None:
-        """Nothing more."""
+        """Notes that the contents are undefined."""
+        if not line.zeroed:
+            self.lifetimes.leave_blank(line.out)
 
     def visit_free(self, line: Free) -> None:
         """Nothing more."""
@@ -226,13 +232,15 @@ class _Verifier(LineVisitor[None]):
         """Nothing more."""
 
     def visit_allocate_pool(self, line: AllocatePool) -> None:
-        """Notes that the buffer is a pool."""
+        """Notes that the buffer is a pool, of undefined contents."""
         self.pools.enter_pool(line)
+        self.lifetimes.leave_blank(line.out)
 
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
         """Checks the slice's place."""
         self.symbols.check_kinds(line.offset, self.state.here())
         self.pools.enter_slice(line)
+        self.lifetimes.leave_blank(line.out, line.pool)
 
     def visit_kernel_definition(self, line: KernelDefinition) -> None:
         """Enters the kernel."""

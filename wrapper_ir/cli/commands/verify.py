@@ -12,7 +12,7 @@ from wrapper_ir.cli.command import examples, json_option, traceback_option
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Program
-    from wrapper_ir.verify import VerificationError
+    from wrapper_ir.verify import Diagnostic
 
 
 @click.command(epilog=examples("""
@@ -22,38 +22,41 @@ wrapper-ir capture model.py:make | wrapper-ir verify -
 """))
 @click.argument("files", metavar="FILE.wir...", nargs=-1, required=True)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing about programs without faults.")
+@click.option("--warnings", is_flag=True, help="Tell also of what may be meant.")
 @json_option
 @traceback_option
-def verify(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
+def verify(files: tuple[str, ...], quiet: bool, warnings: bool, as_json: bool) -> None:
     """Check programs: all faults of each at once, every one under the line that has it.
 
-    The exit code is 1 when a program breaks a rule, 2 when a file holds no program.
+    The exit code is 1 when a program breaks a rule, 2 when a file holds no program; warnings leave
+    it at 0.
     """
-    reports = [_check(file) for file in files]
+    reports = [_check(file, warnings=warnings) for file in files]
     if as_json:
         click.echo(json.dumps([report for report, _ in reports], indent=2))
     else:
-        for report, fault in reports:
-            _say(report, fault, quiet=quiet)
+        for report, words in reports:
+            _say(report, words, quiet=quiet)
     sys.exit(max(_code(report) for report, _ in reports))
 
 
-def _check(file: str) -> tuple[dict[str, Any], Exception | None]:
-    """Return what is to be said of a file, as data, and the error that says it in words."""
+def _check(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
+    """Return what is to be said of a file, as data and in words; no words where all is well."""
     from wrapper_ir.cli.files import read_program
     from wrapper_ir.errors import WrapperIRError
-    from wrapper_ir.verify import VerificationError
-    from wrapper_ir.verify import verify as verify_program
+    from wrapper_ir.verify import VerificationError, diagnose
+    from wrapper_ir.verify.render import annotated
 
     try:
         program = read_program(file)
     except WrapperIRError as error:
-        return {"file": file, "ok": False, "error": str(error), "diagnostics": []}, error
-    try:
-        verify_program(program)
-    except VerificationError as error:
-        return {"file": file, "ok": False, "diagnostics": _as_data(error)}, error
-    return {"file": file, "ok": True, "diagnostics": [], **_counts(program)}, None
+        return {"file": file, "ok": False, "error": str(error), "diagnostics": []}, str(error)
+    found = diagnose(program, warnings=warnings)
+    if any(not diagnostic.rule.is_warning for diagnostic in found):
+        report = {"file": file, "ok": False, "diagnostics": _as_data(found)}
+        return report, str(VerificationError(program, found))
+    report = {"file": file, "ok": True, "diagnostics": _as_data(found), **_counts(program)}
+    return report, "\n".join(annotated(program, found)) if found else ""
 
 
 def _counts(program: Program) -> dict[str, Any]:
@@ -67,27 +70,28 @@ def _counts(program: Program) -> dict[str, Any]:
     }
 
 
-def _as_data(error: VerificationError) -> list[dict[str, str]]:
+def _as_data(diagnostics: tuple[Diagnostic, ...]) -> list[dict[str, str]]:
     return [
         {
             "code": found.code,
             "rule": found.rule.name,
+            "severity": "warning" if found.rule.is_warning else "error",
             "message": found.message,
             "place": found.place,
             "path": str(found.path),
             "source": found.source,
             "hint": found.hint,
         }
-        for found in error.diagnostics
+        for found in diagnostics
     ]
 
 
-def _say(report: dict[str, Any], fault: Exception | None, *, quiet: bool) -> None:
-    if fault is not None:
+def _say(report: dict[str, Any], words: str, *, quiet: bool) -> None:
+    if words:
         name = "<stdin>" if report["file"] == "-" else report["file"]
         click.secho(f"{name}: ", bold=True, nl=False, err=True)
-        click.echo(str(fault), err=True)
-    elif not quiet:
+        click.echo(words, err=True)
+    if report["ok"] and not quiet:
         click.secho("ok", fg="green", nl=False)
         about = f"{report['stage']}, {report['lines']} lines, {report['buffers']} buffers"
         click.echo(f"  {report['file']}: {report['program']}, {about}")
