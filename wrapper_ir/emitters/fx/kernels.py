@@ -25,6 +25,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.fx import checks as _checks  # noqa: F401 - graphs need its ops too
 from wrapper_ir.emitters.fx import library
+from wrapper_ir.emitters.fx import probes as _probes  # noqa: F401 - likewise
 from wrapper_ir.emitters.fx.errors import KernelDeviceError
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.dtype import DType

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.fx import probes
 from wrapper_ir.emitters.fx.control import ControlLines
 from wrapper_ir.emitters.fx.memory import MemoryLines
 from wrapper_ir.emitters.fx.symbols import SymbolLines
@@ -25,4 +26,6 @@ class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
 
     @override
     def visit_probe(self, line: Probe) -> None:
-        self.unsupported(line, "probes are not supported in FX yet")
+        buffers = [self.node(name) for name in line.buffers]
+        scalars = [self.number(value) for value in line.scalars]
+        self.call(probes.SHOW, buffers, probes.spec_of(line, self.context.program), scalars)
