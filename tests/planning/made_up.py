@@ -36,7 +36,7 @@ from wrapper_ir.lines import (
     TorchOp,
 )
 
-SIZES = ((64,), (8, 8), (16,), (4, 4), (256,))
+SIZES = ((64,), (8, 8), (16,), (4, 4), (24,), (256,))
 DTYPES = (DType.FLOAT32, DType.INT32, DType.FLOAT64)
 
 _SCHEMAS = {
@@ -66,6 +66,7 @@ class _Writer:
     buffers: dict[str, Layout]
     prefix: str
     depth: int
+    scale: int = 1
     body: list[AnyLine] = field(default_factory=list)
     storage: dict[str, str] = field(default_factory=dict)
     """Name -> owner of its storage, for what is alive."""
@@ -83,7 +84,8 @@ class _Writer:
         return name
 
     def layout(self) -> Layout:
-        size = self.draw(st.sampled_from(SIZES))
+        *outer, last = self.draw(st.sampled_from(SIZES))  # type: ignore[misc]
+        size = (*outer, last * self.scale)
         return Layout.contiguous(self.draw(st.sampled_from(DTYPES)), size)  # type: ignore[arg-type]
 
     def alive(self) -> list[str]:
@@ -183,7 +185,7 @@ class _Writer:
         )
 
     def branch(self, prefix: str, layout: Layout, out_layout: Layout) -> Region:
-        inner = _Writer(self.draw, self.buffers, prefix, self.depth + 1)
+        inner = _Writer(self.draw, self.buffers, prefix, self.depth + 1, self.scale)
         param = inner.name(layout)
         inner.steps(4)
         out = inner.name(out_layout)
@@ -200,9 +202,9 @@ class _Writer:
 
 
 @st.composite
-def programs(draw: Callable[[st.SearchStrategy[object]], object]) -> Program:
-    """Logical programs of static sizes, with up to twenty steps."""
-    writer = _Writer(draw, {}, "b", 0)
+def programs(draw: Callable[[st.SearchStrategy[object]], object], scale: int = 1) -> Program:
+    """Logical programs of static sizes, with up to twenty steps; ``scale`` multiplies sizes."""
+    writer = _Writer(draw, {}, "b", 0, scale)
     inputs = tuple(BufferInput(writer.name(writer.layout())) for _ in range(2))
     writer.steps(20)
     results = draw(st.lists(st.sampled_from(writer.alive()), max_size=4))

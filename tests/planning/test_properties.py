@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.planning.machine import Machine
 from tests.planning.made_up import programs
+from tests.planning.test_reuse import program as small_program
 from wrapper_ir.lines import Allocate, AllocatePool, Comment, Free, Program, Reuse, Stage, walk
 from wrapper_ir.planning import (
     check_plan,
@@ -61,6 +62,38 @@ def test_the_report_agrees_with_what_the_machine_sees(program: Program) -> None:
     assert numbers.reuses == sum(isinstance(line, Reuse) for line in lines)
 
 
+@st.composite
+def large(draw: st.DrawFn) -> Program:
+    """Storage of large and similar sizes that comes and goes, and a result or two."""
+    count = draw(st.integers(1, 12))
+    events: list[tuple[int, int, int]] = []
+    for n in range(count):
+        start = draw(st.integers(0, 20))
+        events += [(start, 1, n), (start + draw(st.integers(1, 6)), 0, n)]
+    sizes = draw(st.lists(st.integers(33_000, 70_000), min_size=count, max_size=count))
+    results = draw(st.sets(st.integers(0, count - 1), max_size=2))
+    text = ""
+    for _, begins, n in sorted(events):
+        if begins:
+            text += f"%b{n} = allocate : f32[{sizes[n]}] @cpu\ntest::fill(out %b{n})\n"
+        elif n not in results:
+            text += f"test::fill(out %b{n})\nfree %b{n}\n"
+    return small_program(text, ", ".join(f"%b{n}" for n in sorted(results)))
+
+
+@many
+@given(large())
+def test_large_storage_is_reused_without_holding_more(program: Program) -> None:
+    truth = Machine(program).run()
+    result, freed = plan(program), Machine(plan_memory(program, "none"))
+    freed.run()
+    assert [str(d) for d in diagnose(result.program)] == []
+    planned = Machine(result.program)
+    assert planned.run() == truth
+    assert planned.peak <= freed.peak
+    assert result.report.peak_bytes == planned.peak
+
+
 @many
 @given(programs())
 def test_planning_twice_changes_nothing(program: Program) -> None:
@@ -110,7 +143,7 @@ def test_comments_do_not_change_the_plan(program: Program) -> None:
 
 
 @many
-@given(programs())
+@given(programs(scale=8))  # sizes are multiples of the alignment
 def test_pools_verify_run_alike_and_hold_no_more_than_reuse(program: Program) -> None:
     truth = Machine(program).run()
     result = plan(program, "pool")

@@ -375,3 +375,77 @@ def test_reuse_alone_needs_frees() -> None:
     source = program("%a = allocate : f32[8] @cpu\n%b = allocate : f32[8] @cpu")
     assert reuse_storage(source) == source
     assert reuses(reuse_storage(insert_frees(source))) == {"b": "a"}
+
+
+BIG = """
+    %keep = allocate : f32[999999] @cpu
+    test::fill(out %keep)
+    %a = allocate : f32[60000] @cpu
+    test::fill(out %a)
+    free %a
+    %b = allocate : f32[50000] @cpu
+    test::fill(out %b)
+    free %b
+    %c = allocate : f32[50000] @cpu
+    test::fill(out %c)
+    free %c
+    %d = allocate : f32[55000] @cpu
+    test::fill(out %d)
+    free %d
+    """
+
+
+def test_large_allocations_take_what_is_somewhat_larger() -> None:
+    planned = plan_memory(program(BIG))
+    verify(planned)
+    assert reuses(planned) == {"b": "a", "c": "b"}
+    # What %c is in has 60,000 elements, but its last name vouches for 50,000 only.
+    assert "%d = allocate" in body_of(planned)
+
+
+def test_small_ones_and_results_do_not() -> None:
+    assert reuses(plan_memory(program(BIG.replace("0000]", "00]").replace("5000]", "50]")))) == {
+        "c": "b"
+    }
+    text = """
+        %a = allocate : f32[60000] @cpu
+        test::fill(out %a)
+        free %a
+        %b = allocate : f32[50000] @cpu
+        test::fill(out %b)
+        """
+    assert reuses(plan_memory(program(text, "%b"))) == {}
+
+
+def test_a_larger_one_is_not_kept_over_the_peak() -> None:
+    text = """
+        %a = allocate : f32[60000] @cpu
+        test::fill(out %a)
+        free %a
+        %b = allocate : f32[50000] @cpu
+        test::fill(out %b)
+        %c = allocate : f32[50000] @cpu
+        test::fill(out %c)
+        free %c
+        free %b
+        """
+    report = plan(program(text)).report
+    assert report.peak_bytes == report.unplanned_peak_bytes == 400_000
+    assert report.reuses == 0
+
+
+def test_exact_sizes_win_where_a_larger_one_would_be_missed() -> None:
+    text = """
+        %keep = allocate : f32[999999] @cpu
+        test::fill(out %keep)
+        %a = allocate : f32[60000] @cpu
+        test::fill(out %a)
+        free %a
+        %b = allocate : f32[40000] @cpu
+        test::fill(out %b)
+        %c = allocate : f32[60000] @cpu
+        test::fill(out %c)
+        free %b
+        free %c
+        """
+    assert reuses(plan_memory(program(text))) == {"c": "a"}

@@ -1,10 +1,15 @@
-"""Exact-size reuse: an allocation takes over storage of its size that was freed before.
+"""Line reuse: an allocation takes over storage that was freed before.
 
-The rule is that of Inductor's own line reuse: walk the lines, remember what is freed, and let an
-allocation of the same device, memory, element size and number of bytes take the storage freed last.
+The first rule is that of Inductor's own line reuse: walk the lines, remember what is freed, and let
+an allocation of the same device, memory, element size and number of bytes take the storage freed
+last. Where there is none of its size, a large allocation takes the smallest that holds it, of up to
+twice its size. Only large ones, since small ones cost an allocator nothing, while fresh pages cost
+fifteen times what touching old ones does; and only where the whole plan then allocates fewer bytes.
+
 Keeping storage from its ``free`` to the allocation can raise the peak, if the peak lies between; so
-the bytes held at each line are kept, and what would raise the highest of them is not reused. A plan
-is therefore never worse than freeing everything at once (at the hints, where sizes are symbolic).
+the bytes held at each line are kept, and what would raise the highest of them is not reused;
+storage that is larger than what lies in it counts whole. A plan is therefore never worse than
+freeing everything at once (at the hints, where sizes are symbolic).
 
 A library op that makes its results itself takes memory that no line shows: the results, which are
 counted, and whatever it works with, which is not. Where the true peak is inside such an op, a donor
@@ -17,6 +22,7 @@ raise the peak, so would every other.
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -39,6 +45,14 @@ from wrapper_ir.planning.timeline import Heights, held_bytes, peak
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program, Region
     from wrapper_ir.planning.liveness import Life
+
+LARGE: Final = 128 * 1024
+"""Bytes: from here allocators get memory from the system, page by page, and give it back."""
+
+_MOST_TRIED: Final = 8
+
+_CLASS: Final = 2
+"""How many times larger than needed a storage may be that is taken over."""
 
 ALIGNMENT: Final = 16
 """Bytes. Allocations begin at such an address; a library op's result may not, and is a donor only
@@ -85,7 +99,11 @@ def _reused(region: Region, program: Program, sizes: Sizes) -> Region:
             for line in region.body
         ),
     )
-    donors = _Match(inner, program, sizes).donors
+    match = _Match(inner, program, sizes, best_fit=True)
+    if match.inexact:
+        exact = _Match(inner, program, sizes, best_fit=False)
+        match = match if match.saved > exact.saved else exact
+    donors = match.donors
     body: list[AnyLine] = []
     gone = {donor.position for donor in donors.values()}
     for position, line in enumerate(inner.body):
@@ -100,7 +118,10 @@ def _reused(region: Region, program: Program, sizes: Sizes) -> Region:
 class _Match:
     """One walk over a region that finds a donor for each allocation that has one."""
 
-    def __init__(self, region: Region, program: Program, sizes: Sizes) -> None:
+    def __init__(self, region: Region, program: Program, sizes: Sizes, *, best_fit: bool) -> None:
+        self.best_fit = best_fit
+        #: Bytes that need not be allocated, and how many take more than they need.
+        self.saved = self.inexact = 0
         self.program = program
         self.sizes = sizes
         self.liveness = Liveness(region, program)
@@ -108,6 +129,13 @@ class _Match:
         self.heights = Heights(held)
         self.highest = peak(held)
         self.freed: defaultdict[_Key, list[_Donor]] = defaultdict(list)
+        #: Sizes of large storage that was freed, sorted, by what else it has to have.
+        self.sizes_of: defaultdict[_Key, list[int]] = defaultdict(list)
+        self.length = len(region.body)
+        self.last = {life.first: life for life in self.liveness.lives}
+        #: Bytes of storage that is larger than what lies in it.
+        self.capacity: dict[Life, int] = {}
+        self._chains: defaultdict[Life, list[Life]] = defaultdict(list)
         self.aligned: set[str] = set()
         #: The donor of each allocation that takes one over, by the allocation's position.
         self.donors: dict[int, _Donor] = {}
@@ -126,19 +154,72 @@ class _Match:
         for life in self.liveness.of(line.buffer)[:1]:
             key = self.key(life) if self.can_give(life, line) else None
             if key is not None:
-                self.freed[key].append(_Donor(life, position))
+                stack = self.freed[key]
+                if not stack and type(key.nbytes) is int and key.nbytes >= LARGE:
+                    known = self.sizes_of[key._replace(nbytes=0)]
+                    at = bisect_right(known, key.nbytes)
+                    if at == 0 or known[at - 1] != key.nbytes:
+                        known.insert(at, key.nbytes)
+                stack.append(_Donor(life, position))
 
     def take(self, position: int, line: Allocate) -> None:
         """Lets an allocation have the fitting storage freed last, if the peak allows it."""
         for life in self.liveness.of(line.out)[:1]:
             key = self.key(life)
-            stack = None if key is None else self.freed.get(key)
-            if not stack:
-                return
-            start, nbytes = stack[-1].position, self.sizes.of(line.out)
-            if self.heights.largest(start, position) + nbytes <= self.highest:
-                self.heights.add(start, position, nbytes)
-                self.donors[position] = stack.pop()
+            if key is None:
+                continue
+            stack = self.freed.get(key)
+            if stack:
+                self.try_to_take(position, life, stack)
+            elif self.best_fit and type(key.nbytes) is int and key.nbytes >= LARGE:
+                self.inexact += any(
+                    self.try_to_take(position, life, self.freed[other])
+                    for other in self.larger(key, key.nbytes)
+                )
+
+    def larger(self, key: _Key, nbytes: int) -> list[_Key]:
+        """Keys of freed storage somewhat larger than asked for, the smallest first."""
+        known = self.sizes_of.get(key._replace(nbytes=0), [])
+        at = bisect_right(known, nbytes)
+        found: list[_Key] = []
+        while at < len(known) and known[at] <= _CLASS * nbytes and len(found) < _MOST_TRIED:
+            other = key._replace(nbytes=known[at])
+            if self.freed[other]:
+                found.append(other)
+                at += 1
+            else:
+                del known[at]
+        return found
+
+    def try_to_take(self, position: int, life: Life, stack: list[_Donor]) -> bool:
+        """Takes the storage freed last, unless that would raise the peak or enlarge a result."""
+        donor = stack[-1]
+        nbytes = self.sizes.of(life.owner)
+        whole = self.capacity.get(donor.life, self.sizes.of(donor.life.owner))
+        last = self.last[life]
+        end = self.length if last.end is None else last.end
+        if whole > nbytes and (last.leaves or last.end is None):
+            return False
+        if self.heights.largest(donor.position, position) + whole > self.highest:
+            return False
+        if whole > nbytes:
+            if self.heights.largest(position, end) + whole - nbytes > self.highest:
+                return False
+            self.heights.add(position, end, whole - nbytes)
+            # The storage keeps its size under each name that it goes on under.
+            for name in self.chain(life):
+                self.capacity[name] = whole
+        self.heights.add(donor.position, position, whole)
+        self.donors[position] = stack.pop()
+        self.saved += nbytes
+        return True
+
+    def chain(self, life: Life) -> list[Life]:
+        """The lives of one storage as the front end gave them."""
+        if not self._chains:
+            for one in self.liveness.lives:
+                self._chains[one.first].append(one)
+        return self._chains[life.first]
 
     def _nbytes(self, life: Life) -> Dim:
         layout = self.program.buffers.get(life.owner)
