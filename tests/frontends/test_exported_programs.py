@@ -186,3 +186,10 @@ def test_a_number_that_was_given_is_the_only_one_taken(number: float) -> None:
 def test_arguments_that_no_program_takes(value: Any) -> None:
     with pytest.raises(CaptureError, match=r"takes tensors|torch.export says"):
         wir.capture(lambda x, n: x + 1, (torch.ones(2), value))
+
+
+def test_an_argument_that_is_none_stays_none() -> None:
+    run = wir.compile(wir.capture(lambda x, mask: x if mask is None else x * mask, (ARGS[0], None)))
+    assert torch.equal(run(ARGS[0], None)[0], ARGS[0])
+    with pytest.raises(wir.WrapperIRError, match="'mask' has the wrong type"):
+        run(ARGS[0], ARGS[0])

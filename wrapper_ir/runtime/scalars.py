@@ -11,7 +11,13 @@ __all__ = ["ceil", "check_number", "cos", "exp", "floor", "log", "log2", "sin", 
 
 
 def check_number(
-    name: str, value: float, kind: type, low: int | None = None, high: int | None = None
+    name: str,
+    value: object,
+    kind: type,
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    optional: bool = False,
 ) -> None:
     """Return if a scalar input is a number of the right type, within its range.
 
@@ -21,11 +27,14 @@ def check_number(
         kind: ``int``, ``float`` (an int will do) or ``bool``.
         low: The least it may be.
         high: The most it may be.
+        optional: Whether None will do, since nothing depends on the value.
 
     Raises:
         InputLayoutError: It is something else.
         SymbolError: It is out of range.
     """
+    if value is None and optional:
+        return
     given = type(value)
     if given is not kind and not (kind is float and given is int):
         raise InputLayoutError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.emitters.facts import free_region_symbols
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.region import params_of
 from wrapper_ir.emitters.python.statements import (
@@ -19,7 +20,7 @@ from wrapper_ir.emitters.python.statements import (
     statement,
     tuple_of,
 )
-from wrapper_ir.lines.control import BufferInput, ScalarInput
+from wrapper_ir.lines.control import BufferInput, Region, ScalarInput
 from wrapper_ir.lines.expr import Dim, free_symbols
 from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.layout import CPU
@@ -114,9 +115,12 @@ class Entry:
         if self._checked and not all_are_checked:
             names = [self._context.buffer(n) for n in self._checked]
             self._put(statement(call("check_inputs", *names), self._writer.width))
-        for param in self._context.program.inputs:
-            if isinstance(param, ScalarInput) and self._context.checks != "never":
-                self._check_number(param.symbol)
+        numbers = [p.symbol for p in self._context.program.inputs if isinstance(p, ScalarInput)]
+        if numbers and self._context.checks != "never":
+            program = self._context.program
+            used = free_region_symbols(Region((), program.body, program.results), program)
+            for symbol in numbers:
+                self._check_number(symbol, is_used=symbol in used)
 
     def _define_check(self) -> None:
         specs: list[Node] = [
@@ -128,12 +132,14 @@ class Entry:
         checks = self._context.section("checks")
         checks.lines(*statement(made, 0, head="check_inputs = "))
 
-    def _check_number(self, symbol: str) -> None:
+    def _check_number(self, symbol: str, *, is_used: bool) -> None:
         info = self._context.program.symbols[symbol]
         name = self._context.symbol(symbol)
         args = [literals.string(symbol), name, _KINDS[info.kind], str(info.lower), str(info.upper)]
         while args[-1] == "None":
             args.pop()
+        if not is_used:  # what a model was given None for: the place counts, not the value
+            args.append("optional=True")
         self._put(statement(call(self._context.helper("check_number"), *args), self._writer.width))
 
     def finish(self) -> None:
