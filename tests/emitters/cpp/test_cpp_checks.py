@@ -159,8 +159,7 @@ def test_a_failed_op_says_which_and_where() -> None:
     assert torch.equal(function(x, -1)[0], x[-1])
     with pytest.raises(RuntimeError, match="out of range") as caught:
         function(x, 4)
-    assert "aten::select.int" in str(caught.value)
-    assert "body[" in str(caught.value)
+    assert "at body[1]" in str(caught.value)
 
 
 def test_an_op_that_is_not_there() -> None:

@@ -161,16 +161,17 @@ class Entry:
         self._begin_checks()
         with self._renderer.writer.indent():
             for symbol in symbols:
-                info = self._program.symbols[symbol]
-                low = _LOWEST if info.lower is None else literals.integer(max(info.lower, -_INT64))
-                high = _HIGHEST if info.upper is None else literals.integer(min(info.upper, _TOP))
-                args = (
-                    literals.string(symbol),
-                    self._renderer.symbol_value(symbol),
-                    *(low, high),
-                )
-                self._renderer.put(f"{call('wir::check_range', *args)};")
+                self._renderer.put(f"{call('wir::check_range', *self._range(symbol))};")
         self._renderer.writer.line("}")
+
+    def _range(self, symbol: str) -> list[str]:
+        info = self._program.symbols[symbol]
+        bound = [_in_words(*key) for key, of in self._binds.items() if of == symbol]
+        lower = None if bound and info.lower is not None and info.lower <= 0 else info.lower
+        low = _LOWEST if lower is None else literals.integer(max(lower, -_INT64))
+        high = _HIGHEST if info.upper is None else literals.integer(min(info.upper, _INT64 - 1))
+        args = [literals.string(symbol), self._renderer.symbol_value(symbol), low, high]
+        return [*args, *map(literals.string, bound[:1])]
 
     def _begin_checks(self) -> None:
         row = self._context.row("inputs", "inputs")
@@ -244,4 +245,8 @@ class Entry:
 
 
 _INT64 = 2**63
-_TOP = 2**63 - 1
+
+
+def _in_words(buffer: str, kind: str, position: int) -> str:
+    """What a symbol is bound to: ``size 0 of 'x'``."""
+    return f"{'size' if kind == 'SizeOf' else 'stride'} {position} of '{buffer}'"

@@ -260,17 +260,22 @@ inline std::string shown(double value) {
   return result;
 }
 
-// A symbol's range; INT64_MIN and INT64_MAX stand for no bound.
+// A symbol's range; INT64_MIN and INT64_MAX stand for no bound. `what` says in words what it was
+// bound to, or nothing.
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_range(const char* name, Int value,
                                                                 std::int64_t low,
-                                                                std::int64_t high) {
+                                                                std::int64_t high,
+                                                                const char* what) {
   std::string relation = low == INT64_MIN ? "" : std::to_string(low) + " <= ";
   relation += name;
   if (high != INT64_MAX) relation += " <= " + std::to_string(high);
-  refuse_relation(relation.c_str(), std::string(name) + " is " + shown(value));
+  std::string values = std::string(name) + " is " + shown(value);
+  if (*what != '\0') values += std::string(" (") + what + ")";
+  refuse_relation(relation.c_str(), values);
 }
-inline void check_range(const char* name, Int value, std::int64_t low, std::int64_t high) {
-  if (__builtin_expect(value < low || value > high, 0)) refuse_range(name, value, low, high);
+inline void check_range(const char* name, Int value, std::int64_t low, std::int64_t high,
+                        const char* what = "") {
+  if (__builtin_expect(value < low || value > high, 0)) refuse_range(name, value, low, high, what);
 }
 
 }  // namespace wir

@@ -51,7 +51,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   const wir::Int s0 = wir::size(x, 0);
   if (call.check_inputs) {
     call.line = 1;
-    wir::check_range("s0", s0, 1, 512);
+    wir::check_range("s0", s0, 1, 512, "size 0 of 'x'");
   }
   call.line = 2;
   const std::int64_t buf0_size[] = {s0, 6};

@@ -60,7 +60,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   // ? ?/ a trigraph
   if (call.check_inputs) {
     call.line = 2;
-    wir::check_range("s0", s0, 1, INT64_MAX);
+    wir::check_range("s0", s0, 1, INT64_MAX, "size 0 of 'x'");
   }
   call.line = 3;
   wir::Tensor result_0 = wir::share(x);

@@ -55,8 +55,8 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   }
   if (call.check_inputs) {
     call.line = 3;
-    wir::check_range("s0", s0, 2, 1024);
-    wir::check_range("s1", s1, 1, 64);
+    wir::check_range("s0", s0, 2, 1024, "size 0 of 'x'");
+    wir::check_range("s1", s1, 1, 64, "size 1 of 'x'");
   }
   if (call.check_inputs) {
     call.line = 3;

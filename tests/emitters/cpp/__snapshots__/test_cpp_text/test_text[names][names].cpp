@@ -56,7 +56,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   const wir::Int inputs_1 = Max + lambda;
   if (call.check_inputs) {
     call.line = 4;
-    wir::check_range("free", free, 1, INT64_MAX);
+    wir::check_range("free", free, 1, INT64_MAX, "size 0 of 'args'");
   }
   if (call.check_inputs) {
     call.line = 4;

@@ -66,8 +66,8 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   const wir::Int s4 = wir::offset_of(x);
   if (call.check_inputs) {
     call.line = 0;
-    wir::check_range("s1", s1, 0, 512);
-    wir::check_range("s2", s2, INT64_MIN, 100);
+    wir::check_range("s1", s1, INT64_MIN, 512, "size 0 of 'x'");
+    wir::check_range("s2", s2, INT64_MIN, 100, "stride 0 of 'x'");
   }
   call.line = 4;
   const wir::Int u0 = wir::integer_item(n);

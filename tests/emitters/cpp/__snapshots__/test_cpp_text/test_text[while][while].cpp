@@ -87,7 +87,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   const wir::Int s0 = wir::size(x, 0);
   if (call.check_inputs) {
     call.line = 1;
-    wir::check_range("s0", s0, 1, 64);
+    wir::check_range("s0", s0, 1, 64, "size 0 of 'x'");
   }
   if (call.check_inputs) {
     call.line = 1;
