@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench format clean
+.PHONY: help setup demo test models check bench format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +28,10 @@ demo: setup ## compile, train and run a small transformer; leaves program.wir an
 	$(BIN)/wrapper-ir demo
 
 test: check ## everything `check` does, then the tests
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not models"
+
+models: setup ## every model of the zoo through the C++ emitter, against the Python emitter
+	$(BIN)/python -m pytest -n $(WORKERS) -m models
 
 check: setup ## ruff, black, mypy, import-linter
 	$(BIN)/ruff check .
@@ -41,6 +44,7 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/binding.py
 	$(BIN)/python benchmarks/compile_time.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python -m benchmarks.aot
 
 format: setup ## let ruff and black rewrite what they can
 	$(BIN)/ruff check --fix --quiet .

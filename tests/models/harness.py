@@ -65,14 +65,16 @@ class Run:
     peak: int = 0
 
 
-def run(case: Case, backend: str, *, training: bool = False, calls: int = 2) -> Run:
+def run(
+    case: Case, backend: str, *, training: bool = False, calls: int = 2, emitter: str = "python"
+) -> Run:
     """Compile a case and call it: one call for each batch size, or ``calls`` of one size.
 
     In training each call is followed by a step of gradient descent, so that what a compiled
     function keeps of the weights would show as stale in the next.
     """
     with _threads(1 if case.atomic else torch.get_num_threads()):
-        return _run(case, backend, training, calls)
+        return _run(case, backend, training, calls, emitter)
 
 
 @contextlib.contextmanager
@@ -85,13 +87,13 @@ def _threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _run(case: Case, backend: str, training: bool, calls: int) -> Run:
+def _run(case: Case, backend: str, training: bool, calls: int, emitter: str) -> Run:
     torch._dynamo.reset()
     module, _ = case.make()
     module = copy.deepcopy(module).train(training)
     dynamic = not training and bool(case.batches)
     batches = case.batches if dynamic else (case.batch,) * calls
-    options = {"emitter": "python"} if backend == OURS else None
+    options = {"emitter": emitter} if backend == OURS else None
     compiled = torch.compile(module, backend=backend, options=options)
     recording = wir.record() if backend == OURS else contextlib.nullcontext([])
     with watch_inductor() as seen, recording as programs:

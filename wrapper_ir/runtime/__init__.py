@@ -16,9 +16,11 @@ from wrapper_ir.runtime.checks import (
 from wrapper_ir.runtime.constants import load_constants, save_constants
 from wrapper_ir.runtime.control import run_while, run_while_stacked
 from wrapper_ir.runtime.errors import (
+    ComputationError,
     ConstantsError,
     InputCountError,
     InputLayoutError,
+    ProgramRunError,
     SymbolError,
 )
 from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
@@ -50,6 +52,7 @@ from wrapper_ir.toolchain import CppSource
 
 __all__ = [
     "AlignmentError",
+    "ComputationError",
     "ConstantsError",
     "CppKernels",
     "CppSource",
@@ -59,6 +62,7 @@ __all__ = [
     "KeptViews",
     "MisalignedViewError",
     "NonFiniteError",
+    "ProgramRunError",
     "ResultLayoutError",
     "Scratch",
     "SymbolError",

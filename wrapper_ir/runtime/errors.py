@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = ["ConstantsError", "InputCountError", "InputLayoutError", "SymbolError"]
+__all__ = [
+    "ComputationError",
+    "ConstantsError",
+    "InputCountError",
+    "InputLayoutError",
+    "ProgramRunError",
+    "SymbolError",
+]
 
 
 class InputLayoutError(WrapperIRError, AssertionError):
@@ -49,3 +56,25 @@ class ConstantsError(WrapperIRError):
 
     code = "WIR2154"
     template = "constants in {file}: {reason}"
+
+
+class ProgramRunError(WrapperIRError, RuntimeError):
+    """Something went wrong while a program in C++ was running.
+
+    It is a RuntimeError, too, as what PyTorch raises for most mistakes.
+
+    Fields: ``problem`` is what was said where it happened.
+    """
+
+    code = "WIR2160"
+    template = "{problem}"
+
+
+class ComputationError(WrapperIRError, ArithmeticError):
+    """A number in a program cannot be computed: it is too large, or not defined.
+
+    Fields: ``problem`` says so in words.
+    """
+
+    code = "WIR2161"
+    template = "{problem}"

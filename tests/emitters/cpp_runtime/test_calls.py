@@ -17,8 +17,7 @@ from torch._subclasses import FakeTensorMode
 
 from tests.emitters.cpp_runtime import handmade
 from wrapper_ir.emitters.cpp.loaded import load_library
-from wrapper_ir.emitters.cpp.loaded_errors import ProgramRunError
-from wrapper_ir.runtime import InputCountError, InputLayoutError, SymbolError
+from wrapper_ir.runtime import InputCountError, InputLayoutError, ProgramRunError, SymbolError
 from wrapper_ir.toolchain import LibraryLoadError
 
 

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES, DTYPE_CODES
-from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime import (
     AlignmentError,
+    ComputationError,
     ConstantsError,
     InputCountError,
     InputLayoutError,
     MisalignedViewError,
+    ProgramRunError,
     ResultLayoutError,
     SymbolError,
     check_layout,
@@ -31,29 +32,9 @@ from wrapper_ir.runtime import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["InputSpec", "ProgramRunError", "Reporter", "input_specs"]
+    from wrapper_ir.errors import WrapperIRError
 
-
-class ProgramRunError(WrapperIRError, RuntimeError):
-    """Something went wrong while a program in C++ was running.
-
-    It is a RuntimeError, too, as what PyTorch raises for most mistakes.
-
-    Fields: ``problem`` is what was said where it happened.
-    """
-
-    code = "WIR2160"
-    template = "{problem}"
-
-
-class ComputationError(WrapperIRError, ArithmeticError):
-    """A number in a program cannot be computed: it is too large, or not defined.
-
-    Fields: ``problem`` says so in words.
-    """
-
-    code = "WIR2161"
-    template = "{problem}"
+__all__ = ["InputSpec", "Reporter", "input_specs"]
 
 
 _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
