@@ -161,7 +161,7 @@ class _Call:
         if isinstance(value, (list, tuple)):
             return [self.results(item, (*path, index)) for index, item in enumerate(value)]
         if not self._schema.returns or value is None:
-            return None
+            return self._untold(path)
         is_tensor = isinstance(value, torch.Tensor)
         leaf = self._tensor(value, path) if is_tensor else self._number(value, path)
         self.leaves[path] = leaf
@@ -170,6 +170,18 @@ class _Call:
     def _is_used(self, path: Path) -> bool:
         used = self._expected.used
         return used is None or path[:1] in used or path[:1] in {p[:1] for p in self._needed}
+
+    def _untold(self, path: Path) -> Any:
+        """Return what a result is that torch tells nothing of."""
+        type_ = type_at(self._schema, path)
+        if type_ is None or path or not type_.is_tensor or type_.is_optional:
+            return None
+        _, of = relation_of(self._op, self._schema, path, self._sources)
+        if type_.writes and of and not type_.is_list:
+            return Ref(of[0])
+        if self._expected.used is None or self._expected.used:
+            raise UnsupportedNodeError("its result's shape is not known (no meta['val'])")
+        return None
 
     def _tensor(self, value: torch.Tensor, path: Path) -> Ref:
         state = self._state

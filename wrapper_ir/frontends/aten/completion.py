@@ -6,6 +6,7 @@ Torch's stand-ins work out an op's result when the op is called with them, so th
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ import torch
 from torch.fx import GraphModule
 
 from wrapper_ir.frontends.aten import numbers
-from wrapper_ir.frontends.aten.errors import NotAnAtenGraphError
 from wrapper_ir.frontends.aten.schemas import is_op
 
 if TYPE_CHECKING:
@@ -23,40 +23,37 @@ __all__ = ["completed"]
 
 
 def completed(module: GraphModule) -> GraphModule:
-    """Return the module with every shape known that its graph needs; itself, if all are.
+    """Return the module with every shape known that can be worked out; itself, if none is missing.
 
-    Raises:
-        NotAnAtenGraphError: A shape cannot be worked out.
+    Of what has none after that, the conversion says so if it needs it.
     """
-    if not any(_is_missing(node) for node in module.graph.nodes):
+    if not any(map(_is_missing, module.graph.nodes)):
         return module
     copied = GraphModule(module, copy.deepcopy(module.graph))
     copied.__dict__.update({k: v for k, v in vars(module).items() if k not in vars(copied)})
+    inputs = (n.meta.get("val") for n in copied.graph.nodes if n.op == "placeholder")
+    mode = next((v.fake_mode for v in inputs if hasattr(v, "fake_mode")), None)
     for node in copied.graph.nodes:
         if _is_missing(node):
-            node.meta["val"] = _value_of(copied, node)
+            _complete(copied, node, mode)
     return copied
 
 
 def _is_missing(node: Node) -> bool:
-    is_wanted = node.op == "call_function" and bool(node.users)
-    return is_wanted and "val" not in node.meta and numbers.find(node.target) is None
+    is_wanted = node.op == "call_function" and bool(node.users) and "val" not in node.meta
+    return is_wanted and (is_op(node.target) or numbers.find(node.target) is not None)
 
 
-def _value_of(module: GraphModule, node: Node) -> Any:
-    inputs = (n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder")
-    mode = next((v.fake_mode for v in inputs if hasattr(v, "fake_mode")), None)
+def _complete(module: GraphModule, node: Node, mode: Any) -> None:
     target: Any = node.target
     if is_op(target) and _writes(target):
-        raise NotAnAtenGraphError(what=f"the shape of %{node.name} is not known")
-    try:
+        return
+    # What torch says of a call that it does not allow is of many classes.
+    with contextlib.suppress(Exception):
         args, kwargs = torch.fx.node.map_arg(
             (node.args, node.kwargs), lambda n: _in_mode(_stand_in(module, n), mode)
         )
-        return target(*args, **kwargs)
-    except Exception as error:
-        what = f"the shape of %{node.name} is not known (its meta has no 'val'), and torch says"
-        raise NotAnAtenGraphError(what=f"{what}: {error}") from error
+        node.meta["val"] = target(*args, **kwargs)
 
 
 def _stand_in(module: GraphModule, node: Node) -> Any:

@@ -13,9 +13,6 @@ from wrapper_ir.frontends.aten.regions import RegionBuilder, operand
 from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError
 from wrapper_ir.frontends.aten.unbacked import bind_unbacked, bindings_of, kind_of
 from wrapper_ir.lines.args import (
-    Access,
-    Arg,
-    BufferArg,
     BufferValue,
     CallResult,
     NoneValue,
@@ -24,6 +21,7 @@ from wrapper_ir.lines.args import (
     Value,
 )
 from wrapper_ir.lines.control import Cond, While
+from wrapper_ir.lines.layout import Layout
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -59,11 +57,9 @@ def _cond(walk: GraphWalk, node: Node) -> Any:
 def _while(walk: GraphWalk, node: Node) -> Any:
     condition, body, carried, captured = (walk.value(arg) for arg in node.args)
     whole = node.meta.get("val")
-    if not isinstance(whole, (list, tuple)) or len(whole) != len(carried):
-        raise UnsupportedNodeError("the shapes of its results are not known")
-    carried = tuple(
-        _laid_out(walk, node, item, like) for item, like in zip(carried, whole, strict=True)
-    )
+    if isinstance(whole, (list, tuple)) and len(whole) == len(carried):
+        pairs = zip(carried, whole, strict=True)
+        carried = tuple(_laid_out(walk, node, item, like) for item, like in pairs)
     builder = RegionBuilder(walk, node, (*carried, *captured), carried=len(carried))
     first, second = builder.build(condition), builder.build(body)
     results, value = _defined(walk, node, whole, second.region.results)
@@ -99,8 +95,10 @@ def _defined(
     """Define the results of a choice or a loop; also return them as the node's value."""
     expected = expected_of(node)
     values = list(whole) if isinstance(whole, (list, tuple)) else [whole]
+    if whole is None:
+        values = [None] * len(inner)  # what a region gives tells as much
     if len(values) != len(inner):
-        raise UnsupportedNodeError("the shapes of its results are not known")
+        raise UnsupportedNodeError("it gives another number of results than its graphs")
     results: list[CallResult] = []
     given: list[Any] = []
     count = sum(not isinstance(value, NoneValue) for value in inner)
@@ -110,7 +108,7 @@ def _defined(
         if isinstance(inside, NoneValue):
             given.append(None)
         elif isinstance(inside, BufferValue):
-            name = walk.state.define(wanted, value)
+            name = _buffer(walk, wanted, value, inside)
             results.append(ResultBuffer(name, path))
             given.append(Ref(name))
         else:
@@ -118,6 +116,15 @@ def _defined(
             results.append(ResultSymbol(symbol, path))
             given.append(walk.state.symbol(symbol))
     return tuple(results), given
+
+
+def _buffer(walk: GraphWalk, wanted: str, value: Any, inside: BufferValue) -> str:
+    """Define a result laid out as torch says, or else as what a region gives."""
+    if isinstance(value, torch.Tensor):
+        return walk.state.define(wanted, value)
+    like = walk.state.buffers[inside.buffer]
+    layout = Layout(like.dtype, like.device, like.size, like.stride)
+    return walk.state.define_like(wanted, layout)
 
 
 def _symbol(walk: GraphWalk, node: Node, index: int, value: Any) -> str:
@@ -166,8 +173,3 @@ HIGHER_ORDER: Final[Mapping[str, Convert]] = {
     "_export_tracepoint": _tracepoint,
     "auto_functionalized_v2": auto_functionalized,
 }
-
-
-def read_only(args: Sequence[Arg]) -> tuple[Arg, ...]:
-    """Return arguments with read access."""
-    return tuple(BufferArg(a.buffer, Access.READ) if isinstance(a, BufferArg) else a for a in args)

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule
 
 from wrapper_ir.frontends.aten.calls import declare
+from wrapper_ir.frontends.aten.completion import completed
 from wrapper_ir.frontends.aten.state import POISON, SYMBOLIC, Ref, UnsupportedNodeError
 from wrapper_ir.lines.args import (
     Access,
@@ -95,6 +96,7 @@ class RegionBuilder:
         if not isinstance(module, GraphModule):
             raise UnsupportedNodeError("what it calls is no graph")
         state = self._walk.state
+        module = completed(module)
         places = [n for n in module.graph.nodes if n.op == "placeholder"]
         if len(places) != len(self._given):
             raise UnsupportedNodeError("a graph takes another number of arguments")

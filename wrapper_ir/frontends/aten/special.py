@@ -105,6 +105,18 @@ def _as_strided(walk: GraphWalk, node: Node) -> Any:
     return Ref(name)
 
 
+def _scalar_tensor(walk: GraphWalk, node: Node) -> Any:
+    """Convert a number as a tensor, whose shape is known even of a number that torch knows not."""
+    if isinstance(node.meta.get("val"), torch.Tensor):
+        return call_op(walk, node)
+    named: dict[str, Any] = dict(node.kwargs)
+    options = {name: named[name] for name in ("dtype", "device") if name in named}
+    like = torch.empty((), **options)
+    args = [walk.value(arg) for arg in node.args]
+    kwargs = {name: walk.value(arg) for name, arg in node.kwargs.items()}
+    return emit_call(walk, node, node.target, args, kwargs, Expected(node.name, like))
+
+
 def _batch_norm(walk: GraphWalk, node: Node) -> Any:
     """Convert a batch norm; in training it writes its statistics, which its schema does not say."""
     args = [walk.value(arg) for arg in node.args]
@@ -139,5 +151,6 @@ OPS: Final[Mapping[str, Special]] = {
     "aten::empty_strided": _empty,
     "aten::empty.memory_format": _empty,
     "aten::as_strided": _as_strided,
+    "aten::scalar_tensor": _scalar_tensor,
     "aten::batch_norm": _batch_norm,
 }

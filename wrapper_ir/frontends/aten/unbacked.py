@@ -11,6 +11,7 @@ import torch
 from wrapper_ir.frontends.aten.schemas import Path
 from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError
 from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import (
     AssertSymbol,
@@ -90,8 +91,12 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
     state, value = walk.state, node.meta.get("val")
     if isinstance(value, (bool, int, float)):
         return value  # of a tensor that always holds this
-    if not isinstance(value, SYMBOLIC) or not isinstance(tensor, Ref):
-        raise UnsupportedNodeError("it is not known what is read")
+    if not isinstance(tensor, Ref):
+        raise UnsupportedNodeError("what is read is no tensor")
+    if not isinstance(value, SYMBOLIC):
+        name = state.bind_fresh(node.name, _kind_in(state.buffers[tensor.name].dtype))
+        walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
+        return state.symbol(name)
     kind = kind_of(value)
     for binding in bindings_of(node):
         if binding.symbol not in state.symbols:
@@ -108,6 +113,15 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
         name = state.bind_fresh(node.name, kind)
     walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
     return state.symbol(name)
+
+
+def _kind_in(dtype: DType) -> SymbolKind:
+    """Return what numbers a tensor holds."""
+    if dtype.is_complex:
+        raise UnsupportedNodeError("a complex number is read")
+    if dtype is DType.BOOL:
+        return SymbolKind.BOOL
+    return SymbolKind.FLOAT if dtype.is_floating else SymbolKind.INT
 
 
 def bind_metadata(walk: GraphWalk, node: Node) -> None:
