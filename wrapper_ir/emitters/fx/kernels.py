@@ -37,7 +37,15 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import Program
 
-__all__ = ["KERNELS", "KernelSet", "build", "declare", "declare_kernels", "is_built"]
+__all__ = [
+    "KERNELS",
+    "KernelSet",
+    "build",
+    "declare",
+    "declare_kernels",
+    "op_name",
+    "op_schema",
+]
 
 KERNELS: Final = "wrapper_ir_kernels"
 """The attribute of a graph module that holds its :class:`KernelSet`."""
@@ -213,11 +221,6 @@ def build(names: Sequence[str]) -> None:
             if _declared[name].function is None:
                 library.implement(name, function, "CPU")
                 _declared[name].function = function
-
-
-def is_built(name: str) -> bool:
-    """Whether the kernel of an op is compiled and loaded."""
-    return _declared[name].function is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from torch.fx.node import has_side_effect
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LOCK", "NAMESPACE", "define", "implement", "know", "overload"]
+__all__ = ["LOCK", "NAMESPACE", "define", "implement", "implementation", "know", "overload"]
 
 NAMESPACE: Final = "wrapper_ir"
 
@@ -23,6 +23,8 @@ NAMESPACE: Final = "wrapper_ir"
 LOCK: Final = threading.RLock()
 
 _library: Final[Any] = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
+
+_implementations: Final[dict[str, Callable[..., None]]] = {}
 
 
 def define(schema: str, fake: Callable[..., None]) -> Any:
@@ -43,8 +45,17 @@ def define(schema: str, fake: Callable[..., None]) -> Any:
 
 def implement(name: str, function: Callable[..., None], key: str) -> None:
     """Give an op its implementation for a dispatch key."""
+    # Code that FX writes names functions by their modules, and compiled ones have none.
+    if getattr(function, "__module__", None) is None:
+        function.__module__ = __name__
     with LOCK:
         _library.impl(name, function, key)
+        _implementations[name] = function
+
+
+def implementation(name: str) -> Callable[..., None]:
+    """What an op does for tensors in the host's memory, without torch's dispatcher."""
+    return _implementations[name]
 
 
 def overload(name: str) -> Any:

@@ -10,6 +10,7 @@ from torch import fx
 from typing_extensions import override
 
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
+from wrapper_ir.emitters.fx.shortcuts import shorten
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.runtime import InputCountError
@@ -47,6 +48,7 @@ def as_boxed(module: fx.GraphModule) -> BoxedCall:
     copied: Any = graph.graph_copy(module.graph, {}, return_output_node=True)
     value, old = copied
     graph.output(value).meta.update(old.meta)
+    shorten(graph)
     graph.set_codegen(_BoxedCodeGen())
     boxed = fx.GraphModule(module, graph, class_name="Boxed")
     call: BoxedCall = boxed.forward

@@ -1,0 +1,156 @@
+"""What one more node of a running graph costs, against the same line of emitted Python.
+
+    python benchmarks/fx_nodes.py
+    python benchmarks/fx_nodes.py --json
+
+A program repeats one thing (a kernel, an allocation, a view, a library op) 20 and 100 times; the
+cost of one is the difference of the two calls' times over 80. The tensors hold 16 numbers, so what
+is measured is the host's part. Calls of the sides alternate in short batches on one thread, garbage
+collector off; a figure is the median over rounds, a ratio the median of ratios within rounds. The
+clock is processor time of the thread.
+
+``loaded`` is ``artifact.load_boxed()``, ``graph`` the graph module as it is, ``interpreter``
+torch.fx's on it. ``call`` is a whole call of the program with nothing in it but one kernel: what a
+side costs at all.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import argparse
+import gc
+import json
+import statistics
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import wrapper_ir as wir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KERNEL = """
+kernel @copy(in_ptr0: in f32, out_ptr0: out f32, n: i64) cpp
+  | #include <torch/csrc/inductor/cpp_prefix.h>
+  | extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
+  | {
+  |     for (int64_t i = 0; i < n; ++i) out_ptr0[i] = in_ptr0[i];
+  | }
+  |
+"""
+
+HEAD = (
+    """
+wir 1
+program @nodes backward planned
+
+input %x : f32[4, 4] @cpu
+"""
+    + KERNEL
+    + """
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+
+  %y = allocate : f32[4, 4] @cpu
+"""
+)
+
+#: What is repeated; ``{n}`` is a number of its own. A backward graph keeps nothing between calls.
+PARTS = {
+    "kernel": "  call @copy(%x, out %y, 16)\n",
+    "allocation": "  %a{n} = allocate : f32[4, 4] @cpu\n  free %a{n}\n",
+    "view": "  %v{n} = reinterpret %y : f32[4]{{4}}+1 @cpu\n",
+    "library op": "  aten::mm.out(%x, %x, out=out %y)\n",
+}
+
+
+def program(part: str, count: int) -> wir.Program:
+    """A program that does one thing so many times."""
+    body = "".join(PARTS[part].format(n=n) for n in range(count))
+    return wir.parse(f"{HEAD}{body}  call @copy(%x, out %y, 16)\nreturn %y\n")
+
+
+def sides(part: str, count: int) -> dict[str, Callable[[list[Any]], Any]]:
+    """The program as a function, for each side."""
+    made = program(part, count)
+    graph = wir.emit(made, "fx")
+    loaded = graph.load_boxed()  # compiles the kernels, before the graph itself is run
+    module = graph.graph_module  # type: ignore[attr-defined]
+    interpreter = torch.fx.Interpreter(module)
+    return {
+        "python": wir.emit(made, "python").load_boxed(),
+        "loaded": loaded,
+        "graph": lambda args: module(*args),
+        "interpreter": lambda args: interpreter.run(*args),
+    }
+
+
+def seconds(call: Callable[[list[Any]], Any], x: torch.Tensor, repeats: int) -> float:
+    """The time of one call."""
+    begin = time.thread_time()
+    for _ in range(repeats):
+        call([x])
+    return (time.thread_time() - begin) / repeats
+
+
+def measure(part: str, rounds: int) -> dict[str, float]:
+    """Microseconds of one more of a thing, for each side, and ratios to Python."""
+    few, many = sides(part, 20), sides(part, 100)
+    x = torch.randn(4, 4)
+    costs: dict[str, list[float]] = {name: [] for name in few}
+    for _ in range(rounds):
+        for name in few:
+            difference = seconds(many[name], x, 30) - seconds(few[name], x, 30)
+            costs[name].append(difference / 80 * 1e6)
+    row = {name: statistics.median(values) for name, values in costs.items()}
+    return {**row, **_ratios(costs)}
+
+
+def _ratios(costs: dict[str, list[float]]) -> dict[str, float]:
+    """How much more than Python a graph costs, loaded and as it is."""
+    python = costs["python"]
+    return {
+        f"{side} / python": statistics.median(
+            a / b for a, b in zip(costs[side], python, strict=True)
+        )
+        for side in ("loaded", "graph")
+    }
+
+
+def whole(rounds: int) -> dict[str, float]:
+    """Microseconds of a whole call."""
+    x, found = torch.randn(4, 4), sides("kernel", 0)
+    costs: dict[str, list[float]] = {name: [] for name in found}
+    for _ in range(rounds):
+        for name, call in found.items():
+            costs[name].append(seconds(call, x, 100) * 1e6)
+    row = {name: statistics.median(values) for name, values in costs.items()}
+    return {**row, **_ratios(costs)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    gc.disable()
+    with torch.no_grad():
+        found = {part: measure(part, options.rounds) for part in PARTS}
+        found["call"] = whole(options.rounds)
+    if options.json:
+        print(json.dumps(found))
+        return
+    columns = list(found["call"])
+    print(f"| us | {' | '.join(columns)} |")
+    print("|---" * (len(columns) + 1) + "|")
+    for part, row in found.items():
+        print(f"| {part} | {' | '.join(f'{row[name]:.2f}' for name in columns)} |")
+
+
+if __name__ == "__main__":
+    main()
