@@ -11,6 +11,10 @@ from wrapper_ir.runtime import load_kernels
 from wrapper_ir.toolchain import CppSource, DiskCache
 from wrapper_ir.toolchain.isa import detect
 
+pytestmark = pytest.mark.skipif(
+    detect().name == "none", reason="the kernels are vectorised, and this CPU has nothing for it"
+)
+
 PREFIX = "#include <torch/csrc/inductor/cpp_prefix.h>\n"
 
 #: As Inductor writes it, less the vector width: exp, tanh, erf, a sum whose order matters, and a
