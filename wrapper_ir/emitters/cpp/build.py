@@ -131,6 +131,7 @@ class BuildOptions:
         progress: Called with the number of steps done and the number of all steps.
         cache: Where objects are kept; the default cache when absent.
         extra_flags: For the compiler and the linker, such as ``("-fsanitize=address",)``.
+        kernel_flags: For the compiler, kernels only.
     """
 
     isa: str = NATIVE
@@ -140,6 +141,7 @@ class BuildOptions:
     progress: Callable[[int, int], None] | None = None
     cache: DiskCache | None = None
     extra_flags: tuple[str, ...] = ()
+    kernel_flags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -190,7 +192,7 @@ def build(
     features = _features(work, chosen, given.isa)
     files = [
         *work.generated(artifact.sources),
-        *kernel_translations(chosen, work.compiler, work.flags),
+        *kernel_translations(chosen, work.compiler, (*flags, *given.kernel_flags)),
         work.plain("cpu.cpp", check_text(features, given.isa)),
     ]
     steps = _Steps(len(files) + 3, given.progress)

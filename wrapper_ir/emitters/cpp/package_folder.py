@@ -141,16 +141,22 @@ def _identifier(name: str) -> str:
 
 
 def _copy_runtime(folder: Path, *, ops: bool) -> list[str]:
-    """Copies the runtime part; returns the files to compile."""
+    """Copies the runtime part; returns the files to compile.
+
+    All but one are compiled as one, which takes a quarter of the time.
+    """
     headers = native_include_dirs()[0]
     sources = headers.parent / "src"
-    files = [file for file in sorted(sources.glob("*.cpp")) if ops or file.stem != "op"]
     shutil.copytree(headers, folder / "runtime" / "include")
     target = folder / "runtime" / "src"
     target.mkdir()
-    for file in (*files, *sorted(sources.glob("*.h"))):
+    files = [file for file in sorted(sources.iterdir()) if ops or file.stem != "op"]
+    for file in files:
         shutil.copyfile(file, target / file.name)
-    return [f"runtime/src/{file.name}" for file in files]
+    parts = [file.name for file in files if file.suffix == ".cpp" and file.stem != "op"]
+    text = "".join(f'#include "{part}"\n' for part in parts)
+    (target / "runtime.cc").write_text(text, encoding="utf-8")
+    return ["runtime/src/runtime.cc", *(["runtime/src/op.cpp"] if ops else [])]
 
 
 def _listed(files: Sequence[str]) -> str:

@@ -1,0 +1,88 @@
+"""What leaves Python behind: the example in C++, and folders that CMake builds."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+from tests.export.deploy import SOURCES, TORCH, compile_program
+from tests.export.support import captured, nested, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_cmake = pytest.mark.skipif(
+    shutil.which("cmake") is None or shutil.which("make") is None, reason="there is no CMake here"
+)
+
+
+def _built(folder: Path) -> Path:
+    """The example, by CMake where there is one, else by the compiler alone."""
+    if shutil.which("cmake") is None or shutil.which("make") is None:
+        return compile_program(folder)
+    prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
+    _cmake(SOURCES, folder / "build", prefix, "-DCMAKE_BUILD_TYPE=Debug")
+    return folder / "build" / "deploy"
+
+
+def _cmake(source: Path, build: Path, *options: str) -> None:
+    for command in (["cmake", "-S", source, "-B", build, *options], ["cmake", "--build", build]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"\d\.\d{4}", text)]
+
+
+@pytest.mark.slow
+def test_the_example_prints_what_eager_python_prints(tmp_path: Path) -> None:
+    package = tmp_path / "classifier.pt2"
+    exported = subprocess.run(
+        [sys.executable, "-W", "ignore", SOURCES / "export.py", package],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    program = _built(tmp_path)
+    shutil.rmtree(tmp_path / "build" / "CMakeFiles", ignore_errors=True)
+    done = subprocess.run([program, package, "2", "8"], capture_output=True, text=True, check=True)
+    assert len(_numbers(done.stdout)) == 8
+    assert _numbers(done.stdout) == pytest.approx(_numbers(exported.stdout), abs=2e-4)
+    other = subprocess.run(
+        [program, package, "3", "8"], capture_output=True, text=True, check=False
+    )
+    assert other.returncode == 1
+    assert "expected float32[2, 8]" in other.stderr
+    assert "got float32[3, 8]" in other.stderr
+
+
+@needs_cmake
+@pytest.mark.slow
+def test_a_folder_is_built_by_cmake(tmp_path: Path) -> None:
+    model, x, shift = nested()
+    folder = wir.export(captured(), tmp_path / "sources")
+    moved = folder.rename(tmp_path / "moved elsewhere")
+    _cmake(moved, tmp_path / "build", f"-DWIR_TORCH_DIR={TORCH}")
+    with torch.no_grad():
+        got = run(tmp_path / "build" / "sources.so", x, shift)
+        torch.testing.assert_close(got[0], model(x, shift=shift)["hidden"])
+
+
+def test_a_folder_names_no_path_of_this_machine(tmp_path: Path) -> None:
+    folder = wir.export(captured(), tmp_path / "sources")
+    texts = [file for file in folder.rglob("*") if file.suffix not in (".bin", ".constants")]
+    for file in texts:
+        if file.is_file():
+            assert str(TORCH) not in file.read_text(), file
+            assert str(tmp_path) not in file.read_text(), file
+    assert {"CMakeLists.txt", "README.md", "program.cpp", "constants.bin"} <= {
+        file.name for file in folder.iterdir()
+    }

@@ -1,0 +1,117 @@
+"""The corpus under AddressSanitizer and UBSan: every library is built with them, run, compared.
+
+    python -m tests.sanitize.corpus [NAME...]
+
+The first process builds the libraries; the second, into which the sanitizers' runtime is loaded
+before all else, runs them and compares the results with those of the Python emitter. PyTorch itself
+is not instrumented. Leaks are looked for elsewhere (tests/native, valgrind): in a process of
+Python everything leaks. ``exempt.txt`` names kernels that UBSan leaves out, each with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import wrapper_ir as wir
+from tests.emitters import corpus
+from wrapper_ir.emitters.base import EmitError
+from wrapper_ir.emitters.cpp.build import BuildOptions, build
+
+FLAGS = (
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-sanitize=vptr",  # needs type information across libraries, which are loaded apart
+    "-g1",
+)
+LIBRARIES = ("libasan.so", "libubsan.so")
+EXEMPT = Path(__file__).with_name("exempt.txt")
+
+
+def main(names: list[str]) -> int:
+    """Build, then run in another process."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = [name for name in names or sorted(corpus.CASES) if _build(name, Path(folder))]
+        print(f"built {len(built)} of {len(names or corpus.CASES)}")
+        preload = ":".join(_where(library) for library in LIBRARIES)
+        options = "detect_leaks=0:verify_asan_link_order=1:abort_on_error=0"
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.sanitize.corpus", "--run", folder, *built],
+            env={**os.environ, "LD_PRELOAD": preload, "ASAN_OPTIONS": options},
+            check=False,
+        )
+    return done.returncode
+
+
+def _where(library: str) -> str:
+    command = ["g++", f"-print-file-name={library}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _build(name: str, folder: Path) -> bool:
+    """Build a program; False where it is not for the CPU."""
+    program = corpus.program(name)
+    try:
+        artifact = wir.emit(program, "cpp")
+    except EmitError:
+        return False
+    torch.manual_seed(3)
+    inputs = corpus.CASES[name].make()
+    with (folder / f"{name}.inputs").open("wb") as file:
+        pickle.dump((inputs, dict(program.data)), file)
+    exempt = {line.split()[0] for line in EXEMPT.read_text().splitlines() if line[:1].isalpha()}
+    kernels = () if name not in exempt else ("-fno-sanitize=undefined",)
+    options = BuildOptions(extra_flags=FLAGS, kernel_flags=kernels)
+    build(artifact, folder, options, name=name)  # type: ignore[arg-type]
+    return True
+
+
+def run(folder: Path, names: list[str]) -> int:
+    """Run what was built. A fault that a sanitizer finds ends the process."""
+    wrong = []
+    for name in names:
+        print(name, flush=True)
+        with (folder / f"{name}.inputs").open("rb") as file:
+            inputs, constants = pickle.load(file)
+        program = corpus.program(name)
+        wanted = wir.compile(program.replace(data=constants))(*_copies(inputs))
+        runner = torch._C._aoti.AOTIModelContainerRunnerCpu(str(folder / f"{name}.so"), 1)
+        got = runner.run([_tensor(value) for value in _copies(inputs)])
+        if not _same(got, wanted):
+            wrong.append(name)
+    print(f"{len(names)} clean" if not wrong else f"wrong results: {', '.join(wrong)}")
+    return len(wrong)
+
+
+def _copies(values: list[Any]) -> list[Any]:
+    return [
+        value.clone() if isinstance(value, torch.Tensor) else value for value in pickle_copy(values)
+    ]
+
+
+def pickle_copy(values: list[Any]) -> list[Any]:
+    """Copies that keep strides and shared memory."""
+    copied: list[Any] = pickle.loads(pickle.dumps(values))
+    return copied
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    return value if isinstance(value, torch.Tensor) else torch.tensor(value)
+
+
+def _same(got: list[torch.Tensor], wanted: tuple[Any, ...]) -> bool:
+    pairs = zip(got, wanted, strict=True)
+    return all(b is None or torch.equal(a, torch.as_tensor(b).reshape(a.shape)) for a, b in pairs)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--run"]:
+        sys.exit(run(Path(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(sys.argv[1:]))
