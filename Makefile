@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test models check bench format clean
+.PHONY: help setup demo test models check opinfo bench format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ check: setup ## ruff, black, mypy, import-linter
 	$(BIN)/black --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+opinfo: setup ## torch's own samples of its ops, each through from_fx and the Python emitter (3 minutes)
+	$(BIN)/python tools/opinfo.py
 
 bench: setup ## every benchmark, each bound beside what was found (about half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py

@@ -1,0 +1,66 @@
+"""From a program to a graph module of the FX emitter and back: a program of the same meaning."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+from tests.emitters import corpus
+from tests.models.harness import _unlike
+from wrapper_ir.lines import KernelCall
+
+pytest.importorskip("wrapper_ir.emitters.fx")
+
+NOT_BACK = {
+    "while_stacked": "while_loop_stack_output",
+    "cond_nested": "WIR1093",  # sizes inside of its inner regions are noted as numbers
+}
+"""Programs whose graph module has no form, with a part of the reason."""
+
+
+def results_of(program: wir.Program, inputs: list[Any]) -> tuple[list[Any], list[Any]]:
+    given = copy.deepcopy(inputs)
+    data = {name: value.clone() for name, value in program.data.items()}
+    for name, constant in program.constants.items():
+        if constant.tied_to is not None and data[name].shape == data[constant.tied_to].shape:
+            data[name] = data[constant.tied_to]
+    return list(wir.compile(program.replace(data=data))(*given)), given
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("name", [name for name in corpus.CASES if name not in NOT_BACK])
+def test_a_program_comes_back_with_its_meaning(name: str) -> None:
+    program, inputs = corpus.program(name), corpus.CASES[name].make()
+    back = wir.from_fx(wir.emit(program, "fx").graph_module)
+    ours, given = results_of(back, inputs)
+    wanted, expected = results_of(program, inputs)
+    assert len(ours) == len(wanted)
+    pairs = zip([*ours, *given], [*wanted, *expected], strict=True)
+    assert [why for a, b in pairs if (why := _unlike(a, b))] == []
+
+
+@pytest.mark.parametrize("name", NOT_BACK)
+def test_what_does_not_come_back_says_why(name: str) -> None:
+    module = wir.emit(corpus.program(name), "fx").graph_module
+    with pytest.raises(wir.WrapperIRError, match=NOT_BACK[name]):
+        wir.from_fx(module)
+
+
+def test_kernels_come_back_as_kernels() -> None:
+    program = corpus.program("relu_twice")
+    back = wir.from_fx(wir.emit(program, "fx").graph_module)
+    ours = [line.kernel for line in back.body if isinstance(line, KernelCall)]
+    assert ours == [line.kernel for line in program.body if isinstance(line, KernelCall)]
+    assert back.kernels.keys() == program.kernels.keys()
+
+
+def test_in_an_export_of_a_module_kernels_are_ops() -> None:
+    program, inputs = corpus.program("relu_twice"), corpus.CASES["relu_twice"].make()
+    module = wir.emit(program, "fx").graph_module
+    exported = torch.export.export(module, tuple(inputs))
+    back = wir.from_fx(exported)
+    assert torch.equal(wir.compile(back)(*inputs)[0], wir.compile(program)(*inputs)[0])
