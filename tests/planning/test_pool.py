@@ -21,7 +21,7 @@ from wrapper_ir.lines import (
     Program,
 )
 from wrapper_ir.lines.expr import substitute
-from wrapper_ir.planning import PlanError, check_plan, insert_frees, plan, pool_storage
+from wrapper_ir.planning import Cut, PlanError, check_plan, insert_frees, plan, pool_storage
 from wrapper_ir.verify import verify
 
 CHAIN = """
@@ -53,9 +53,9 @@ def arranged(source: Program) -> Program:
     return pool_storage(insert_frees(source)).program.replace(stage=wir.Stage.PLANNED)
 
 
-def pooled(text: str, results: str = "", **options: bool) -> Program:
+def pooled(text: str, results: str = "", cut: Cut = Cut.WHOLE) -> Program:
     freed = insert_frees(program(text, results))
-    planned = pool_storage(freed, **options).program.replace(stage=wir.Stage.PLANNED)
+    planned = pool_storage(freed, cut).program.replace(stage=wir.Stage.PLANNED)
     verify(planned)
     check_plan(planned)
     return planned
@@ -141,7 +141,31 @@ def test_arenas_one_after_another() -> None:
         free %b{n}
         """ for n in range(3))
     assert len(pools(pooled(text))) == 1
-    assert len(pools(pooled(text, split=True))) == 3
+    assert len(pools(pooled(text, cut=Cut.IDLE))) == 3
+
+
+def test_windows_spare_the_peak() -> None:
+    text = """
+        %a = allocate : f32[64] @cpu
+        test::fill(out %a)
+        %b = allocate : f32[640] @cpu
+        call @copy(%a, out %b)
+        call @copy(%b, out %a)
+        %r = allocate : f32[640] @cpu
+        call @copy(%b, out %r)
+        free %b
+        %s = allocate : f32[960] @cpu
+        call @copy(%a, out %s)
+        call @copy(%a, out %s)
+        free %a
+        """
+    source = program(text, "%r, %s")
+    whole, windows = (
+        plan(pooled(text, "%r, %s", cut)).report.peak_bytes for cut in (Cut.WHOLE, Cut.WINDOWS)
+    )
+    result = plan(source, "pool")
+    assert windows <= result.report.lower_bound_bytes < whole
+    assert result.report.peak_bytes == result.report.lower_bound_bytes
 
 
 def test_arenas_of_regions_are_theirs() -> None:

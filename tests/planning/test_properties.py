@@ -10,6 +10,7 @@ from tests.planning.made_up import programs
 from tests.planning.test_reuse import program as small_program
 from wrapper_ir.lines import Allocate, AllocatePool, Comment, Free, Program, Reuse, Stage, walk
 from wrapper_ir.planning import (
+    Cut,
     check_plan,
     insert_frees,
     plan,
@@ -159,10 +160,10 @@ def test_pools_verify_run_alike_and_hold_no_more_than_reuse(program: Program) ->
 
 
 @many
-@given(programs(), st.booleans())
-def test_each_way_of_pooling_alone_runs_alike(program: Program, split: bool) -> None:
+@given(programs(), st.sampled_from(Cut))
+def test_each_way_of_pooling_alone_runs_alike(program: Program, cut: Cut) -> None:
     truth = Machine(program).run()
-    pooled = pool_storage(insert_frees(program), split=split)
+    pooled = pool_storage(insert_frees(program), cut)
     planned = pooled.program.replace(stage=Stage.PLANNED)
     assert [str(d) for d in diagnose(planned)] == []
     check_plan(planned)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from wrapper_ir.errors import OptionError
 from wrapper_ir.lines import Program, Stage
+from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.externs import plan_externs
 from wrapper_ir.planning.frees import insert_frees
 from wrapper_ir.planning.in_place import reuse_in_place
@@ -41,6 +42,7 @@ __all__ = [
     "NODES",
     "STRATEGIES",
     "Arena",
+    "Cut",
     "Interval",
     "IntervalError",
     "IntervalFileError",

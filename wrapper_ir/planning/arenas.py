@@ -13,6 +13,7 @@ what depends on numbers bound further down goes into a later arena.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,11 +21,14 @@ from wrapper_ir.lines import Allocate, Device, Dim, ExternKernel, MemoryKind, ef
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.planning.liveness import BEFORE, Life, Liveness
 from wrapper_ir.planning.sizes import nbytes_of
+from wrapper_ir.planning.timeline import held_bytes
+from wrapper_ir.planning.windows import Windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.lines import Program, Region
+    from wrapper_ir.planning.sizes import Sizes
 
 _POOLED: Final = (MemoryKind.DEFAULT, MemoryKind.PINNED)
 _COLLECTIVES: Final = ("_c10d_functional::", "c10d::", "c10d_functional::")
@@ -60,22 +64,41 @@ class Lease:
     tenants: tuple[Tenant, ...]
 
 
-def leases(region: Region, program: Program, *, split: bool) -> list[Lease]:
+class Cut(enum.Enum):
+    """How long an arena is there."""
+
+    WHOLE = "whole"
+    """From the first storage of its place to the last."""
+    IDLE = "idle"
+    """Until there is nothing in it."""
+    WINDOWS = "windows"
+    """As long as it does not raise the peak (:mod:`wrapper_ir.planning.windows`)."""
+
+
+def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lease]:
     """The arenas that a region could have, each for two storages at least.
 
     Args:
         region: Lines with explicit ends.
         program: The program it is from.
-        split: Whether an arena ends when there is nothing in it, and another begins.
+        sizes: Bytes at the hints, rounded up.
+        cut: How long an arena is there.
     """
     found: dict[Place, list[Tenant]] = {}
     for place, tenant in _tenants(region, program):
         found.setdefault(place, []).append(tenant)
     bound = _bindings(region, program)
+    windows = None
+    if cut is Cut.WINDOWS and found:
+        liveness = Liveness(region, program)
+        windows = Windows(held_bytes(region, liveness, program, sizes))
     made = []
     for place, tenants in found.items():
         for group in _by_binding(tenants, bound):
-            parts = _split(group) if split else [group]
+            if windows is not None:
+                parts = windows.cut(group, {tenant: sizes.of(tenant.name) for tenant in group})
+            else:
+                parts = _split(group) if cut is Cut.IDLE else [group]
             made += [Lease(place, tuple(part)) for part in parts if len(part) > 1]
     return sorted(made, key=lambda lease: lease.tenants[0].start)
 

@@ -27,11 +27,11 @@ from wrapper_ir.lines import (
     map_regions,
 )
 from wrapper_ir.lines.expr import Dim, ToFloat, dim
-from wrapper_ir.planning.arenas import leases
+from wrapper_ir.planning.arenas import Cut, leases
 from wrapper_ir.planning.linear import Ground, expression, linear
 from wrapper_ir.planning.offsets import ALIGNMENT, assign_offsets, check_offsets
 from wrapper_ir.planning.relations import Units, placed, relations
-from wrapper_ir.planning.sizes import Sizes
+from wrapper_ir.planning.sizes import Rounded, Sizes
 from wrapper_ir.verify.prove import Facts
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Pooled(NamedTuple):
     """The planner that placed what is in each pool."""
 
 
-def pool_storage(program: Program, *, split: bool = False) -> Pooled:
+def pool_storage(program: Program, cut: Cut = Cut.WHOLE) -> Pooled:
     """The program with plain allocations put into arenas.
 
     Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`); what no line frees stays as
@@ -60,9 +60,9 @@ def pool_storage(program: Program, *, split: bool = False) -> Pooled:
 
     Args:
         program: The program.
-        split: Whether an arena is freed when there is nothing in it, and another begins.
+        cut: How long an arena is there.
     """
-    run = _Pooling(program, split=split)
+    run = _Pooling(program, cut)
     region = run.region(program.region)
     if not run.winners:
         return Pooled(program, {})
@@ -77,10 +77,11 @@ def pool_storage(program: Program, *, split: bool = False) -> Pooled:
 class _Pooling:
     """One run over a program."""
 
-    def __init__(self, program: Program, *, split: bool) -> None:
+    def __init__(self, program: Program, cut: Cut) -> None:
         self.program = program
-        self.split = split
+        self.cut = cut
         self.sizes = Sizes(program)
+        self.rounded = Rounded(program, ALIGNMENT)
         self.facts = Facts(program)
         self.ground = Ground(program)
         self.buffers: dict[str, Layout] = {}
@@ -101,7 +102,7 @@ class _Pooling:
         body = tuple(map_regions(line, self.region) for line in region.body)
         inner = dataclasses.replace(region, body=body)
         edit = _Edit()
-        for lease in leases(inner, self.program, split=self.split):
+        for lease in leases(inner, self.program, self.rounded, self.cut):
             self.arena(lease, edit)
         return dataclasses.replace(inner, body=tuple(edit.applied(body)))
 

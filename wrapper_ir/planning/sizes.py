@@ -76,6 +76,18 @@ class Sizes:
         return self.taken[name]
 
 
+class Rounded(Sizes):
+    """Sizes as any allocator gives them out: rounded up, so that arenas have no disadvantage."""
+
+    def __init__(self, program: Program, alignment: int) -> None:
+        super().__init__(program)
+        self._alignment = alignment
+
+    def of(self, name: str) -> int:
+        """Bytes of a buffer at the hints, a multiple of the alignment."""
+        return -(-super().of(name) // self._alignment) * self._alignment
+
+
 def _typical(info: SymbolInfo | None) -> int:
     if info is None:
         return ASSUMED

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.offsets import ALIGNMENT
 from wrapper_ir.planning.placement import compute_symbols
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.reuse import reuse_storage
-from wrapper_ir.planning.sizes import Sizes
+from wrapper_ir.planning.sizes import Rounded, Sizes
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
 
 if TYPE_CHECKING:
@@ -42,26 +43,25 @@ def _reuse(program: Program) -> Planned:
 def _pool(program: Program) -> Planned:
     best = _reuse(program)
     least, bound = _held(best.program), _needed(program)
-    for name, split in (("pool", False), ("pools one after another", True)):
-        pooled = pool_storage(program, split=split)
+    for name, cut in _WAYS:
+        pooled = pool_storage(program, cut)
         if not pooled.winners:
-            break
+            continue
         candidate = Planned(reuse_storage(pooled.program), name, pooled.winners)
         held = _held(candidate.program)
         # Where both hold as much, the arena is the better one: it has fewer allocations.
         if held < least or (held == least and best.winner == "reuse"):
             best, least = candidate, held
-        if least <= bound:
+        if best.winner != "reuse" and least <= bound:
             break
     return best
 
 
-class _Rounded(Sizes):
-    """Sizes as any allocator gives them out: rounded up, so that arenas have no disadvantage."""
-
-    def of(self, name: str) -> int:
-        """Bytes of a buffer at the hints, a multiple of the alignment."""
-        return -(-super().of(name) // ALIGNMENT) * ALIGNMENT
+_WAYS: Final = (
+    ("pool", Cut.WHOLE),
+    ("pools one after another", Cut.IDLE),
+    ("pools in windows", Cut.WINDOWS),
+)
 
 
 def _held(program: Program) -> int:
@@ -75,7 +75,7 @@ def _needed(program: Program) -> int:
 
 
 def _rounded(program: Program) -> Sizes:
-    sizes = _Rounded(program)
+    sizes = Rounded(program, ALIGNMENT)
     compute_symbols(program, sizes)
     return sizes
 
