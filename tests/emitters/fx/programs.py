@@ -168,6 +168,37 @@ return %a, u0 * s0, 2 * z1
 """Regions that use a constant, and numbers of both kinds from outside."""
 
 
+GAPS = """
+wir 1
+program @gaps inference planned
+
+input %x : f32[4, 4] @cpu
+
+extern aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
+
+  %v = reinterpret %x : f32[4]{4}+2 @cpu
+  aten::add_.Scalar(inout %v, 1)
+return none
+"""
+
+LOGARITHM = """
+wir 1
+program @logarithm inference planned
+
+symbol s0 : int [2, inf] hint 4
+symbol z0 : float
+
+input %x : f32[s0] @cpu
+
+extern aten::mul.Scalar(Tensor self, Scalar other) -> Tensor
+
+  s0 = size %x, 0
+  z0 = compute Log(ToFloat(s0))
+  %y = aten::mul.Scalar(%x, z0) : f32[s0] @cpu
+return %y
+"""
+
+
 @dataclass(frozen=True)
 class Extra:
     """A program, and fresh inputs for it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import math
 import pickle
 import uuid
 from collections.abc import Callable
@@ -19,8 +20,10 @@ from torch.fx.passes.shape_prop import ShapeProp
 import wrapper_ir as wir
 from tests.emitters import corpus
 from tests.emitters.fx import support
+from tests.emitters.fx.programs import GAPS, LOGARITHM
 from tests.emitters.fx.support import NAMES, differences, expected, inputs, run
 from wrapper_ir.emitters import EmitError
+from wrapper_ir.lines import BufferInput
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
@@ -195,3 +198,44 @@ def test_unsupported(name: str) -> None:
     assert caught.value.problems
     reasons = json.dumps([p.reason for p in caught.value.problems])
     assert corpus.UNSUPPORTED[name] in reasons
+
+
+# What torch does not trace, besides: docs/fx-emitter.md.
+
+
+def test_writes_through_views_with_gaps_of_inputs_are_refused_not_wrong() -> None:
+    module = wir.emit(wir.parse(GAPS), "fx").graph_module  # type: ignore[attr-defined]
+    x = torch.zeros(4, 4)
+    module(x)
+    assert x.tolist() == [[0, 0, 1, 0]] * 4
+    exported = torch.export.export(module, (x,))
+    with pytest.raises(RuntimeError, match="mutation on a view chain"):
+        exported.run_decompositions()
+
+
+def test_logarithms_of_symbolic_sizes_fix_them() -> None:
+    module = wir.emit(wir.parse(LOGARITHM), "fx").graph_module  # type: ignore[attr-defined]
+    assert torch.equal(module(torch.ones(6))[0], torch.full((6,), math.log(6)))
+    dynamic = ({0: torch.export.Dim.AUTO},)
+    exported = torch.export.export(module, (torch.ones(4),), dynamic_shapes=dynamic).module()
+    exported(torch.ones(4))
+    with pytest.raises(AssertionError, match="Guard failed"):
+        exported(torch.ones(6))
+
+
+@pytest.mark.parametrize("name", ["cond", "dynamic_shapes", "pools_symbolic", "results", "while"])
+def test_other_sizes_after_a_dynamic_export(name: str) -> None:
+    module, made = support.module(name)
+    example, fresh = inputs(name), []
+    dynamic: list[dict[int, Any] | None] = []
+    for param, value in zip(made.inputs, example, strict=True):
+        assert isinstance(param, BufferInput)
+        layout = made.layout(param.name)
+        symbolic = [n for n, size in enumerate(layout.size) if not isinstance(size, int)]
+        dynamic.append(dict.fromkeys(symbolic, torch.export.Dim.AUTO) or None)
+        size = [7 if n in symbolic else value.shape[n] for n in range(value.dim())]
+        fresh.append(torch.randn(size).to(value.dtype) if symbolic else value)
+    with torch.no_grad():
+        exported = torch.export.export(module, tuple(example), dynamic_shapes=tuple(dynamic))
+        function = exported.run_decompositions().module()
+    assert differences(run(function, fresh), expected(name, fresh)) == []

@@ -117,7 +117,10 @@ class ControlLines(CallLines):
             node = self.call(op, *graphs, tuple(carried), tuple(captured))
             self._outcome(line.results, node)
             return
-        op = _higher_order.while_loop_stack_output
+        op = getattr(_higher_order, "while_loop_stack_output", None)
+        if op is None:
+            self.unsupported(line, "this version of torch has no loop that keeps its rounds")
+            return
         carried.insert(0, self._scalar_tensor(0, SymbolKind.INT))
         node = self.call(op, *graphs, tuple(carried), tuple(captured))
         self._rounds(line, node)
