@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test models check opinfo bench format clean
+.PHONY: help setup demo test models check opinfo bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,12 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/binding.py
 	$(BIN)/python benchmarks/compile_time.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/aot_scale.py
 	$(BIN)/python -m benchmarks.aot
+
+sanitize: setup ## the corpus as libraries under ASan and UBSan, a sample under valgrind (20 minutes)
+	$(BIN)/python -W ignore -m tests.sanitize.corpus
+	$(BIN)/python -W ignore -m tests.sanitize.valgrind
 
 format: setup ## let ruff and black rewrite what they can
 	$(BIN)/ruff check --fix --quiet .

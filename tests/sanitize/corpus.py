@@ -91,12 +91,6 @@ def run(folder: Path, names: list[str]) -> int:
 
 
 def _copies(values: list[Any]) -> list[Any]:
-    return [
-        value.clone() if isinstance(value, torch.Tensor) else value for value in pickle_copy(values)
-    ]
-
-
-def pickle_copy(values: list[Any]) -> list[Any]:
     """Copies that keep strides and shared memory."""
     copied: list[Any] = pickle.loads(pickle.dumps(values))
     return copied
