@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import math
+import weakref
 from typing import Any
 
 import pytest
@@ -193,3 +195,13 @@ def test_an_argument_that_is_none_stays_none() -> None:
     assert torch.equal(run(ARGS[0], None)[0], ARGS[0])
     with pytest.raises(wir.WrapperIRError, match="'mask' has the wrong type"):
         run(ARGS[0], ARGS[0])
+
+
+def test_nothing_keeps_a_captured_model() -> None:
+    model = nn.Linear(4, 4)
+    weight = weakref.ref(model.weight)
+    program = wir.capture(model, (torch.ones(2, 4),))
+    del model
+    gc.collect()
+    assert weight() is None
+    assert program.data["weight"].shape == (4, 4)  # the memory is still the program's

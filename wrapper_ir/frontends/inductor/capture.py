@@ -15,7 +15,12 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.inductor.compat import InductorError, aot_compile, compile_lock
+from wrapper_ir.frontends.inductor.compat import (
+    InductorError,
+    aot_compile,
+    compile_lock,
+    forget_last_trace,
+)
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.frontends.inductor.exported import (
     example_leaves,
@@ -98,7 +103,10 @@ def capture(
         else:
             exported = _export(model, args, kwargs, dynamic_shapes)
             examples = pytree.tree_leaves(exported.example_inputs)
-        program = _compile(exported, examples)
+        try:
+            program = _compile(exported, examples)
+        finally:
+            forget_last_trace()
     for recorder in open_recorders():
         recorder.add(program)
     return program

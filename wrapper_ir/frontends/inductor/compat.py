@@ -9,6 +9,7 @@ moved is repaired in one place, and a torch that lacks one gives one clear error
 from __future__ import annotations
 
 import torch
+from torch.fx.experimental import proxy_tensor
 
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 
@@ -35,6 +36,7 @@ __all__ = [
     "compile_fx_inner",
     "compile_lock",
     "extern_kernels",
+    "forget_last_trace",
     "functorch_config",
     "inductor_config",
     "ir",
@@ -56,6 +58,17 @@ def torch_version() -> tuple[int, int]:
 def _check_version() -> None:
     if not SUPPORTED[0] <= torch_version() < SUPPORTED[1]:
         raise UnsupportedTorchError(version=torch.__version__, problem="it is another release")
+
+
+def forget_last_trace() -> None:
+    """Empty the map by which torch.export looks for leaks in the trace that it made last.
+
+    Torch itself empties it when it begins the next trace. Until then it holds the traced graph, and
+    so the parameters of a model that may be gone; what is not there in another release is no loss.
+    """
+    last = getattr(proxy_tensor, "_FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT", None)
+    if isinstance(last, dict):
+        last.clear()
 
 
 _check_version()
