@@ -82,6 +82,9 @@ return %y
 """
 
 
+NARROW = "narrow(Tensor(a) self, int dim, SymInt start, SymInt length)"
+
+
 def parsed(text: str) -> Program:
     return wir.parse(text)
 
@@ -160,6 +163,28 @@ def test_a_failed_op_says_which_and_where() -> None:
     with pytest.raises(RuntimeError, match="out of range") as caught:
         function(x, 4)
     assert "at body[1]" in str(caught.value)
+
+
+def test_a_failed_function_of_the_c_shim_gives_pytorchs_words() -> None:
+    text = CALLS.replace("select.int(Tensor(a) self, int dim, SymInt index)", NARROW)
+    text = text.replace(
+        "aten::select.int(%x, 0, s0) : f32[4]", "aten::narrow(%x, 0, s0, 1) : f32[1, 4]"
+    )
+    artifact = wir.emit(parsed(text), "cpp")
+    assert "aoti_torch_cpu_narrow" in artifact.source or "aoti_torch_aten_narrow" in artifact.source
+    x = torch.randn(4, 4)
+    assert torch.equal(artifact.load()(x, 3)[0], x[3:])
+    words = "start" if torch.__version__ >= "2.13" else "PyTorch refused the call"
+    with pytest.raises(RuntimeError, match=words):
+        artifact.load()(x, 7)
+
+
+def test_a_number_that_nothing_depends_on_may_be_none() -> None:
+    text = CALLS.replace("symbol s0 : int", "symbol s0 : int\nsymbol s1 : int [1, 5]")
+    text = text.replace("input s0", "input s0\ninput s1")
+    x = torch.randn(4, 4)
+    for target in ("python", "cpp"):
+        assert torch.equal(wir.compile(parsed(text), target)(x, 1, None)[0], x[1])
 
 
 def test_an_op_that_is_not_there() -> None:

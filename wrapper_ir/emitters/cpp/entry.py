@@ -104,7 +104,7 @@ class Entry:
         for position, param in enumerate(self._program.inputs):
             if isinstance(param, BufferInput):
                 self._unpack_tensor(position, param.name)
-            else:
+            elif param.symbol in self._context.statics.symbols:
                 self._unpack_number(position, param.symbol)
                 ranges.append(param.symbol)
         self._check_ranges([s for s in ranges if self._has_range(s)])

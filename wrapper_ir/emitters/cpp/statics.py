@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from wrapper_ir.emitters.facts import Storages
+from wrapper_ir.emitters.facts import Storages, free_region_symbols
+from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -36,11 +37,14 @@ class Statics:
 
     Attributes:
         storages: Which names share storage, and what happens to it.
+        symbols: Symbols that something depends on. A number that is passed in and is not among
+            them may be anything: an exported model has one where it was given None.
         buffers: Storage that never leaves a call, in order.
         views: Views of constants and of kept storage, name to the line that makes each.
     """
 
     storages: Storages
+    symbols: frozenset[str]
     buffers: tuple[str, ...]
     views: Mapping[str, KeptView]
 
@@ -64,7 +68,9 @@ def gather_statics(program: Program, keep_bytes: int) -> Statics:
     """What a program may keep; at most ``keep_bytes`` of memory."""
     storages = Storages(program)
     buffers = _buffers(program, storages, keep_bytes)
-    return Statics(storages, tuple(buffers), _views(program, storages, buffers))
+    inside = Region((), program.body, program.results)
+    symbols = frozenset(free_region_symbols(inside, program))
+    return Statics(storages, symbols, tuple(buffers), _views(program, storages, buffers))
 
 
 def _buffers(program: Program, storages: Storages, keep_bytes: int) -> dict[str, None]:

@@ -99,6 +99,8 @@ class Tables:
             name = literals.string(param.name)
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
         kind = _KINDS[self._program.symbols[param.symbol].kind]
+        if param.symbol not in self._context.statics.symbols:
+            kind = "kNone"  # anything will do
         name = literals.string(param.symbol)
         return f"{{{name}, wir::Kind::{kind}, false, false, {{}}}}"
 
