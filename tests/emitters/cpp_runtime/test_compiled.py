@@ -87,6 +87,19 @@ def test_a_function_may_be_called_from_within(op: list[Any]) -> None:
     assert len(depth) == 5
 
 
+def test_an_op_may_be_defined_anew() -> None:
+    """The library of before is found by its content; its op is not the one of before."""
+    x = torch.randn(5)
+    for _ in range(3):
+        torch._dynamo.reset()
+        with torch.library._scoped_library("wir_cpp_anew", "FRAGMENT") as library:
+            library.define("visit(Tensor x) -> Tensor")
+            library.impl("visit", torch.neg, "CPU")
+            torch.library.register_fake("wir_cpp_anew::visit", torch.empty_like, lib=library)
+            function = compiled(lambda x: torch.ops.wir_cpp_anew.visit(x.sin()).cos())
+            assert torch.allclose(function(x), (-x.sin()).cos())
+
+
 def test_what_a_python_op_raises_comes_through_as_it_is(op: list[Any]) -> None:
     function = compiled(visiting)
     x = torch.randn(5)

@@ -1,5 +1,6 @@
 // Calls of library ops by schema: the one part of the runtime that includes ATen, for the
 // dispatcher's boxed calls have no C interface that takes every kind of argument.
+#include <cstring>
 #include <string>
 
 #include <ATen/core/Tensor.h>
@@ -43,7 +44,11 @@ static_assert(int(at::Layout::Jagged) == 7);
               "make the program again, with the version of the op that is installed");
 }
 
-const c10::OperatorHandle* look_up(const char* name, const char* overload) {
+// PyTorch's own ops stay for ever. Others may be taken out of the registry and put in anew, with
+// what Python library or test defined them, and a handle of before would then lead nowhere.
+bool is_permanent(const char* name) { return std::strncmp(name, "aten::", 6) == 0; }
+
+c10::OperatorHandle look_up(const char* name, const char* overload) {
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!found) {
     std::string whole = name;
@@ -51,7 +56,7 @@ const c10::OperatorHandle* look_up(const char* name, const char* overload) {
     throw Error("WIR2165", "no library that is loaded has the op '" + whole + "'",
                 "load or import what defines the op before the program runs");
   }
-  return new c10::OperatorHandle(*found);  // as long-lived as the dispatcher's own entry
+  return *found;
 }
 
 // Arguments.
@@ -184,11 +189,13 @@ void Op::call(const Arg* args, std::size_t arg_count, const Result* results,
               std::size_t result_count) {
   const void* known = found_.load(std::memory_order_acquire);
   try {
-    if (known == nullptr) {
-      known = look_up(name_, overload_);
+    if (known == nullptr && is_permanent(name_)) {
+      known = new c10::OperatorHandle(look_up(name_, overload_));  // as long-lived as the op
       found_.store(known, std::memory_order_release);
     }
-    const auto& op = *static_cast<const c10::OperatorHandle*>(known);
+    const c10::OperatorHandle op = known != nullptr
+                                       ? *static_cast<const c10::OperatorHandle*>(known)
+                                       : look_up(name_, overload_);
     const c10::FunctionSchema& schema = op.schema();
     const auto& declared = schema.arguments();
     if (arg_count > declared.size()) refuse(schema, "takes fewer arguments");

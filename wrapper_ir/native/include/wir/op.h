@@ -142,8 +142,8 @@ class Result {
   }
 };
 
-// An op of PyTorch's registry. Looked up when it is first called: libraries that register ops may
-// be loaded after this one.
+// An op of PyTorch's registry. Looked up when it is first called (and again in each call, if it is
+// not PyTorch's own): libraries that register ops may be loaded after this one.
 class Op {
  public:
   constexpr Op(const char* name, const char* overload) : name_(name), overload_(overload) {}
