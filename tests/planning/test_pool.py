@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 import re
@@ -386,3 +387,23 @@ def measured_peak(call: object) -> int:
     changes = [e.nbytes() for e in sorted(events, key=lambda event: event.start_ns())]
     assert kept
     return max(itertools.accumulate(changes), default=0)
+
+
+def test_what_several_streams_touch_stays_outside() -> None:
+    source = program(CHAIN, "%d")
+    calls = [n for n, line in enumerate(source.body) if isinstance(line, wir.lines.KernelCall)]
+    body = list(source.body)
+    # The first copy reads %a and writes %b: on another stream than what comes after.
+    body[calls[0]] = dataclasses.replace(body[calls[0]], stream=1)  # type: ignore[type-var]
+    planned = pool_storage(insert_frees(source.replace(body=tuple(body)))).program
+    assert slices(planned) == {}
+
+
+def test_what_a_collective_works_on_stays_outside() -> None:
+    declared = "extern test::fill(Tensor(a!) self) -> ()\n"
+    source = wir.parse(
+        str(program(CHAIN, "%d"))
+        .replace(declared, declared + "extern _c10d_functional::wait(Tensor(a!) self) -> ()\n")
+        .replace("call @copy(%b, out %c)", "_c10d_functional::wait(inout %b)")
+    )
+    assert sorted(slices(arranged(source))) == ["a", "c"]
