@@ -179,6 +179,27 @@ def test_a_failed_function_of_the_c_shim_gives_pytorchs_words() -> None:
         artifact.load()(x, 7)
 
 
+CONJUGATE = """
+wir 1
+program @conjugate inference planned
+
+input %x : c64[4] @cpu
+
+extern aten::_conj(Tensor(a) self) -> Tensor(a)
+extern aten::mul.Tensor(Tensor self, Tensor other) -> Tensor
+  %y = aten::_conj(%x) : c64[4] @cpu alias(%x)
+  %z = aten::mul.Tensor(%y, %y) : c64[4] @cpu
+return %z
+"""
+
+
+def test_lazy_conjugation_is_made_good_on() -> None:
+    x = torch.randn(4, dtype=torch.complex64)
+    expected = wir.compile(parsed(CONJUGATE))(x)[0]
+    assert torch.equal(wir.compile(parsed(CONJUGATE), "cpp")(x)[0], expected)
+    torch.testing.assert_close(expected, x.conj() * x.conj())
+
+
 def test_a_number_that_nothing_depends_on_may_be_none() -> None:
     text = CALLS.replace("symbol s0 : int", "symbol s0 : int\nsymbol s1 : int [1, 5]")
     text = text.replace("input s0", "input s0\ninput s1")

@@ -102,7 +102,8 @@ class CallLines(RegionBase):
             return
         schema = self.context.schema(line.op)
         self.mark(line)
-        shim = shim_of(line.op)
+        # Its functions go past the dispatcher, and with it past lazy conjugation and negation.
+        shim = None if self.context.has_complex else shim_of(line.op)
         try:
             if shim is None or not self._call_shim(line, shim, schema):
                 self._call_by_schema(line, schema)

@@ -50,6 +50,8 @@ class Context:
         self.state = StateMembers(self)
         self.callees = Callees(self)
         self.sections: dict[str, CodeWriter] = {}
+        #: Whether a tensor of the program is complex.
+        self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
         #: Whether something needs the header for loops and numbers read from tensors.
         self.has_control = False
         #: Rows of the table of lines: path, what the line does, where it comes from.
