@@ -294,6 +294,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {PARTS}; default: all")
+    parser.add_argument("--models", nargs="+", metavar="MODEL", help=f"of {COMPILED}")
     parser.add_argument("--builds", type=int, default=3, help="rounds of builds")
     parser.add_argument("--rounds", type=int, default=200, help="alternating batches of calls")
     parser.add_argument("--batch-ms", type=float, default=4.0, help="length of a batch")
@@ -321,15 +322,19 @@ def run(parts: set[str], options: argparse.Namespace) -> None:
     torch.set_grad_enabled(False)
     found: list[dict[str, Any]] = []
     folder = Path(tempfile.mkdtemp(prefix="wrapper_ir-aot-packages-"))
+    exported, compiled = (
+        [name for name in names if not options.models or name in options.models]
+        for names in (EXPORTED, COMPILED)
+    )
     try:
         if parts - {"jit"}:
-            found += measure_builds(EXPORTED, options.builds, folder, parts)
+            found += measure_builds(exported, options.builds, folder, parts)
         if "calls" in parts:
-            found += measure_packages(EXPORTED, folder, options)
+            found += measure_packages(exported, folder, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if "jit" in parts:
-        found += measure_jit(COMPILED, options)
+        found += measure_jit(compiled, options)
     title = "Programs in C++, against AOTInductor and Inductor's C++ wrapper"
     show(title, COLUMNS, map(row, found), {"machine": machine(), "found": found}, options.json)
 
