@@ -58,6 +58,16 @@ def test_capture_with_kwargs_to_standard_output(room: Path, invoke: Invoke) -> N
     assert sorted(path.suffix for path in room.iterdir() if path.is_file()) == [".py", ".wir"]
 
 
+def test_capture_takes_what_was_exported_before(room: Path, invoke: Invoke) -> None:
+    (room / "broken_model.py").write_text(
+        "import torch\n\n\ndef make():\n"
+        "    return torch.export.export(torch.nn.Linear(2, 3), (torch.ones(1, 2),))\n"
+    )
+    result = invoke("capture", "broken_model:make")
+    assert result.exit_code == 0, result.output
+    assert wir.parse(result.stdout).buffers["weight"].size == (3, 2)
+
+
 def test_capture_emits_a_module_that_runs_from_anywhere(room: Path, invoke: Invoke) -> None:
     result = invoke("capture", "net_model:make", "--emit", "w.py", "-O", "origins=true")
     assert result.exit_code == 0, result.output

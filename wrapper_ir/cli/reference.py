@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
+from torch.export import ExportedProgram
 
 from wrapper_ir.cli.errors import (
     BadReferenceError,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class Capturable:
     """What ``wir.capture`` takes."""
 
-    model: nn.Module
+    model: nn.Module | ExportedProgram
     args: tuple[Any, ...]
     kwargs: dict[str, Any] | None = None
     dynamic_shapes: Any = None
@@ -50,6 +51,8 @@ def find_model(reference: str, args_reference: str | None) -> Capturable:
     found = look_up(reference)
     if not isinstance(found, nn.Module) and callable(found):
         found = call_user_code(f"calling {reference!r}", found)
+    if isinstance(found, ExportedProgram):
+        return Capturable(found, _arguments(args_reference) if args_reference else ())
     if isinstance(found, nn.Module):
         if args_reference is None:
             raise NotAModelError(reference=reference, what="a module without its arguments")

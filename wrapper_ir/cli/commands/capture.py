@@ -53,10 +53,10 @@ def capture(  # noqa: PLR0913 - one for each option
     With --frontend aten nothing is scheduled or fused: each ATen op of the export is a call.
 
     MODULE:CALLABLE names an nn.Module, or a function that takes nothing and returns (module, args),
-    optionally followed by kwargs and dynamic_shapes. MODULE is imported as Python would import it
-    in the current directory, or is the path of a .py file. --args names a tuple of arguments or a
-    function that returns it. Constants go to a .safetensors file beside the program (-o) and the
-    module (--emit); without -o and --emit the program is printed.
+    optionally followed by kwargs and dynamic_shapes, or an ExportedProgram. MODULE is imported as
+    Python would import it in the current directory, or is the path of a .py file. --args names a
+    tuple of arguments or a function that returns it. Constants go to a .safetensors file beside the
+    program (-o) and the module (--emit); without -o and --emit the program is printed.
     """
     from wrapper_ir.cli.emitting import check_target, render, write_module
     from wrapper_ir.cli.files import save_program
@@ -88,8 +88,12 @@ def _capture(model: Capturable, isa: str) -> Program:
 
 
 def _from_fx(model: Capturable) -> Program:
+    from torch import nn
+
     from wrapper_ir.frontends.aten import capture as capture_model
 
+    if not isinstance(model.model, nn.Module):
+        raise click.UsageError("--frontend aten takes an nn.Module")
     with _quiet():
         return capture_model(
             model.model, model.args, model.kwargs, dynamic_shapes=model.dynamic_shapes

@@ -21,7 +21,7 @@ from wrapper_ir.frontends.inductor.compat import (
     compile_lock,
     forget_last_trace,
 )
-from wrapper_ir.frontends.inductor.errors import CaptureError
+from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
 from wrapper_ir.frontends.inductor.exported import (
     example_leaves,
     exported_guards,
@@ -144,6 +144,8 @@ def _compile(exported: torch.export.ExportedProgram, examples: Sequence[Any]) ->
     except InductorError as error:
         own = getattr(error, "inner_exception", None)
         if isinstance(own, WrapperIRError):
+            if isinstance(own, UnsupportedLineError):
+                own.hint = "under torch.compile, Inductor's own wrapper can stand in"
             raise own from None
         raise CaptureError(problem=f"Inductor says: {error}") from error
     except WrapperIRError:
