@@ -122,3 +122,13 @@ def test_equal_for_all_values() -> None:
     assert same(S * (T + 1), S * T + S)
     assert not same(S, T)
     assert same(4, 4)
+
+
+def test_a_hint_may_refute_but_not_prove_and_powers_are_not_worked_out() -> None:
+    symbols = {"s0": SymbolInfo(lower=1, hint=99_999_999_999), "s1": SymbolInfo(lower=0, hint=5)}
+    facts = Facts(Program(symbols=FrozenMap(symbols)))
+    s0, s1 = symbol("s0"), symbol("s1")
+    assert facts.sample(s0 + 2 * s1) == 99_999_999_999 + 10
+    assert facts.sample(2**s0) is None
+    assert facts.exceeds(s0, 0)
+    assert not facts.exceeds(s1, 4)  # true at the hint, not always

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import sympy
 
-from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, substitute
+from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError, dim, free_symbols, substitute
+from wrapper_ir.verify.prove import grows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,8 +58,13 @@ class Sizes:
 
     def scalar(self, value: Scalar) -> int | None:
         """The value of an expression at the hints; nothing where that is no integer."""
+        if isinstance(value, sympy.Basic) and grows(value):
+            return None
         names = free_symbols(value)
-        found = substitute(value, {name: self._take(name) for name in names})
+        try:
+            found = substitute(value, {name: self._take(name) for name in names})
+        except UnsupportedExprError:
+            return None
         return found if type(found) is int else None
 
     def know(self, name: str, value: int) -> None:

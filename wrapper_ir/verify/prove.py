@@ -37,6 +37,8 @@ Interval: TypeAlias = tuple[int | None, int | None]
 _ANY: Final[Interval] = (None, None)
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 _USUAL: Final = 7
+_LARGEST: Final = 64
+"""Exponents up to here are worked out."""
 
 
 class Facts:
@@ -74,8 +76,10 @@ class Facts:
 
         Fit to refute that something holds for all choices, and for nothing else.
         """
-        if type(value) is int:
+        if isinstance(value, int):
             return value
+        if grows(value):
+            return None
         try:
             found = substitute(value, self._sample)
         except UnsupportedExprError:
@@ -117,6 +121,11 @@ class Facts:
     def _raise_lower(self, name: str, least: int) -> None:
         lower, upper = self._ranges.get(name, _ANY)
         self._ranges[name] = (least if lower is None else max(lower, least), upper)
+
+
+def grows(value: sympy.Basic) -> bool:
+    """Whether numbers could come out that take too long to write down."""
+    return any(not p.exp.is_Integer or p.exp > _LARGEST for p in value.atoms(sympy.Pow))
 
 
 def _within(bounds: Interval, hint: int | None) -> int:
