@@ -181,6 +181,20 @@ extern aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tenso
 return none
 """
 
+ATTENTION = """
+wir 1
+program @attention inference planned
+
+input %q : f32[2, 2, 6, 16]{576, 16, 96, 1} @cpu
+
+extern aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)
+
+  %o = aten::_scaled_dot_product_flash_attention_for_cpu(%q, %q, %q) : f32[2, 2, 6, 16]{192, 16, 32, 1} @cpu at [0]
+  assert_layout %o, "attention"
+  %flat = reinterpret %o : f32[12, 32] @cpu
+return %flat
+"""  # noqa: E501 - a schema is one line
+
 LOGARITHM = """
 wir 1
 program @logarithm inference planned

@@ -20,11 +20,12 @@ from torch.fx.passes.shape_prop import ShapeProp
 import wrapper_ir as wir
 from tests.emitters import corpus
 from tests.emitters.fx import support
-from tests.emitters.fx.programs import GAPS, LOGARITHM
+from tests.emitters.fx.programs import ATTENTION, GAPS, LOGARITHM
 from tests.emitters.fx.support import NAMES, differences, expected, inputs, run
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.lines import BufferInput
 from wrapper_ir.lines.walk import walk
+from wrapper_ir.runtime import ResultLayoutError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,6 +211,18 @@ def test_writes_through_views_with_gaps_of_inputs_are_refused_not_wrong() -> Non
     assert x.tolist() == [[0, 0, 1, 0]] * 4
     exported = torch.export.export(module, (x,))
     with pytest.raises(RuntimeError, match="mutation on a view chain"):
+        exported.run_decompositions()
+
+
+def test_decompositions_that_change_a_layout_are_refused_not_wrong() -> None:
+    made = wir.parse(ATTENTION)
+    q = torch.empty_strided((2, 2, 6, 16), (576, 16, 96, 1)).normal_()
+    theirs = run(wir.compile(made, "python"), [q])
+    module = wir.emit(made, "fx").graph_module  # type: ignore[attr-defined]
+    exported = torch.export.export(module, (q,))
+    functional = exported.run_decompositions({}).module()
+    assert differences(run(functional, [q]), theirs) == []
+    with pytest.raises(ResultLayoutError, match="'attention' returned a tensor of another stride"):
         exported.run_decompositions()
 
 
