@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +144,27 @@ def test_what_is_too_large_is_told_before_it_is_written() -> None:
     with pytest.raises(TooLargeError, match="4294967296"):
         building.prepared(artifact, building.BuildOptions(constants="embedded"))
     assert building.prepared(artifact, building.BuildOptions())[1] is False
+
+
+_LARGE = """
+import resource, sys, pathlib, torch
+from tests.export.test_constants import _program
+from wrapper_ir.emitters.cpp.build_constants import write_blob
+from wrapper_ir.emitters.cpp.constants import constant_table
+program = _program({name: torch.ones(8 << 20) for name in "abcd"})
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+write_blob(program, constant_table(program), pathlib.Path(sys.argv[1]), trailer=True)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def test_values_are_not_copied_in_memory(tmp_path: Path) -> None:
+    """128 MB of constants, of which a few are in memory a second time."""
+    command = [sys.executable, "-W", "ignore", "-c", _LARGE, str(tmp_path / "blob")]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
+    assert (tmp_path / "blob").stat().st_size == (128 << 20) + 48
+    assert int(done.stdout) < 48
 
 
 def building_artifact(program: wir.Program) -> Any:

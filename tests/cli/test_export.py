@@ -1,0 +1,69 @@
+"""``wrapper-ir export``, and ``emit --target cpp``."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Invoke
+
+
+def test_a_package_is_built(invoke: Invoke, room: Path) -> None:
+    words = ("export", "small.wir", "-o", "m.pt2", "--metadata", "author=Ada", "-j", "2")
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output
+    assert "building m.pt2" in result.stderr
+    assert result.stdout == ""
+    with zipfile.ZipFile(room / "m.pt2") as archive:
+        name = "package/data/aotinductor/model/model.wrapper_metadata.json"
+        assert json.loads(archive.read(name))["author"] == "Ada"
+
+
+def test_a_library_and_its_debug_information(invoke: Invoke, room: Path) -> None:
+    result = invoke("export", "small.wir", "-o", "m.so", "--isa", "x86-64-v2", "--debug-info")
+    assert result.exit_code == 0, result.output
+    assert (room / "m.so").is_file()
+    assert (room / "m.so.debug").is_file()
+
+
+def test_the_text_in_cpp(invoke: Invoke, room: Path) -> None:
+    result = invoke("emit", "small.wir", "--target", "cpp")
+    assert result.exit_code == 0, result.output
+    assert "wir_program_info" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-o", "m.zip"), "WIR2274"),
+        (("-o", "nowhere/m.so"), "WIR2274"),
+        (("-o", "m.so", "--isa", "x86-64-v9"), "x86-64-v3"),
+        (("-o", "m.so", "-O", "speed=9"), "WIR0002"),
+        (("-o", "m.pt2", "--metadata", "author"), "author"),
+        (("-o", "m.pt2", "--metadata", "AOTI_DEVICE_KEY=cuda"), "AOTI_"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_read(
+    invoke: Invoke, room: Path, words: tuple[str, ...], said: str
+) -> None:
+    result = invoke("export", "no such file.wir", *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "no such file" not in result.stderr
+
+
+def test_constants_without_values_are_missed(invoke: Invoke, room: Path) -> None:
+    (room / "c.wir").write_text(
+        'wir 1\nprogram @p inference planned\n\nconstant %w : f32[2] @cpu = parameter "w"\n\n'
+        "return %w\n"
+    )
+    result = invoke("export", "c.wir", "-o", "m.so")
+    assert result.exit_code == 2
+    assert "c.safetensors" in result.stderr
+    assert not (room / "m.so").exists()
