@@ -110,7 +110,7 @@ def _enum(arg: EnumArg) -> str:
     number = (_LAYOUTS if is_layout else _MEMORY_FORMATS).get(arg.name)
     if number is None:
         raise NotPassableError(f"torch has no constant '{arg.name}'")
-    return f"wir::{'Layout' if is_layout else 'MemoryFormat'}{{{number}}}"
+    return f"wir::{'Layout' if is_layout else 'MemoryFormat'}{{{number} /* {arg.name} */}}"
 
 
 def _list(region: RegionBase, base: str, arg: ListArg) -> str:

@@ -209,14 +209,7 @@ class Entry:
         left = [value.buffer for value in results if isinstance(value, BufferValue)]
         if any(not isinstance(value, NoneValue) for value in results):
             self._renderer.put(f"call.line = {self._context.row('results', 'results')};")
-        handed = [
-            self._handed(position, value, left)
-            for position, value in enumerate(results)
-            if not isinstance(value, NoneValue)
-        ]
-        for position, value in enumerate(results):
-            if isinstance(value, NoneValue):
-                handed.append(f"outputs[{position}].tensor = nullptr;")
+        handed = [self._handed(position, value, left) for position, value in enumerate(results)]
         for text in handed:
             self._renderer.put(text)
 
@@ -231,7 +224,8 @@ class Entry:
                 renderer.put(f"wir::Tensor {name} = wir::share({handle});")
                 handle = name
             return f"outputs[{position}].tensor = {handle}.release();"
-        assert not isinstance(value, NoneValue)
+        if isinstance(value, NoneValue):
+            return f"outputs[{position}].tensor = nullptr;"
         found = renderer.expr(value.value)
         text = found.text
         if free_symbols(value.value) and not isinstance(value.value, sympy.Symbol):

@@ -56,7 +56,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   const AtenTensorHandle i = inputs[1].tensor;
   call.line = 0;
   wir::Tensor full{};
-  aten_full({wir::Ints{2, 3}, 1.5, wir::Dtype{wir::dtype::float64}, wir::Layout{0},
+  aten_full({wir::Ints{2, 3}, 1.5, wir::Dtype{wir::dtype::float64}, wir::Layout{0 /* strided */},
       wir::Device{wir::device::cpu, -1}, false}, {full});
   call.line = 1;
   wir::Tensor inf{};
@@ -85,7 +85,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   true_1.reset();
   call.line = 8;
   wir::Tensor last{};
-  aten_clone({x, wir::MemoryFormat{2}}, {last});
+  aten_clone({x, wir::MemoryFormat{2 /* channels_last */}}, {last});
   call.line = 9;
   wir::Tensor clamped{};
   aten_clamp({x, wir::none, 0.5}, {clamped});

@@ -75,12 +75,12 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   outputs[1].tensor = buf0.release();
   outputs[2].tensor = view.release();
   outputs[3].tensor = result_3.release();
+  outputs[4].tensor = nullptr;
   outputs[5].integer = s0;
   outputs[6].integer = result_6;
   outputs[7].integer = result_7;
   outputs[8].real = result_8;
   outputs[9].integer = result_9 ? 1 : 0;
-  outputs[4].tensor = nullptr;
 }
 
 constexpr wir::InputSpec kInputs[] = {
