@@ -208,6 +208,17 @@ def test_a_size_that_only_an_equation_gives() -> None:
         wir.compile(program)(torch.randn(5, 3))
 
 
+def test_what_tracing_has_assumed_is_checked() -> None:
+    class Halves(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x[::2] + 1 if x.shape[0] % 2 == 0 else x[:1]
+
+    shapes = {"x": {0: torch.export.Dim.AUTO}}
+    program = agrees(Halves(), (torch.randn(4),), (torch.randn(10),), dynamic_shapes=shapes)
+    with pytest.raises(wir.WrapperIRError, match="as when the graph was made"):
+        wir.compile(program)(torch.randn(5))
+
+
 def test_a_number_that_varies() -> None:
     def function(x: Tensor, k: int) -> Tensor:
         return x[:k] * k

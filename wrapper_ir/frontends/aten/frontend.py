@@ -13,6 +13,7 @@ from wrapper_ir.frontends.aten.calls import declare
 from wrapper_ir.frontends.aten.emitted import is_emitted, kernels_of
 from wrapper_ir.frontends.aten.errors import NotAModelError, UnsupportedGraphError
 from wrapper_ir.frontends.aten.graph import GraphWalk
+from wrapper_ir.frontends.aten.guards import guards_of
 from wrapper_ir.frontends.aten.inputs import Beginning
 from wrapper_ir.frontends.aten.regions import to_value
 from wrapper_ir.frontends.aten.sources import (
@@ -88,7 +89,7 @@ def from_fx(
 
 
 def capture(
-    model: torch.nn.Module,
+    model: torch.nn.Module | ExportedProgram,
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
     *,
@@ -97,7 +98,7 @@ def capture(
     """Return the program of a model: exported, then each ATen op a call.
 
     Args:
-        model: The model.
+        model: The model, or its export, which is taken as it is.
         args: Example arguments.
         kwargs: Example keyword arguments.
         dynamic_shapes: Which dimensions are symbolic, as for ``torch.export.export``.
@@ -106,6 +107,8 @@ def capture(
         ExportError: The model cannot be exported.
         UnsupportedGraphError: As :func:`from_fx` says.
     """
+    if isinstance(model, ExportedProgram):
+        return from_fx(model, name="captured")
     return from_fx(export_module(model, args, dynamic_shapes, kwargs), name="captured")
 
 
@@ -128,6 +131,7 @@ class _Conversion:
         beginning = self._beginning()
         if beginning is not None:
             self._body.extend(beginning.lines)
+            self._body.extend(guards_of(self._source.module, state))
             outputs = self._walk.run(self._given(beginning))
             if not state.problems:
                 results = self._results(list(outputs))
