@@ -156,6 +156,8 @@ class Reporter:
         """
         code, message, hint = words
         path, what, source = place
+        if code == ProgramRunError.code and what:
+            message = f"{what}: {message}"  # PyTorch's words alone seldom say which op it was
         known = {"path": path or None, "origin": source or None, "hint": hint or None}
         made = _error_of(_CLASSES.get(code, ProgramRunError), message, known)
         if what:

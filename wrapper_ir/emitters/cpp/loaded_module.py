@@ -26,7 +26,7 @@ from wrapper_ir.toolchain.compiler import (
     run,
 )
 from wrapper_ir.toolchain.errors import CompileError, LibraryLoadError, LinkError
-from wrapper_ir.toolchain.native import native_flags, native_include_dirs
+from wrapper_ir.toolchain.native import native_flags, native_include_dirs, runtime_objects
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -61,7 +61,7 @@ def extension_module() -> Any:  # noqa: ANN401 - a module without types
 
 
 def prepare_module() -> None:
-    """Begin to compile the module, in a thread, unless it is there.
+    """Begin to compile the module and the runtime part, in a thread, unless they are there.
 
     What goes wrong is left to whoever needs the module to find.
     """
@@ -71,7 +71,9 @@ def prepare_module() -> None:
 
 def _try() -> None:
     with contextlib.suppress(WrapperIRError):
-        _file(default_cache())
+        cache = default_cache()
+        _file(cache)
+        runtime_objects(cache, find_compiler(cache), jobs=1)
 
 
 def _file(cache: DiskCache) -> Path:
