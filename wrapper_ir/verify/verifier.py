@@ -160,12 +160,13 @@ class _Verifier(LineVisitor[None]):
         needs_layout = not isinstance(line, (BindSymbol, Free))
         for name in dict.fromkeys((*found.uses, *found.reads, *found.writes)):
             lifetimes.use(name, needs_layout=needs_layout)
-        looked_at = {*found.writes, *(alias.source for alias in found.aliases)}
-        for name in found.reads:
-            if name not in looked_at:  # changed in place, or only its metadata wanted
-                lifetimes.check_contents(name)
         for name in found.writes:
             lifetimes.write(name)
+        # After the writes: a kernel may read the whole of what it first writes in parts.
+        views = {alias.source for alias in found.aliases}
+        for name in found.reads:
+            if name not in views:  # of which only the metadata may be wanted
+                lifetimes.check_contents(name)
         for name in found.peeks:
             lifetimes.peek(name)
         if isinstance(line, (Cond, While)):
