@@ -130,7 +130,7 @@ class Reporter:
             if odd:
                 _refuse(spec, "an ordinary tensor", f"one of type {type(value).__name__}")
             return
-        check_number(spec.name, value, spec.kind)  # type: ignore[arg-type]  # that is the question
+        check_number(spec.name, value, spec.kind)
         _refuse(spec, f"a number of type {spec.kind.__name__} of at most 64 bits", f"{value!r}")
 
     def check_constants(self, values: Sequence[object]) -> None:
