@@ -15,11 +15,11 @@ from wrapper_ir.lines import KernelCall
 
 pytest.importorskip("wrapper_ir.emitters.fx")
 
-NOT_BACK = {
-    "while_stacked": "while_loop_stack_output",
-    "cond_nested": "WIR1093",  # sizes inside of its inner regions are noted as numbers
-}
+NOT_BACK = {"while_stacked": "while_loop_stack_output"}
 """Programs whose graph module has no form, with a part of the reason."""
+
+STATIC_INSIDE = ("cond_nested",)
+"""Programs whose graph module notes sizes inside of inner regions as numbers."""
 
 
 def results_of(program: wir.Program, inputs: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -35,7 +35,12 @@ def results_of(program: wir.Program, inputs: list[Any]) -> tuple[list[Any], list
 @pytest.mark.parametrize("name", [name for name in corpus.CASES if name not in NOT_BACK])
 def test_a_program_comes_back_with_its_meaning(name: str) -> None:
     program, inputs = corpus.program(name), corpus.CASES[name].make()
-    back = wir.from_fx(wir.emit(program, "fx").graph_module)
+    module = wir.emit(program, "fx").graph_module
+    try:
+        back = wir.from_fx(module)
+    except wir.VerificationError:
+        assert name in STATIC_INSIDE  # refused, not wrong
+        return
     ours, given = results_of(back, inputs)
     wanted, expected = results_of(program, inputs)
     assert len(ours) == len(wanted)
