@@ -209,7 +209,7 @@ def build(
             work.compiler,
             objects,
             library,
-            keep_symbols=given.debug_info,
+            keep_symbols=given.debug_info or bool(given.extra_flags),
             extra_flags=flags,
         )
         symbols = scratch / f"{name}.so.debug"
