@@ -30,7 +30,7 @@ demo: setup ## compile, train and run a small transformer; leaves program.wir an
 test: check ## everything `check` does, then the tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not models"
 
-models: setup ## every model of the zoo through the C++ emitter, against the Python emitter
+models: setup ## every model of the zoo through every emitter, against the Python emitter
 	$(BIN)/python -m pytest -n $(WORKERS) -m models
 
 check: setup ## ruff, black, mypy, import-linter

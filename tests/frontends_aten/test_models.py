@@ -28,7 +28,7 @@ SLOW = ("bert", "t5", "llama", "gpt2")
 def params(cases: Iterable[Case]) -> list[Any]:
     """Return the cases that can be exported, those that take long being marked."""
     return [
-        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in SLOW else [])
+        pytest.param(case, id=case.name, marks=[pytest.mark.models] if case.name in SLOW else [])
         for case in cases
         if case.name not in NOT_EXPORTABLE
     ]

@@ -22,7 +22,7 @@ QUICK_TRAINING = ("mlp",)
 
 
 def cases(found: tuple[Case, ...], quick: tuple[str, ...]) -> list[object]:
-    marks = [() if case.name in quick else (pytest.mark.slow,) for case in found]
+    marks = [() if case.name in quick else (pytest.mark.models,) for case in found]
     return [pytest.param(c, marks=m, id=c.name) for c, m in zip(found, marks, strict=True)]
 
 
