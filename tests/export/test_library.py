@@ -27,7 +27,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _says(*command: str | Path) -> str:
     return subprocess.run(
-        [str(word) for word in command], check=True, capture_output=True, text=True
+        [str(word) for word in command],
+        check=True,
+        capture_output=True,
+        text=True,
+        errors="replace",  # strings shows bytes that are no text
     ).stdout
 
 
