@@ -160,7 +160,7 @@ class Reporter:
             message = f"{what}: {message}"  # PyTorch's words alone seldom say which op it was
         known = {"path": path or None, "origin": source or None, "hint": hint or None}
         made = _error_of(_CLASSES.get(code, ProgramRunError), message, known)
-        if what:
+        if what and what != path:  # "inputs" and "results" are no lines
             made.add_note(f"while running {what}")
         self._note_inputs(made, inputs)
         return made
