@@ -101,3 +101,35 @@ def test_two_builds_in_two_folders_give_equal_bytes(
     root = Path(__file__).parent.parent.parent
     subprocess.run([sys.executable, "-c", _AGAIN, str(there)], check=True, cwd=root)
     assert here.read_bytes() == there.read_bytes()
+
+
+class Numbers(torch.nn.Module):
+    """Takes numbers, which torch's loader keeps back, and returns a named tuple of torch's."""
+
+    def forward(self, x: torch.Tensor, k: int, f: float) -> tuple[object, ...]:
+        return x * k, (x + f).sort(), k
+
+
+def test_numbers_that_the_program_was_made_for_may_be_left_out(tmp_path: Path) -> None:
+    x = torch.randn(5)
+    program = wir.capture(Numbers(), (x, 4, 0.5))
+    loaded = aoti_load_package(str(wir.export(program, tmp_path / "numbers.pt2")))
+    product, (values, order), number = loaded(x, 4, 0.5)
+    assert torch.equal(product, x * 4)
+    assert torch.equal(values, (x + 0.5).sort().values)
+    assert torch.equal(values, (x + 0.5)[order])
+    assert int(number) == 4
+    loader = torch._C._aoti.AOTIModelPackageLoader(
+        str(tmp_path / "numbers.pt2"), "model", False, 1, -1
+    )
+    given = [x, torch.tensor(4), torch.tensor(0.5, dtype=torch.float64)]
+    assert torch.equal(loader.boxed_run(given)[0], x * 4)
+    for wrong in ([x, torch.tensor(3), torch.tensor(0.5)], [x, torch.tensor(4)], []):
+        with pytest.raises(RuntimeError):
+            loader.boxed_run(list(wrong))
+
+
+def test_a_program_without_trees_takes_and_returns_tuples(tmp_path: Path) -> None:
+    loaded = aoti_load_package(str(wir.export(plus_one(), tmp_path / "plus_one.pt2")))
+    (result,) = loaded(torch.zeros(4))
+    assert torch.equal(result, torch.ones(4))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import sympy
+
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.emitters.cpp.text import table
@@ -11,6 +13,7 @@ from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input
 from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.symbols import AssertSymbol
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
@@ -102,7 +105,22 @@ class Tables:
         if param.symbol not in self._context.statics.symbols:
             kind = "kNone"  # anything will do
         name = literals.string(param.symbol)
-        return f"{{{name}, wir::Kind::{kind}, false, false, {{}}}}"
+        fixed = "" if kind == "kNone" else self._fixed(param.symbol, kind)
+        return f"{{{name}, wir::Kind::{kind}, false, false, {{}}{fixed}}}"
+
+    def _fixed(self, symbol: str, kind: str) -> str:
+        """The only number that an input may be, where the program insists on one."""
+        for line in self._program.body:
+            if isinstance(line, AssertSymbol) and isinstance(line.condition, sympy.Eq):
+                name, number = line.condition.args
+                if getattr(name, "name", "") == symbol and number.is_number:
+                    member = "real" if kind == "kReal" else "integer"
+                    is_real = kind == "kReal"
+                    text = (
+                        literals.real(float(number)) if is_real else literals.integer(int(number))
+                    )
+                    return f", true, {{.{member} = {text}}}"
+        return ""
 
     def _output(self, position: int, value: Value) -> str:
         if isinstance(value, BufferValue):

@@ -183,11 +183,30 @@ def _flattened(module: Any) -> torch.fx.GraphModule:
 
 
 def _spec(tree: pytree.TreeSpec | None) -> str:
-    """Return a tree's form as JSON, empty where it holds a type that has no name there."""
+    """Return a tree's form as JSON, empty where it holds a type that has no name there.
+
+    What ``sort`` and its like return, named tuples of torch's, become plain tuples.
+    """
+    if tree is None:
+        return ""
     try:
-        return "" if tree is None else pytree.treespec_dumps(tree)
+        return pytree.treespec_dumps(tree)
+    except NotImplementedError:
+        pass
+    try:
+        return pytree.treespec_dumps(_with_plain_tuples(tree))
     except NotImplementedError:
         return ""
+
+
+def _with_plain_tuples(tree: Any) -> Any:
+    """Return a tree's form with each named tuple of torch's replaced by a tuple."""
+    children = [_with_plain_tuples(child) for child in tree.children()]
+    if not children or not issubclass(tree.type, tuple):
+        return tree if not children else type(tree)(tree.type, tree.context, children)
+    is_torchs = tree.type.__module__ == "torch.return_types"
+    kind, context = (tuple, None) if is_torchs else (tree.type, tree.context)
+    return type(tree)(kind, context, children)
 
 
 def _finished(program: Program, exported: torch.export.ExportedProgram) -> Program:

@@ -71,11 +71,55 @@ AtenTensorHandle packed(Kind kind, const Slot& slot) {
   return made;
 }
 
+// A pytree, as PyTorch writes it, of a tuple with so many leaves.
+std::string tuple_of_leaves(std::size_t count) {
+  std::string leaves;
+  for (std::size_t i = 0; i < count; ++i) {
+    leaves += i == 0 ? "" : ", ";
+    leaves += R"({"type": null, "context": null, "children_spec": []})";
+  }
+  return R"({"type": "builtins.tuple", "context": "null", "children_spec": [)" + leaves + "]}";
+}
+
+std::string spec_of_inputs(const ProgramInfo& program) {
+  if (*program.in_spec != '\0') return program.in_spec;
+  // Positional arguments, and no others by name.
+  return R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)" +
+         tuple_of_leaves(program.num_inputs) +
+         R"(, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])";
+}
+
+std::string spec_of_results(const ProgramInfo& program) {
+  if (*program.out_spec != '\0') return program.out_spec;
+  return "[1, " + tuple_of_leaves(program.num_outputs) + "]";
+}
+
+// Whether the inputs given are the tensors alone, and the program knows the others by itself.
+bool are_tensors_alone(const ProgramInfo& program, std::size_t given) {
+  std::size_t tensors = 0;
+  for (std::size_t i = 0; i < program.num_inputs; ++i) {
+    const InputSpec& input = program.inputs[i];
+    if (input.kind == Kind::kTensor) {
+      ++tensors;
+    } else if (input.kind != Kind::kNone && !input.is_fixed) {
+      return false;
+    }
+  }
+  return given == tensors;
+}
+
 // The handles of a call's inputs: deleted at its end, those excepted that the program released.
 class Owned {
  public:
-  Owned(AtenTensorHandle* handles, std::size_t count) : handles_(count) {
-    for (std::size_t i = 0; i < count; ++i) handles_[i] = std::exchange(handles[i], nullptr);
+  // `handles` may be those of the tensors alone; the others are null then.
+  Owned(const ProgramInfo& program, AtenTensorHandle* handles, std::size_t count)
+      : handles_(count < program.num_inputs ? program.num_inputs : count) {
+    const bool alone = count != program.num_inputs && are_tensors_alone(program, count);
+    accepted_ = alone || count == program.num_inputs;
+    for (std::size_t i = 0, next = 0; next < count; ++i) {
+      if (alone && program.inputs[i].kind != Kind::kTensor) continue;
+      handles_[i] = std::exchange(handles[next++], nullptr);
+    }
   }
   ~Owned() {
     for (std::size_t i = 0; i < handles_.size(); ++i) {
@@ -86,16 +130,18 @@ class Owned {
   Owned& operator=(const Owned&) = delete;
 
   AtenTensorHandle* data() { return handles_.data(); }
+  bool accepted() const { return accepted_; }
 
  private:
   SmallArray<AtenTensorHandle> handles_;
+  bool accepted_;
 };
 
 }  // namespace
 
 Container::Container(const ProgramInfo& program, std::size_t runners, const char* device,
                      const char* directory)
-    : program_(program) {
+    : program_(program), in_spec_(spec_of_inputs(program)), out_spec_(spec_of_results(program)) {
   check_program(program);
   check_device(program, device);
   if (runners == 0) throw Error("WIR2163", "there must be at least one runner, not 0");
@@ -175,9 +221,9 @@ bool Container::checks_inputs() const {
 
 void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensorHandle* outputs,
                     std::size_t num_outputs, AOTIProxyExecutorHandle proxy_executor) {
-  Owned owned(inputs, num_inputs);
+  Owned owned(program_, inputs, num_inputs);
   for (std::size_t i = 0; i < num_outputs; ++i) outputs[i] = nullptr;
-  check_count("takes", program_.num_inputs, num_inputs);
+  if (!owned.accepted()) check_count("takes", program_.num_inputs, num_inputs);
   check_count("returns", program_.num_outputs, num_outputs);
 
   Call call;
@@ -185,7 +231,7 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
   call.proxy_executor = proxy_executor;
   call.owned = owned.data();
   check_inputs(program_, owned.data(), call.check_inputs);
-  SmallArray<Slot> in(num_inputs);
+  SmallArray<Slot> in(program_.num_inputs);
   unpack_inputs(program_, owned.data(), in.data());
 
   SmallArray<Slot> out(num_outputs);

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <mutex>
 #include <vector>
 
@@ -24,6 +25,10 @@ class Container {
   ~Container();
   Container(const Container&) = delete;
   Container& operator=(const Container&) = delete;
+
+  // Pytrees of the arguments and of the results, as JSON; those of tuples where the program has none.
+  const char* in_spec() const { return in_spec_.c_str(); }
+  const char* out_spec() const { return out_spec_.c_str(); }
 
   const ProgramInfo& program() const { return program_; }
 
@@ -77,6 +82,8 @@ class Container {
 
   std::mutex updating_;  // one update at a time
   std::vector<AOTInductorConstantMapEntry> entries_;
+  std::string in_spec_;
+  std::string out_spec_;
 
   static constexpr signed char kUnset = -1;
   std::atomic<signed char> checks_ = kUnset;

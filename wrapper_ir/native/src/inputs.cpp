@@ -87,6 +87,10 @@ bool is_of_kind(Kind kind, std::int32_t dtype) {
 }
 
 void unpack(const InputSpec& input, AtenTensorHandle tensor, Slot& slot) {
+  if (tensor == nullptr && input.is_fixed) {
+    slot = input.fixed;
+    return;
+  }
   bool defined = false;
   std::int64_t count = 0;
   if (tensor == nullptr || aoti_torch_is_defined(tensor, &defined) != 0 || !defined) {

@@ -311,9 +311,8 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetCallSpec(
     AOTInductorModelContainerHandle container_handle, const char** in_spec,
     const char** out_spec) {
   return entry([&] {
-    const wir::ProgramInfo& program = container_of(container_handle).program();
-    *in_spec = program.in_spec;
-    *out_spec = program.out_spec;
+    *in_spec = container_of(container_handle).in_spec();
+    *out_spec = container_of(container_handle).out_spec();
   });
 }
 

@@ -16,7 +16,7 @@
 namespace wir {
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 1;
+inline constexpr std::uint32_t kContract = 2;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
@@ -46,6 +46,10 @@ struct InputSpec {
   bool donated;       // the program may take over the storage
   bool written;       // the program writes to it
   TensorSpec tensor;  // of a kTensor
+  // A number that the program was made for and takes no other. PyTorch's Python loader passes only
+  // tensors on, so such numbers may be left out, and so may kNone.
+  bool is_fixed = false;
+  Slot fixed = {};
 };
 
 struct OutputSpec {
