@@ -6,8 +6,10 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import clang_format
 import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
@@ -23,6 +25,8 @@ from wrapper_ir.lines import CPU, Allocate, Comment, DType, FrozenMap, Layout, P
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
+
+ROOT = Path(__file__).parents[3]
 
 SHOWN = (
     *("aliases", "arguments", "comments", "cond_nested", "constants", "dynamic_shapes"),
@@ -58,7 +62,15 @@ def emitted(made: Program, **options: object) -> CppArtifact:
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_text(name: str, snapshot: SnapshotAssertion) -> None:
-    assert emitted(program(name)).source == snapshot(name=name)
+    assert formatted(emitted(program(name)).source) == snapshot(name=name)
+
+
+def formatted(source: str) -> str:
+    """The text as clang-format writes it, in the style of ``.clang-format``: for reviewers."""
+    style = f"--style=file:{ROOT / '.clang-format'}"
+    tool = Path(clang_format.__file__).parent / "data" / "bin" / "clang-format"
+    command = [str(tool), style, "--assume-filename=program.cpp"]
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("name", CASES)

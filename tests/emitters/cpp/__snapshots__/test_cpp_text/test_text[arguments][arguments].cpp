@@ -26,18 +26,18 @@
 namespace [[gnu::visibility("hidden")]] wir_program {
 
 // Library ops that are called by their schemas.
-inline wir::Op aten_full{"aten::full", ""};
-inline wir::Op aten_div_Tensor_mode{"aten::div", "Tensor_mode"};
-inline wir::Op aten_clone{"aten::clone", ""};
-inline wir::Op aten_clamp{"aten::clamp", ""};
-inline wir::Op aten_index_Tensor{"aten::index", "Tensor"};
-inline wir::Op aten_constant_pad_nd{"aten::constant_pad_nd", ""};
+inline wir::Op aten_full{ "aten::full", "" };
+inline wir::Op aten_div_Tensor_mode{ "aten::div", "Tensor_mode" };
+inline wir::Op aten_clone{ "aten::clone", "" };
+inline wir::Op aten_clamp{ "aten::clamp", "" };
+inline wir::Op aten_index_Tensor{ "aten::index", "Tensor" };
+inline wir::Op aten_constant_pad_nd{ "aten::constant_pad_nd", "" };
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_2_3_4_5[] = {2, 3, 4, 5};
-inline constexpr std::int64_t dims_60_20_5_1[] = {60, 20, 5, 1};
-inline constexpr std::int64_t dims_3[] = {3};
-inline constexpr std::int64_t dims_1[] = {1};
+inline constexpr std::int64_t dims_2_3_4_5[] = { 2, 3, 4, 5 };
+inline constexpr std::int64_t dims_60_20_5_1[] = { 60, 20, 5, 1 };
+inline constexpr std::int64_t dims_3[] = { 3 };
+inline constexpr std::int64_t dims_1[] = { 1 };
 
 // What is kept from call to call.
 struct State {};
@@ -56,45 +56,50 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   const AtenTensorHandle i = inputs[1].tensor;
   call.line = 0;
   wir::Tensor full{};
-  aten_full({wir::Ints{2, 3}, 1.5, wir::Dtype{wir::dtype::float64}, wir::Layout{0 /* strided */},
-      wir::Device{wir::device::cpu, -1}, false}, {full});
+  aten_full({ wir::Ints{ 2, 3 }, 1.5, wir::Dtype{ wir::dtype::float64 },
+                wir::Layout{ 0 /* strided */ }, wir::Device{ wir::device::cpu, -1 }, false },
+      { full });
   call.line = 1;
   wir::Tensor inf{};
-  aten_full({wir::Ints{1}, std::numeric_limits<double>::infinity(),
-      wir::Dtype{wir::dtype::float32}}, {inf});
+  aten_full({ wir::Ints{ 1 }, std::numeric_limits<double>::infinity(),
+                wir::Dtype{ wir::dtype::float32 } },
+      { inf });
   call.line = 2;
   wir::Tensor minus{};
-  aten_full({wir::Ints{1}, -std::numeric_limits<double>::infinity(),
-      wir::Dtype{wir::dtype::float32}}, {minus});
+  aten_full({ wir::Ints{ 1 }, -std::numeric_limits<double>::infinity(),
+                wir::Dtype{ wir::dtype::float32 } },
+      { minus });
   call.line = 3;
   wir::Tensor nan{};
-  aten_full({wir::Ints{1}, std::numeric_limits<double>::quiet_NaN(),
-      wir::Dtype{wir::dtype::float32}}, {nan});
+  aten_full({ wir::Ints{ 1 }, std::numeric_limits<double>::quiet_NaN(),
+                wir::Dtype{ wir::dtype::float32 } },
+      { nan });
   call.line = 4;
   wir::Tensor zero{};
-  aten_full({wir::Ints{1}, -0.0, wir::Dtype{wir::dtype::float32}}, {zero});
+  aten_full({ wir::Ints{ 1 }, -0.0, wir::Dtype{ wir::dtype::float32 } }, { zero });
   call.line = 5;
   wir::Tensor complex{};
-  aten_full({wir::Ints{1}, wir::Complex{1.5, -0.0}, wir::Dtype{wir::dtype::complex64}}, {complex});
+  aten_full({ wir::Ints{ 1 }, wir::Complex{ 1.5, -0.0 }, wir::Dtype{ wir::dtype::complex64 } },
+      { complex });
   call.line = 6;
   wir::Tensor floor{};
-  aten_div_Tensor_mode({x, x, "floor"}, {floor});
+  aten_div_Tensor_mode({ x, x, "floor" }, { floor });
   call.line = 7;
   wir::Tensor true_1{};
-  aten_div_Tensor_mode({x, x, wir::none}, {true_1});
+  aten_div_Tensor_mode({ x, x, wir::none }, { true_1 });
   true_1.reset();
   call.line = 8;
   wir::Tensor last{};
-  aten_clone({x, wir::MemoryFormat{2 /* channels_last */}}, {last});
+  aten_clone({ x, wir::MemoryFormat{ 2 /* channels_last */ } }, { last });
   call.line = 9;
   wir::Tensor clamped{};
-  aten_clamp({x, wir::none, 0.5}, {clamped});
+  aten_clamp({ x, wir::none, 0.5 }, { clamped });
   call.line = 10;
   wir::Tensor taken{};
-  aten_index_Tensor({x, wir::List{wir::none, wir::none, wir::none, i}}, {taken});
+  aten_index_Tensor({ x, wir::List{ wir::none, wir::none, wir::none, i } }, { taken });
   call.line = 11;
   wir::Tensor padded{};
-  aten_constant_pad_nd({i, wir::Ints{1, 2}, 7}, {padded});
+  aten_constant_pad_nd({ i, wir::Ints{ 1, 2 }, 7 }, { padded });
   call.line = 12;
   outputs[0].tensor = full.release();
   outputs[1].tensor = inf.release();
@@ -110,40 +115,40 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 4,
-      dims_2_3_4_5, dims_60_20_5_1}},
-  {"i", wir::Kind::kTensor, false, false, {wir::dtype::int64, wir::device::cpu, -1, 1, dims_3,
-      dims_1}},
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 4, dims_2_3_4_5, dims_60_20_5_1 } },
+  { "i", wir::Kind::kTensor, false, false,
+      { wir::dtype::int64, wir::device::cpu, -1, 1, dims_3, dims_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"full", wir::Kind::kTensor},
-  {"inf", wir::Kind::kTensor},
-  {"minus", wir::Kind::kTensor},
-  {"nan", wir::Kind::kTensor},
-  {"zero", wir::Kind::kTensor},
-  {"complex", wir::Kind::kTensor},
-  {"floor", wir::Kind::kTensor},
-  {"last", wir::Kind::kTensor},
-  {"clamped", wir::Kind::kTensor},
-  {"taken", wir::Kind::kTensor},
-  {"padded", wir::Kind::kTensor},
+  { "full", wir::Kind::kTensor },
+  { "inf", wir::Kind::kTensor },
+  { "minus", wir::Kind::kTensor },
+  { "nan", wir::Kind::kTensor },
+  { "zero", wir::Kind::kTensor },
+  { "complex", wir::Kind::kTensor },
+  { "floor", wir::Kind::kTensor },
+  { "last", wir::Kind::kTensor },
+  { "clamped", wir::Kind::kTensor },
+  { "taken", wir::Kind::kTensor },
+  { "padded", wir::Kind::kTensor },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[7]", "aten::full", ""},
-  {"body[8]", "aten::full", ""},
-  {"body[9]", "aten::full", ""},
-  {"body[10]", "aten::full", ""},
-  {"body[11]", "aten::full", ""},
-  {"body[12]", "aten::full", ""},
-  {"body[13]", "aten::div.Tensor_mode", ""},
-  {"body[14]", "aten::div.Tensor_mode", ""},
-  {"body[16]", "aten::clone", ""},
-  {"body[17]", "aten::clamp", ""},
-  {"body[18]", "aten::index.Tensor", ""},
-  {"body[19]", "aten::constant_pad_nd", ""},
-  {"results", "results", ""},
+  { "body[7]", "aten::full", "" },
+  { "body[8]", "aten::full", "" },
+  { "body[9]", "aten::full", "" },
+  { "body[10]", "aten::full", "" },
+  { "body[11]", "aten::full", "" },
+  { "body[12]", "aten::full", "" },
+  { "body[13]", "aten::div.Tensor_mode", "" },
+  { "body[14]", "aten::div.Tensor_mode", "" },
+  { "body[16]", "aten::clone", "" },
+  { "body[17]", "aten::clamp", "" },
+  { "body[18]", "aten::index.Tensor", "" },
+  { "body[19]", "aten::constant_pad_nd", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -160,10 +165,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "arguments",
-  2, wir_program::kInputs,
-  11, wir_program::kOutputs,
-  0, nullptr,
-  13, wir_program::kLines,
+  2,
+  wir_program::kInputs,
+  11,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  13,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

@@ -19,8 +19,8 @@
 namespace [[gnu::visibility("hidden")]] wir_program {
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_n[] = {wir::kDynamic};
-inline constexpr std::int64_t dims_1[] = {1};
+inline constexpr std::int64_t dims_n[] = { wir::kDynamic };
+inline constexpr std::int64_t dims_1[] = { 1 };
 
 // What is kept from call to call.
 struct State {
@@ -70,25 +70,25 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_n,
-      dims_1}},
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_n, dims_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"x", wir::Kind::kTensor},
-  {"c", wir::Kind::kTensor},
+  { "x", wir::Kind::kTensor },
+  { "c", wir::Kind::kTensor },
 };
 
 constexpr wir::ConstantSpec kConstants[] = {
-  {"c", "'; import os; os._exit(1) #", 3, false, -1, {wir::dtype::float32, wir::device::cpu, -1, 1,
-      dims_1, dims_1}, 0, 0, 4},
+  { "c", "'; import os; os._exit(1) #", 3, false, -1,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_1, dims_1 }, 0, 0, 4 },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[9]", "bind s0", ""},
-  {"body[11]", "assert", ""},
-  {"inputs", "inputs", ""},
-  {"results", "results", ""},
+  { "body[9]", "bind s0", "" },
+  { "body[11]", "assert", "" },
+  { "inputs", "inputs", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -105,10 +105,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "comments",
-  1, wir_program::kInputs,
-  2, wir_program::kOutputs,
-  1, wir_program::kConstants,
-  4, wir_program::kLines,
+  1,
+  wir_program::kInputs,
+  2,
+  wir_program::kOutputs,
+  1,
+  wir_program::kConstants,
+  4,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

@@ -23,28 +23,28 @@ inline constexpr auto* relu = &::wir_k_e486aea3563a71408642;
 inline constexpr auto* double_it = &::wir_k_ac96abd6786ee8d05387;
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_1[] = {1};
-inline constexpr wir::Options cpu_float32{wir::dtype::float32, wir::device::cpu, 0};
-inline constexpr std::int64_t dims_n[] = {wir::kDynamic};
+inline constexpr std::int64_t dims_1[] = { 1 };
+inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
+inline constexpr std::int64_t dims_n[] = { wir::kDynamic };
 
 // What is kept from call to call.
 struct State {};
 
 namespace {
 
-void cond_3_then(State& state, wir::Call& call, AtenTensorHandle x0, wir::Int s0, wir::Tensor&
-    result, wir::Int& result_1);
-void cond_3_0_then(State& state, wir::Call& call, AtenTensorHandle x1, wir::Int s0, wir::Tensor&
-    result_2, wir::Int& result_3);
-void cond_3_0_else(State& state, wir::Call& call, AtenTensorHandle x2, wir::Int s0, wir::Tensor&
-    result_4, wir::Int& result_5);
-void cond_3_else(State& state, wir::Call& call, AtenTensorHandle x3, wir::Int s0, wir::Tensor&
-    result_6, wir::Int& result_7);
+void cond_3_then(State& state, wir::Call& call, AtenTensorHandle x0, wir::Int s0,
+    wir::Tensor& result, wir::Int& result_1);
+void cond_3_0_then(State& state, wir::Call& call, AtenTensorHandle x1, wir::Int s0,
+    wir::Tensor& result_2, wir::Int& result_3);
+void cond_3_0_else(State& state, wir::Call& call, AtenTensorHandle x2, wir::Int s0,
+    wir::Tensor& result_4, wir::Int& result_5);
+void cond_3_else(State& state, wir::Call& call, AtenTensorHandle x3, wir::Int s0,
+    wir::Tensor& result_6, wir::Int& result_7);
 
-void cond_3_0_then(State& state, wir::Call& call, AtenTensorHandle x1, wir::Int s0, wir::Tensor&
-    result_2, wir::Int& result_3) {
+void cond_3_0_then(State& state, wir::Call& call, AtenTensorHandle x1, wir::Int s0,
+    wir::Tensor& result_2, wir::Int& result_3) {
   call.line = 2;
-  const std::int64_t z0_size[] = {s0};
+  const std::int64_t z0_size[] = { s0 };
   wir::Tensor z0 = wir::empty(1, z0_size, dims_1, cpu_float32);
   call.line = 3;
   float* x1_ptr = wir::data<float>(x1);
@@ -54,10 +54,10 @@ void cond_3_0_then(State& state, wir::Call& call, AtenTensorHandle x1, wir::Int 
   result_3 = 1;
 }
 
-void cond_3_0_else(State& state, wir::Call& call, AtenTensorHandle x2, wir::Int s0, wir::Tensor&
-    result_4, wir::Int& result_5) {
+void cond_3_0_else(State& state, wir::Call& call, AtenTensorHandle x2, wir::Int s0,
+    wir::Tensor& result_4, wir::Int& result_5) {
   call.line = 4;
-  const std::int64_t z1_size[] = {s0};
+  const std::int64_t z1_size[] = { s0 };
   wir::Tensor z1 = wir::empty(1, z1_size, dims_1, cpu_float32);
   call.line = 5;
   float* x2_ptr = wir::data<float>(x2);
@@ -67,8 +67,8 @@ void cond_3_0_else(State& state, wir::Call& call, AtenTensorHandle x2, wir::Int 
   result_5 = 2;
 }
 
-void cond_3_then(State& state, wir::Call& call, AtenTensorHandle x0, wir::Int s0, wir::Tensor&
-    result, wir::Int& result_1) {
+void cond_3_then(State& state, wir::Call& call, AtenTensorHandle x0, wir::Int s0,
+    wir::Tensor& result, wir::Int& result_1) {
   wir::Tensor y0{};
   wir::Int u1{};
   call.line = 6;
@@ -81,10 +81,10 @@ void cond_3_then(State& state, wir::Call& call, AtenTensorHandle x0, wir::Int s0
   result_1 = 10 * u1;
 }
 
-void cond_3_else(State& state, wir::Call& call, AtenTensorHandle x3, wir::Int s0, wir::Tensor&
-    result_6, wir::Int& result_7) {
+void cond_3_else(State& state, wir::Call& call, AtenTensorHandle x3, wir::Int s0,
+    wir::Tensor& result_6, wir::Int& result_7) {
   call.line = 7;
-  const std::int64_t y1_size[] = {s0};
+  const std::int64_t y1_size[] = { s0 };
   wir::Tensor y1 = wir::empty(1, y1_size, dims_1, cpu_float32);
   call.line = 8;
   float* x3_ptr = wir::data<float>(x3);
@@ -124,27 +124,27 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_n,
-      dims_1}},
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_n, dims_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"a", wir::Kind::kTensor},
-  {"result_1", wir::Kind::kInteger},
+  { "a", wir::Kind::kTensor },
+  { "result_1", wir::Kind::kInteger },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[2]", "bind s0", ""},
-  {"inputs", "inputs", ""},
-  {"body[3].then[0].then[0]", "allocate z0", ""},
-  {"body[3].then[0].then[1]", "kernel relu", ""},
-  {"body[3].then[0].else[0]", "allocate z1", ""},
-  {"body[3].then[0].else[1]", "kernel double_it", ""},
-  {"body[3].then[0]", "cond", ""},
-  {"body[3].else[0]", "allocate y1", ""},
-  {"body[3].else[1]", "kernel double_it", ""},
-  {"body[3]", "cond", ""},
-  {"results", "results", ""},
+  { "body[2]", "bind s0", "" },
+  { "inputs", "inputs", "" },
+  { "body[3].then[0].then[0]", "allocate z0", "" },
+  { "body[3].then[0].then[1]", "kernel relu", "" },
+  { "body[3].then[0].else[0]", "allocate z1", "" },
+  { "body[3].then[0].else[1]", "kernel double_it", "" },
+  { "body[3].then[0]", "cond", "" },
+  { "body[3].else[0]", "allocate y1", "" },
+  { "body[3].else[1]", "kernel double_it", "" },
+  { "body[3]", "cond", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -161,10 +161,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "cond_nested",
-  1, wir_program::kInputs,
-  2, wir_program::kOutputs,
-  0, nullptr,
-  11, wir_program::kLines,
+  1,
+  wir_program::kInputs,
+  2,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  11,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

@@ -21,8 +21,8 @@
 namespace [[gnu::visibility("hidden")]] wir_program {
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_4[] = {4};
-inline constexpr std::int64_t dims_1[] = {1};
+inline constexpr std::int64_t dims_4[] = { 4 };
+inline constexpr std::int64_t dims_1[] = { 1 };
 
 // What is kept from call to call.
 struct State {};
@@ -53,22 +53,24 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"a", wir::Kind::kTensor, false, false, {wir::dtype::float4_e2m1fn_x2, 1, 0, 1, dims_4, dims_1}},
-  {"b", wir::Kind::kTensor, false, false, {wir::dtype::float8_e8m0fnu, 12, 1, 1, dims_4, dims_1}},
-  {"c", wir::Kind::kTensor, false, false, {wir::dtype::qint8, 13, -1, 1, dims_4, dims_1}},
-  {"d", wir::Kind::kTensor, false, false, {wir::dtype::bfloat16, wir::device::cpu, -1, 1, dims_4,
-      dims_1}},
+  { "a", wir::Kind::kTensor, false, false,
+      { wir::dtype::float4_e2m1fn_x2, 1, 0, 1, dims_4, dims_1 } },
+  { "b", wir::Kind::kTensor, false, false,
+      { wir::dtype::float8_e8m0fnu, 12, 1, 1, dims_4, dims_1 } },
+  { "c", wir::Kind::kTensor, false, false, { wir::dtype::qint8, 13, -1, 1, dims_4, dims_1 } },
+  { "d", wir::Kind::kTensor, false, false,
+      { wir::dtype::bfloat16, wir::device::cpu, -1, 1, dims_4, dims_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"a", wir::Kind::kTensor},
-  {"b", wir::Kind::kTensor},
-  {"c", wir::Kind::kTensor},
-  {"d", wir::Kind::kTensor},
+  { "a", wir::Kind::kTensor },
+  { "b", wir::Kind::kTensor },
+  { "c", wir::Kind::kTensor },
+  { "d", wir::Kind::kTensor },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"results", "results", ""},
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -85,10 +87,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "device_zoo",
-  4, wir_program::kInputs,
-  4, wir_program::kOutputs,
-  0, nullptr,
-  1, wir_program::kLines,
+  4,
+  wir_program::kInputs,
+  4,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  1,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

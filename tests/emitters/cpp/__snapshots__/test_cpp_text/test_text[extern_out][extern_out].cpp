@@ -22,19 +22,19 @@ extern "C" AOTITorchError aoti_torch_cpu_addmm_out(AtenTensorHandle out, AtenTen
 namespace [[gnu::visibility("hidden")]] wir_program {
 
 // Library ops that are called by their schemas.
-inline wir::Op aten_relu_out{"aten::relu", "out"};
+inline wir::Op aten_relu_out{ "aten::relu", "out" };
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_4_3[] = {4, 3};
-inline constexpr std::int64_t dims_3_1[] = {3, 1};
-inline constexpr wir::Options cpu_float32{wir::dtype::float32, wir::device::cpu, 0};
-inline constexpr std::int64_t dims_8_3[] = {8, 3};
-inline constexpr std::int64_t dims_1_8[] = {1, 8};
-inline constexpr std::int64_t dims_4_8[] = {4, 8};
-inline constexpr std::int64_t dims_8_1[] = {8, 1};
-inline constexpr std::int64_t dims_3_8[] = {3, 8};
-inline constexpr std::int64_t dims_3[] = {3};
-inline constexpr std::int64_t dims_1[] = {1};
+inline constexpr std::int64_t dims_4_3[] = { 4, 3 };
+inline constexpr std::int64_t dims_3_1[] = { 3, 1 };
+inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
+inline constexpr std::int64_t dims_8_3[] = { 8, 3 };
+inline constexpr std::int64_t dims_1_8[] = { 1, 8 };
+inline constexpr std::int64_t dims_4_8[] = { 4, 8 };
+inline constexpr std::int64_t dims_8_1[] = { 8, 1 };
+inline constexpr std::int64_t dims_3_8[] = { 3, 8 };
+inline constexpr std::int64_t dims_3[] = { 3 };
+inline constexpr std::int64_t dims_1[] = { 1 };
 
 // What is kept from call to call.
 struct State {
@@ -66,32 +66,32 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.line = 1;
   wir::Tensor buf1 = wir::empty(2, dims_4_3, dims_3_1, cpu_float32);
   call.line = 2;
-  aten_relu_out({state.buf0, buf1});
+  aten_relu_out({ state.buf0, buf1 });
   call.line = 3;
   outputs[0].tensor = buf1.release();
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 2, dims_4_8,
-      dims_8_1}},
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 2, dims_4_8, dims_8_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"buf1", wir::Kind::kTensor},
+  { "buf1", wir::Kind::kTensor },
 };
 
 constexpr wir::ConstantSpec kConstants[] = {
-  {"weight", "linear.weight", 1, false, -1, {wir::dtype::float32, wir::device::cpu, -1, 2, dims_3_8,
-      dims_8_1}, 0, 0, 96},
-  {"bias", "linear.bias", 1, false, -1, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_3,
-      dims_1}, 0, 128, 12},
+  { "weight", "linear.weight", 1, false, -1,
+      { wir::dtype::float32, wir::device::cpu, -1, 2, dims_3_8, dims_8_1 }, 0, 0, 96 },
+  { "bias", "linear.bias", 1, false, -1,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_3, dims_1 }, 0, 128, 12 },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[4]", "aten::addmm.out", ""},
-  {"body[5]", "allocate buf1", ""},
-  {"body[6]", "aten::relu.out", ""},
-  {"results", "results", ""},
+  { "body[4]", "aten::addmm.out", "" },
+  { "body[5]", "allocate buf1", "" },
+  { "body[6]", "aten::relu.out", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -108,10 +108,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "extern_out",
-  1, wir_program::kInputs,
-  1, wir_program::kOutputs,
-  2, wir_program::kConstants,
-  4, wir_program::kLines,
+  1,
+  wir_program::kInputs,
+  1,
+  wir_program::kOutputs,
+  2,
+  wir_program::kConstants,
+  4,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

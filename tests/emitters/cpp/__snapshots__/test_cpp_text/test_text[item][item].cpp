@@ -24,11 +24,11 @@ namespace [[gnu::visibility("hidden")]] wir_program {
 inline constexpr auto* iota = &::wir_k_eeab5bec6f14a6595fa4;
 
 // Library ops that are called by their schemas.
-inline wir::Op aten_local_scalar_dense{"aten::_local_scalar_dense", ""};
+inline wir::Op aten_local_scalar_dense{ "aten::_local_scalar_dense", "" };
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_1[] = {1};
-inline constexpr wir::Options cpu_float32{wir::dtype::float32, wir::device::cpu, 0};
+inline constexpr std::int64_t dims_1[] = { 1 };
+inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
 
 // What is kept from call to call.
 struct State {};
@@ -53,9 +53,9 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   }
   call.line = 2;
   double z0{};
-  aten_local_scalar_dense({v}, {z0});
+  aten_local_scalar_dense({ v }, { z0 });
   call.line = 3;
-  const std::int64_t y_size[] = {u0};
+  const std::int64_t y_size[] = { u0 };
   wir::Tensor y = wir::empty(1, y_size, dims_1, cpu_float32);
   call.line = 4;
   float* y_ptr = wir::data<float>(y);
@@ -67,25 +67,25 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"n", wir::Kind::kTensor, false, false, {wir::dtype::int64, wir::device::cpu, -1, 1, dims_1,
-      dims_1}},
-  {"v", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 0, nullptr,
-      nullptr}},
+  { "n", wir::Kind::kTensor, false, false,
+      { wir::dtype::int64, wir::device::cpu, -1, 1, dims_1, dims_1 } },
+  { "v", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 0, nullptr, nullptr } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"y", wir::Kind::kTensor},
-  {"result_1", wir::Kind::kInteger},
-  {"result_2", wir::Kind::kReal},
+  { "y", wir::Kind::kTensor },
+  { "result_1", wir::Kind::kInteger },
+  { "result_2", wir::Kind::kReal },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[2]", "bind u0", ""},
-  {"body[3]", "assert", ""},
-  {"body[4]", "aten::_local_scalar_dense", ""},
-  {"body[5]", "allocate y", ""},
-  {"body[6]", "kernel iota", ""},
-  {"results", "results", ""},
+  { "body[2]", "bind u0", "" },
+  { "body[3]", "assert", "" },
+  { "body[4]", "aten::_local_scalar_dense", "" },
+  { "body[5]", "allocate y", "" },
+  { "body[6]", "kernel iota", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -102,10 +102,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "item",
-  2, wir_program::kInputs,
-  3, wir_program::kOutputs,
-  0, nullptr,
-  6, wir_program::kLines,
+  2,
+  wir_program::kInputs,
+  3,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  6,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

@@ -26,9 +26,9 @@ namespace [[gnu::visibility("hidden")]] wir_program {
 inline constexpr auto* def = &::wir_k_71098257d7507d91dde1;
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_1[] = {1};
-inline constexpr wir::Options cpu_float32{wir::dtype::float32, wir::device::cpu, 0};
-inline constexpr std::int64_t dims_n[] = {wir::kDynamic};
+inline constexpr std::int64_t dims_1[] = { 1 };
+inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
+inline constexpr std::int64_t dims_n[] = { wir::kDynamic };
 
 // What is kept from call to call.
 struct State {};
@@ -60,29 +60,29 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   }
   if (call.check_inputs) {
     call.line = 4;
-    const std::int64_t int_1_size[] = {free};
-    wir::check_input(int_1, "int", {wir::dtype::float32, wir::device::cpu, -1, 1, int_1_size,
-        dims_1});
+    const std::int64_t int_1_size[] = { free };
+    wir::check_input(
+        int_1, "int", { wir::dtype::float32, wir::device::cpu, -1, 1, int_1_size, dims_1 });
   }
   call.line = 5;
-  const std::int64_t torch_1_size[] = {free};
+  const std::int64_t torch_1_size[] = { free };
   wir::Tensor torch_1 = wir::empty(1, torch_1_size, dims_1, cpu_float32);
   call.line = 6;
   float* args_ptr = wir::data<float>(args);
   float* torch_1_ptr = wir::data<float>(torch_1);
   def(args_ptr, torch_1_ptr, free);
   call.line = 7;
-  const std::int64_t return_1_size[] = {free};
+  const std::int64_t return_1_size[] = { free };
   wir::Tensor return_1 = wir::empty(1, return_1_size, dims_1, cpu_float32);
   call.line = 8;
   float* return_1_ptr = wir::data<float>(return_1);
   def(torch_1_ptr, return_1_ptr, free);
   torch_1.reset();
   call.line = 9;
-  const std::int64_t None_size[] = {free};
+  const std::int64_t None_size[] = { free };
   wir::Tensor None = wir::view(return_1, 1, None_size, dims_1, 0);
   call.line = 10;
-  const std::int64_t v_class_size[] = {free};
+  const std::int64_t v_class_size[] = { free };
   wir::Tensor v_class = wir::empty(1, v_class_size, dims_1, cpu_float32);
   call.line = 11;
   float* int_1_ptr = wir::data<float>(int_1);
@@ -97,35 +97,35 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"args", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_n,
-      dims_1}},
-  {"int", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_n,
-      dims_1}},
-  {"none", wir::Kind::kInteger, false, false, {}},
+  { "args", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_n, dims_1 } },
+  { "int", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_n, dims_1 } },
+  { "none", wir::Kind::kInteger, false, false, {} },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"None", wir::Kind::kTensor},
-  {"__class__", wir::Kind::kTensor},
-  {"result_2", wir::Kind::kInteger},
-  {"result_3", wir::Kind::kInteger},
-  {"result_4", wir::Kind::kInteger},
+  { "None", wir::Kind::kTensor },
+  { "__class__", wir::Kind::kTensor },
+  { "result_2", wir::Kind::kInteger },
+  { "result_3", wir::Kind::kInteger },
+  { "result_4", wir::Kind::kInteger },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[1]", "bind free", ""},
-  {"body[2]", "compute lambda", ""},
-  {"body[3]", "compute Max", ""},
-  {"body[4]", "compute inputs", ""},
-  {"inputs", "inputs", ""},
-  {"body[5]", "allocate torch", ""},
-  {"body[6]", "kernel def", ""},
-  {"body[7]", "allocate return", ""},
-  {"body[8]", "kernel def", ""},
-  {"body[10]", "reinterpret None", ""},
-  {"body[11]", "allocate __class__", ""},
-  {"body[12]", "kernel def", ""},
-  {"results", "results", ""},
+  { "body[1]", "bind free", "" },
+  { "body[2]", "compute lambda", "" },
+  { "body[3]", "compute Max", "" },
+  { "body[4]", "compute inputs", "" },
+  { "inputs", "inputs", "" },
+  { "body[5]", "allocate torch", "" },
+  { "body[6]", "kernel def", "" },
+  { "body[7]", "allocate return", "" },
+  { "body[8]", "kernel def", "" },
+  { "body[10]", "reinterpret None", "" },
+  { "body[11]", "allocate __class__", "" },
+  { "body[12]", "kernel def", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -142,10 +142,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "class",
-  3, wir_program::kInputs,
-  5, wir_program::kOutputs,
-  0, nullptr,
-  13, wir_program::kLines,
+  3,
+  wir_program::kInputs,
+  5,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  13,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

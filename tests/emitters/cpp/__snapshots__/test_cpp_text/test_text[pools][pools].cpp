@@ -24,13 +24,13 @@ inline constexpr auto* double_it = &::wir_k_ac96abd6786ee8d05387;
 inline constexpr auto* add = &::wir_k_1adfadab9342df09a176;
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_128[] = {128};
-inline constexpr std::int64_t dims_1[] = {1};
-inline constexpr wir::Options cpu_uint8{wir::dtype::uint8, wir::device::cpu, 0};
-inline constexpr std::int64_t dims_4_4[] = {4, 4};
-inline constexpr std::int64_t dims_4_1[] = {4, 1};
-inline constexpr wir::Options cpu_float32{wir::dtype::float32, wir::device::cpu, 0};
-inline constexpr std::int64_t dims_16[] = {16};
+inline constexpr std::int64_t dims_128[] = { 128 };
+inline constexpr std::int64_t dims_1[] = { 1 };
+inline constexpr wir::Options cpu_uint8{ wir::dtype::uint8, wir::device::cpu, 0 };
+inline constexpr std::int64_t dims_4_4[] = { 4, 4 };
+inline constexpr std::int64_t dims_4_1[] = { 4, 1 };
+inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
+inline constexpr std::int64_t dims_16[] = { 16 };
 
 // What is kept from call to call.
 struct State {
@@ -70,17 +70,17 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_16,
-      dims_1}},
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_16, dims_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"sum", wir::Kind::kTensor},
+  { "sum", wir::Kind::kTensor },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[11]", "allocate sum", ""},
-  {"results", "results", ""},
+  { "body[11]", "allocate sum", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -97,10 +97,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "pools",
-  1, wir_program::kInputs,
-  1, wir_program::kOutputs,
-  0, nullptr,
-  2, wir_program::kLines,
+  1,
+  wir_program::kInputs,
+  1,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  2,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

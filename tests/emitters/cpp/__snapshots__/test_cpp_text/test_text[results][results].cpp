@@ -29,10 +29,10 @@ namespace [[gnu::visibility("hidden")]] wir_program {
 inline constexpr auto* relu = &::wir_k_e486aea3563a71408642;
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_4_1[] = {4, 1};
-inline constexpr wir::Options cpu_float32{wir::dtype::float32, wir::device::cpu, 0};
-inline constexpr std::int64_t dims_1_4[] = {1, 4};
-inline constexpr std::int64_t dims_n_4[] = {wir::kDynamic, 4};
+inline constexpr std::int64_t dims_4_1[] = { 4, 1 };
+inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
+inline constexpr std::int64_t dims_1_4[] = { 1, 4 };
+inline constexpr std::int64_t dims_n_4[] = { wir::kDynamic, 4 };
 
 // What is kept from call to call.
 struct State {};
@@ -55,14 +55,14 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
     wir::check_range("s0", s0, 1, INT64_MAX, "size 0 of 'x'");
   }
   call.line = 2;
-  const std::int64_t buf0_size[] = {s0, 4};
+  const std::int64_t buf0_size[] = { s0, 4 };
   wir::Tensor buf0 = wir::empty(2, buf0_size, dims_4_1, cpu_float32);
   call.line = 3;
   float* x_ptr = wir::data<float>(x);
   float* buf0_ptr = wir::data<float>(buf0);
   relu(x_ptr, buf0_ptr, 4 * s0);
   call.line = 4;
-  const std::int64_t view_size[] = {4, s0};
+  const std::int64_t view_size[] = { 4, s0 };
   wir::Tensor view = wir::view(buf0, 2, view_size, dims_1_4, 0);
   call.line = 5;
   wir::Tensor result_0 = wir::share(buf0);
@@ -84,30 +84,30 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 2, dims_n_4,
-      dims_4_1}},
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 2, dims_n_4, dims_4_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"buf0", wir::Kind::kTensor},
-  {"buf0", wir::Kind::kTensor},
-  {"view", wir::Kind::kTensor},
-  {"x", wir::Kind::kTensor},
-  {"result_4", wir::Kind::kNone},
-  {"result_5", wir::Kind::kInteger},
-  {"result_6", wir::Kind::kInteger},
-  {"result_7", wir::Kind::kInteger},
-  {"result_8", wir::Kind::kReal},
-  {"result_9", wir::Kind::kBool},
+  { "buf0", wir::Kind::kTensor },
+  { "buf0", wir::Kind::kTensor },
+  { "view", wir::Kind::kTensor },
+  { "x", wir::Kind::kTensor },
+  { "result_4", wir::Kind::kNone },
+  { "result_5", wir::Kind::kInteger },
+  { "result_6", wir::Kind::kInteger },
+  { "result_7", wir::Kind::kInteger },
+  { "result_8", wir::Kind::kReal },
+  { "result_9", wir::Kind::kBool },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[1]", "bind s0", ""},
-  {"inputs", "inputs", ""},
-  {"body[2]", "allocate buf0", ""},
-  {"body[3]", "kernel relu", ""},
-  {"body[4]", "reinterpret view", ""},
-  {"results", "results", ""},
+  { "body[1]", "bind s0", "" },
+  { "inputs", "inputs", "" },
+  { "body[2]", "allocate buf0", "" },
+  { "body[3]", "kernel relu", "" },
+  { "body[4]", "reinterpret view", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -124,10 +124,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "results",
-  1, wir_program::kInputs,
-  10, wir_program::kOutputs,
-  0, nullptr,
-  6, wir_program::kLines,
+  1,
+  wir_program::kInputs,
+  10,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  6,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

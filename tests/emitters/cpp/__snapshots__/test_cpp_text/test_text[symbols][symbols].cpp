@@ -31,9 +31,9 @@
 namespace [[gnu::visibility("hidden")]] wir_program {
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_n_3[] = {wir::kDynamic, 3};
-inline constexpr std::int64_t dims_n_1[] = {wir::kDynamic, 1};
-inline constexpr std::int64_t dims_1[] = {1};
+inline constexpr std::int64_t dims_n_3[] = { wir::kDynamic, 3 };
+inline constexpr std::int64_t dims_n_1[] = { wir::kDynamic, 1 };
+inline constexpr std::int64_t dims_1[] = { 1 };
 
 // What is kept from call to call.
 struct State {};
@@ -96,44 +96,44 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"s0", wir::Kind::kInteger, false, false, {}},
-  {"z0", wir::Kind::kReal, false, false, {}},
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 2, dims_n_3,
-      dims_n_1}},
-  {"n", wir::Kind::kTensor, false, false, {wir::dtype::int64, wir::device::cpu, -1, 0, nullptr,
-      nullptr}},
-  {"v", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_1,
-      dims_1}},
-  {"c", wir::Kind::kTensor, false, false, {wir::dtype::bool_, wir::device::cpu, -1, 0, nullptr,
-      nullptr}},
+  { "s0", wir::Kind::kInteger, false, false, {} },
+  { "z0", wir::Kind::kReal, false, false, {} },
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 2, dims_n_3, dims_n_1 } },
+  { "n", wir::Kind::kTensor, false, false,
+      { wir::dtype::int64, wir::device::cpu, -1, 0, nullptr, nullptr } },
+  { "v", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_1, dims_1 } },
+  { "c", wir::Kind::kTensor, false, false,
+      { wir::dtype::bool_, wir::device::cpu, -1, 0, nullptr, nullptr } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"result_0", wir::Kind::kInteger},
-  {"result_1", wir::Kind::kInteger},
-  {"result_2", wir::Kind::kInteger},
-  {"result_3", wir::Kind::kInteger},
-  {"result_4", wir::Kind::kInteger},
-  {"result_5", wir::Kind::kInteger},
-  {"result_6", wir::Kind::kInteger},
-  {"result_7", wir::Kind::kReal},
-  {"result_8", wir::Kind::kReal},
-  {"result_9", wir::Kind::kReal},
-  {"result_10", wir::Kind::kBool},
+  { "result_0", wir::Kind::kInteger },
+  { "result_1", wir::Kind::kInteger },
+  { "result_2", wir::Kind::kInteger },
+  { "result_3", wir::Kind::kInteger },
+  { "result_4", wir::Kind::kInteger },
+  { "result_5", wir::Kind::kInteger },
+  { "result_6", wir::Kind::kInteger },
+  { "result_7", wir::Kind::kReal },
+  { "result_8", wir::Kind::kReal },
+  { "result_9", wir::Kind::kReal },
+  { "result_10", wir::Kind::kBool },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"inputs", "inputs", ""},
-  {"body[0]", "bind s1", ""},
-  {"body[1]", "bind s2", ""},
-  {"body[2]", "bind s4", ""},
-  {"body[3]", "bind u0", ""},
-  {"body[4]", "bind z2", ""},
-  {"body[5]", "bind b0", ""},
-  {"body[6]", "compute s3", ""},
-  {"body[7]", "compute u1", ""},
-  {"body[8]", "compute z1", ""},
-  {"results", "results", ""},
+  { "inputs", "inputs", "" },
+  { "body[0]", "bind s1", "" },
+  { "body[1]", "bind s2", "" },
+  { "body[2]", "bind s4", "" },
+  { "body[3]", "bind u0", "" },
+  { "body[4]", "bind z2", "" },
+  { "body[5]", "bind b0", "" },
+  { "body[6]", "compute s3", "" },
+  { "body[7]", "compute u1", "" },
+  { "body[8]", "compute z1", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -150,10 +150,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "symbols",
-  6, wir_program::kInputs,
-  11, wir_program::kOutputs,
-  0, nullptr,
-  11, wir_program::kLines,
+  6,
+  wir_program::kInputs,
+  11,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  11,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

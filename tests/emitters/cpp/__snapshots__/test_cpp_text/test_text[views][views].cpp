@@ -27,19 +27,19 @@ namespace [[gnu::visibility("hidden")]] wir_program {
 inline constexpr auto* iota = &::wir_k_eeab5bec6f14a6595fa4;
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_4_6[] = {4, 6};
-inline constexpr std::int64_t dims_6_1[] = {6, 1};
-inline constexpr wir::Options cpu_float32{wir::dtype::float32, wir::device::cpu, 0};
-inline constexpr std::int64_t dims_6_4[] = {6, 4};
-inline constexpr std::int64_t dims_1_6[] = {1, 6};
-inline constexpr std::int64_t dims_6[] = {6};
-inline constexpr std::int64_t dims_1[] = {1};
-inline constexpr std::int64_t dims_12[] = {12};
-inline constexpr std::int64_t dims_3_6[] = {3, 6};
-inline constexpr std::int64_t dims_0_1[] = {0, 1};
-inline constexpr std::int64_t dims_5_2[] = {5, 2};
-inline constexpr std::int64_t dims_1_1[] = {1, 1};
-inline constexpr std::int64_t dims_4[] = {4};
+inline constexpr std::int64_t dims_4_6[] = { 4, 6 };
+inline constexpr std::int64_t dims_6_1[] = { 6, 1 };
+inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
+inline constexpr std::int64_t dims_6_4[] = { 6, 4 };
+inline constexpr std::int64_t dims_1_6[] = { 1, 6 };
+inline constexpr std::int64_t dims_6[] = { 6 };
+inline constexpr std::int64_t dims_1[] = { 1 };
+inline constexpr std::int64_t dims_12[] = { 12 };
+inline constexpr std::int64_t dims_3_6[] = { 3, 6 };
+inline constexpr std::int64_t dims_0_1[] = { 0, 1 };
+inline constexpr std::int64_t dims_5_2[] = { 5, 2 };
+inline constexpr std::int64_t dims_1_1[] = { 1, 1 };
+inline constexpr std::int64_t dims_4[] = { 4 };
 
 // What is kept from call to call.
 struct State {};
@@ -86,31 +86,31 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 2, dims_4_6,
-      dims_6_1}},
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 2, dims_4_6, dims_6_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"transposed", wir::Kind::kTensor},
-  {"row", wir::Kind::kTensor},
-  {"bits", wir::Kind::kTensor},
-  {"halves", wir::Kind::kTensor},
-  {"expanded", wir::Kind::kTensor},
-  {"windows", wir::Kind::kTensor},
-  {"column", wir::Kind::kTensor},
-  {"x", wir::Kind::kTensor},
+  { "transposed", wir::Kind::kTensor },
+  { "row", wir::Kind::kTensor },
+  { "bits", wir::Kind::kTensor },
+  { "halves", wir::Kind::kTensor },
+  { "expanded", wir::Kind::kTensor },
+  { "windows", wir::Kind::kTensor },
+  { "column", wir::Kind::kTensor },
+  { "x", wir::Kind::kTensor },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[2]", "allocate buf0", ""},
-  {"body[4]", "reinterpret transposed", ""},
-  {"body[5]", "reinterpret row", ""},
-  {"body[6]", "reinterpret bits", ""},
-  {"body[7]", "reinterpret halves", ""},
-  {"body[8]", "reinterpret expanded", ""},
-  {"body[9]", "reinterpret windows", ""},
-  {"body[10]", "reinterpret column", ""},
-  {"results", "results", ""},
+  { "body[2]", "allocate buf0", "" },
+  { "body[4]", "reinterpret transposed", "" },
+  { "body[5]", "reinterpret row", "" },
+  { "body[6]", "reinterpret bits", "" },
+  { "body[7]", "reinterpret halves", "" },
+  { "body[8]", "reinterpret expanded", "" },
+  { "body[9]", "reinterpret windows", "" },
+  { "body[10]", "reinterpret column", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -127,10 +127,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "views",
-  1, wir_program::kInputs,
-  8, wir_program::kOutputs,
-  0, nullptr,
-  9, wir_program::kLines,
+  1,
+  wir_program::kInputs,
+  8,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  9,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

@@ -26,13 +26,13 @@ inline constexpr auto* less_1 = &::wir_k_0528f636a6c7e6f83e2d;
 inline constexpr auto* add = &::wir_k_1adfadab9342df09a176;
 
 // Library ops that are called by their schemas.
-inline wir::Op aten_add_Scalar{"aten::add", "Scalar"};
+inline wir::Op aten_add_Scalar{ "aten::add", "Scalar" };
 
 // Sizes and strides, types and devices.
-inline constexpr std::int64_t dims_1[] = {1};
-inline constexpr wir::Options cpu_bool{wir::dtype::bool_, wir::device::cpu, 0};
-inline constexpr wir::Options cpu_float32{wir::dtype::float32, wir::device::cpu, 0};
-inline constexpr std::int64_t dims_n[] = {wir::kDynamic};
+inline constexpr std::int64_t dims_1[] = { 1 };
+inline constexpr wir::Options cpu_bool{ wir::dtype::bool_, wir::device::cpu, 0 };
+inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
+inline constexpr std::int64_t dims_n[] = { wir::kDynamic };
 
 // What is kept from call to call.
 struct State {};
@@ -58,9 +58,9 @@ void while_6_body(State& state, wir::Call& call, AtenTensorHandle i1, AtenTensor
     AtenTensorHandle x1, wir::Int s0, wir::Tensor& result_1, wir::Tensor& result_2) {
   call.line = 3;
   wir::Tensor next{};
-  aten_add_Scalar({i1, 1}, {next});
+  aten_add_Scalar({ i1, 1 }, { next });
   call.line = 4;
-  const std::int64_t more_size[] = {s0};
+  const std::int64_t more_size[] = { s0 };
   wir::Tensor more = wir::empty(1, more_size, dims_1, cpu_float32);
   call.line = 5;
   float* t1_ptr = wir::data<float>(t1);
@@ -91,9 +91,9 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   }
   if (call.check_inputs) {
     call.line = 1;
-    const std::int64_t total_size[] = {s0};
-    wir::check_input(total, "total", {wir::dtype::float32, wir::device::cpu, -1, 1, total_size,
-        dims_1});
+    const std::int64_t total_size[] = { s0 };
+    wir::check_input(
+        total, "total", { wir::dtype::float32, wir::device::cpu, -1, 1, total_size, dims_1 });
   }
   call.line = 6;
   wir::Tensor carried = wir::share(i);
@@ -109,36 +109,36 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
     carried_1 = std::move(next_2);
     call.line = 6;
   }
-  wir::Tensor count = wir::own(std::move(carried), {i, total, x});
-  wir::Tensor sum = wir::own(std::move(carried_1), {i, total, x});
+  wir::Tensor count = wir::own(std::move(carried), { i, total, x });
+  wir::Tensor sum = wir::own(std::move(carried_1), { i, total, x });
   call.line = 7;
   outputs[0].tensor = count.release();
   outputs[1].tensor = sum.release();
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"i", wir::Kind::kTensor, false, false, {wir::dtype::int64, wir::device::cpu, -1, 0, nullptr,
-      nullptr}},
-  {"total", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_n,
-      dims_1}},
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_n,
-      dims_1}},
+  { "i", wir::Kind::kTensor, false, false,
+      { wir::dtype::int64, wir::device::cpu, -1, 0, nullptr, nullptr } },
+  { "total", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_n, dims_1 } },
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_n, dims_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"count", wir::Kind::kTensor},
-  {"sum", wir::Kind::kTensor},
+  { "count", wir::Kind::kTensor },
+  { "sum", wir::Kind::kTensor },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[4]", "bind s0", ""},
-  {"inputs", "inputs", ""},
-  {"body[6].condition[0]", "allocate less", ""},
-  {"body[6].body[0]", "aten::add.Scalar", ""},
-  {"body[6].body[1]", "allocate more", ""},
-  {"body[6].body[2]", "kernel add", ""},
-  {"body[6]", "while", ""},
-  {"results", "results", ""},
+  { "body[4]", "bind s0", "" },
+  { "inputs", "inputs", "" },
+  { "body[6].condition[0]", "allocate less", "" },
+  { "body[6].body[0]", "aten::add.Scalar", "" },
+  { "body[6].body[1]", "allocate more", "" },
+  { "body[6].body[2]", "kernel add", "" },
+  { "body[6]", "while", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -155,10 +155,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "while",
-  3, wir_program::kInputs,
-  2, wir_program::kOutputs,
-  0, nullptr,
-  8, wir_program::kLines,
+  3,
+  wir_program::kInputs,
+  2,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  8,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,

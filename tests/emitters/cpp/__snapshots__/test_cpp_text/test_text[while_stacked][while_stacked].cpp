@@ -25,26 +25,26 @@ inline constexpr auto* less_1 = &::wir_k_0528f636a6c7e6f83e2d;
 inline constexpr auto* double_it = &::wir_k_ac96abd6786ee8d05387;
 
 // Library ops that are called by their schemas.
-inline wir::Op aten_add_Scalar{"aten::add", "Scalar"};
+inline wir::Op aten_add_Scalar{ "aten::add", "Scalar" };
 
 // Sizes and strides, types and devices.
-inline constexpr wir::Options cpu_bool{wir::dtype::bool_, wir::device::cpu, 0};
-inline constexpr std::int64_t dims_3[] = {3};
-inline constexpr std::int64_t dims_1[] = {1};
-inline constexpr wir::Options cpu_float32{wir::dtype::float32, wir::device::cpu, 0};
+inline constexpr wir::Options cpu_bool{ wir::dtype::bool_, wir::device::cpu, 0 };
+inline constexpr std::int64_t dims_3[] = { 3 };
+inline constexpr std::int64_t dims_1[] = { 1 };
+inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
 
 // What is kept from call to call.
 struct State {};
 
 namespace {
 
-void while_3_condition(State& state, wir::Call& call, AtenTensorHandle i0, AtenTensorHandle x0,
-    wir::Tensor& result);
+void while_3_condition(
+    State& state, wir::Call& call, AtenTensorHandle i0, AtenTensorHandle x0, wir::Tensor& result);
 void while_3_body(State& state, wir::Call& call, AtenTensorHandle i1, AtenTensorHandle x1,
     wir::Tensor& result_1, wir::Tensor& result_2);
 
-void while_3_condition(State& state, wir::Call& call, AtenTensorHandle i0, AtenTensorHandle x0,
-    wir::Tensor& result) {
+void while_3_condition(
+    State& state, wir::Call& call, AtenTensorHandle i0, AtenTensorHandle x0, wir::Tensor& result) {
   call.line = 0;
   wir::Tensor less = wir::empty(0, nullptr, nullptr, cpu_bool);
   std::int64_t* i0_ptr = wir::data<std::int64_t>(i0);
@@ -57,7 +57,7 @@ void while_3_body(State& state, wir::Call& call, AtenTensorHandle i1, AtenTensor
     wir::Tensor& result_1, wir::Tensor& result_2) {
   call.line = 1;
   wir::Tensor next{};
-  aten_add_Scalar({i1, 1}, {next});
+  aten_add_Scalar({ i1, 1 }, { next });
   call.line = 2;
   wir::Tensor y = wir::empty(1, dims_3, dims_1, cpu_float32);
   float* x1_ptr = wir::data<float>(x1);
@@ -106,24 +106,24 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
 }
 
 constexpr wir::InputSpec kInputs[] = {
-  {"i", wir::Kind::kTensor, false, false, {wir::dtype::int64, wir::device::cpu, -1, 0, nullptr,
-      nullptr}},
-  {"x", wir::Kind::kTensor, false, false, {wir::dtype::float32, wir::device::cpu, -1, 1, dims_3,
-      dims_1}},
+  { "i", wir::Kind::kTensor, false, false,
+      { wir::dtype::int64, wir::device::cpu, -1, 0, nullptr, nullptr } },
+  { "x", wir::Kind::kTensor, false, false,
+      { wir::dtype::float32, wir::device::cpu, -1, 1, dims_3, dims_1 } },
 };
 
 constexpr wir::OutputSpec kOutputs[] = {
-  {"counts", wir::Kind::kTensor},
-  {"rounds", wir::Kind::kTensor},
+  { "counts", wir::Kind::kTensor },
+  { "rounds", wir::Kind::kTensor },
 };
 
 constexpr wir::LineInfo kLines[] = {
-  {"body[3].condition[0]", "allocate less", ""},
-  {"body[3].body[0]", "aten::add.Scalar", ""},
-  {"body[3].body[1]", "allocate y", ""},
-  {"body[3]", "while", ""},
-  {"body[4]", "bind u0", ""},
-  {"results", "results", ""},
+  { "body[3].condition[0]", "allocate less", "" },
+  { "body[3].body[0]", "aten::add.Scalar", "" },
+  { "body[3].body[1]", "allocate y", "" },
+  { "body[3]", "while", "" },
+  { "body[4]", "bind u0", "" },
+  { "results", "results", "" },
 };
 
 }  // namespace
@@ -140,10 +140,14 @@ extern "C" {
 extern "C" const wir::ProgramInfo wir_program_info = {
   wir::kContract,
   "while_stacked",
-  2, wir_program::kInputs,
-  2, wir_program::kOutputs,
-  0, nullptr,
-  6, wir_program::kLines,
+  2,
+  wir_program::kInputs,
+  2,
+  wir_program::kOutputs,
+  0,
+  nullptr,
+  6,
+  wir_program::kLines,
   "",
   "",
   wir_constants_begin,
