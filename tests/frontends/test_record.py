@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -212,8 +212,22 @@ def test_what_cannot_be_captured_says_why(model: Any, args: Any, problem: str) -
         wir.capture(model, args)
 
 
-def test_captured_results_without_a_serialisable_tree() -> None:
+def test_named_tuples_of_torchs_are_captured_as_tuples() -> None:
     program = captured(lambda x: torch.sort(x), torch.randn(5))
-    assert program.out_spec == ""
+    tree = torch.utils._pytree.treespec_loads(program.out_spec)
+    assert tree == torch.utils._pytree.tree_structure((0, 0))
     assert len(program.results) == 2
     assert lines(program, object)
+
+
+class Pair(NamedTuple):
+    """A tree whose type has no name that torch could write down."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+def test_captured_results_without_a_serialisable_tree() -> None:
+    program = captured(lambda x: Pair(x + 1, x + 2), torch.randn(5))
+    assert program.out_spec == ""
+    assert len(program.results) == 2

@@ -202,9 +202,10 @@ def _spec(tree: pytree.TreeSpec | None) -> str:
 def _with_plain_tuples(tree: Any) -> Any:
     """Return a tree's form with each named tuple of torch's replaced by a tuple."""
     children = [_with_plain_tuples(child) for child in tree.children()]
-    if not children or not issubclass(tree.type, tuple):
-        return tree if not children else type(tree)(tree.type, tree.context, children)
-    is_torchs = tree.type.__module__ == "torch.return_types"
+    if not children:
+        return tree
+    # The type of a named tuple of the user's own is a function, collections.namedtuple.
+    is_torchs = getattr(tree.type, "__module__", "") == "torch.return_types"
     kind, context = (tuple, None) if is_torchs else (tree.type, tree.context)
     return type(tree)(kind, context, children)
 
