@@ -23,8 +23,17 @@ from wrapper_ir.lines.walk import regions_of
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.trace import Probe
 
-__all__ = ["Facts", "Storages", "free_region_symbols", "gather", "last_uses"]
+__all__ = [
+    "Facts",
+    "Storages",
+    "free_region_symbols",
+    "gather",
+    "last_uses",
+    "mutated_inputs",
+    "shown_names",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,31 @@ class Facts:
     kept_buffers: tuple[str, ...] = ()
     may_pass_autograd: bool = False
     """Whether all library ops are plain ones, enough of them to gain by it."""
+
+
+def mutated_inputs(program: Program) -> list[int]:
+    """Positions of inputs whose storage some line writes to, under whatever name."""
+    source: dict[str, str] = {}
+    written: set[str] = set()
+    for line in program.body:
+        found = effects(line, program)
+        for name, of, _ in found.aliases:
+            source[name] = source.get(of, of)
+        for taken in found.takes:
+            for name in found.defines:
+                source[name] = source.get(taken, taken)
+        written.update(source.get(name, name) for name in found.writes)
+    return [
+        position
+        for position, param in enumerate(program.inputs)
+        if isinstance(param, BufferInput) and param.name in written
+    ]
+
+
+def shown_names(line: Probe, program: Program) -> list[str]:
+    """What a probe calls its buffers: constants by the names that the model has for them."""
+    constants = program.constants
+    return [constants[n].qualified_name or n if n in constants else n for n in line.buffers]
 
 
 def last_uses(region: Region, program: Program) -> dict[str, int]:

@@ -20,8 +20,9 @@ from tests.emitters import corpus
 from tests.emitters.fx import support
 from tests.emitters.fx.programs import EXTRA
 from wrapper_ir.emitters import EmitError
+from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.fx import FxEmitter, declare_kernels
-from wrapper_ir.emitters.fx.errors import KernelDeviceError, MissingConstantsError
+from wrapper_ir.emitters.fx.errors import KernelDeviceError
 from wrapper_ir.emitters.fx.kernels import KernelSet, declare, op_name, op_schema
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines import CppKernel, KernelDefinition
@@ -250,7 +251,7 @@ def test_parameters_share_their_memory_and_ask_for_no_gradient() -> None:
 def test_missing_constants_are_named() -> None:
     made = support.program("extern_out").replace(data={})
     found = wir.emit(made, "fx")
-    with pytest.raises(MissingConstantsError, match="'weight', 'bias'"):
+    with pytest.raises(MissingConstantError, match="'weight', 'bias'"):
         found.load()
 
 

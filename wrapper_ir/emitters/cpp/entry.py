@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import sympy
 
+from wrapper_ir.emitters.beginning import find_beginning
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.places import place_of
 from wrapper_ir.emitters.cpp.text import call
@@ -19,24 +20,12 @@ from wrapper_ir.lines.args import BufferValue, NoneValue
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.program import SymbolKind
-from wrapper_ir.lines.symbols import (
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    ItemOf,
-    SizeOf,
-    StrideOf,
-)
-from wrapper_ir.lines.trace import Comment
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.cpp.lines import RegionRenderer
     from wrapper_ir.lines.args import Value
-    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.program import AnyLine
 
 __all__ = ["Entry"]
@@ -57,10 +46,9 @@ class Entry:
         self._renderer = renderer
         self._program = program = context.program
         self._touched = context.statics.storages.touched
-        self._buffers = {p.name for p in program.inputs if isinstance(p, BufferInput)}
-        self._symbols = {p.symbol for p in program.inputs if not isinstance(p, BufferInput)}
-        self._binds: dict[tuple[str, str, int], str] = {}
-        self.end = self._find_end()
+        self._beginning = find_beginning(program)
+        self._symbols = set(self._beginning.symbols)
+        self.end = self._beginning.end
         #: Inputs whose sizes are not all known yet.
         self._pending = [
             p.name for p in program.inputs if isinstance(p, BufferInput) and p.name in self._touched
@@ -74,27 +62,6 @@ class Entry:
         self._pending = [name for name in self._pending if name not in known]
         self._renderer.checked |= frozenset(known)
         return known
-
-    def _find_end(self) -> int:
-        """The length of the beginning; also learns which symbols it binds."""
-        for index, line in enumerate(self._program.body):
-            if not self._is_beginning(line):
-                return index
-            if isinstance(line, BindSymbol):
-                self._symbols.add(line.symbol)
-                if isinstance(line.source, (SizeOf, StrideOf)):
-                    kind = type(line.source).__name__
-                    self._binds[line.source.buffer, kind, line.source.dim] = line.symbol
-            elif isinstance(line, ComputeSymbol):
-                self._symbols.add(line.symbol)
-        return len(self._program.body)
-
-    def _is_beginning(self, line: AnyLine) -> bool:
-        if isinstance(line, BindSymbol):
-            return not isinstance(line.source, ItemOf) and line.source.buffer in self._buffers
-        if isinstance(line, AssertLayout):
-            return line.buffer in self._buffers
-        return isinstance(line, (KernelDefinition, Comment, ComputeSymbol, AssertSymbol))
 
     # The beginning.
 
@@ -134,7 +101,7 @@ class Entry:
 
     def finish(self) -> None:
         """Writes the checks that wait until all symbols of inputs are bound."""
-        bound = [s for s in sorted({*self._binds.values()}) if self._needs_check(s)]
+        bound = [s for s in sorted({*self._beginning.binds.values()}) if self._needs_check(s)]
         self._check_ranges(bound)
         for name in self._known:
             self._check_rest(name)
@@ -166,7 +133,7 @@ class Entry:
 
     def _range(self, symbol: str) -> list[str]:
         info = self._program.symbols[symbol]
-        bound = [_in_words(*key) for key, of in self._binds.items() if of == symbol]
+        bound = self._beginning.places(symbol)
         lower = None if bound and info.lower is not None and info.lower <= 0 else info.lower
         low = _LOWEST if lower is None else literals.integer(max(lower, -_INT64))
         high = _HIGHEST if info.upper is None else literals.integer(min(info.upper, _INT64 - 1))
@@ -181,15 +148,9 @@ class Entry:
 
     def _check_rest(self, name: str) -> None:
         """Compares the sizes and strides of an input that are neither fixed nor bind a symbol."""
-        layout = self._program.layout(name)
-        pairs = (("SizeOf", layout.size), ("StrideOf", layout.stride))
-        left = any(
-            free_symbols(value) and not self._is_bound_by(name, kind, position, value)
-            for kind, values in pairs
-            for position, value in enumerate(values)
-        )
-        if not left:
+        if not self._beginning.leaves(name):
             return
+        layout = self._program.layout(name)
         self._begin_checks()
         with self._renderer.writer.indent():
             dims = self._renderer.dims(self._context.buffer(name), layout)
@@ -197,9 +158,6 @@ class Entry:
             args = (self._renderer.handle(name), literals.string(name), f"{{{', '.join(spec)}}}")
             self._renderer.put(f"{call('wir::check_input', *args)};")
         self._renderer.writer.line("}")
-
-    def _is_bound_by(self, name: str, kind: str, position: int, value: Dim) -> bool:
-        return self._binds.get((name, kind, position)) == str(value)
 
     # The end.
 
@@ -239,8 +197,3 @@ class Entry:
 
 
 _INT64 = 2**63
-
-
-def _in_words(buffer: str, kind: str, position: int) -> str:
-    """What a symbol is bound to: ``size 0 of 'x'``."""
-    return f"{'size' if kind == 'SizeOf' else 'stride'} {position} of '{buffer}'"

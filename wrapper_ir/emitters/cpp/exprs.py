@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.types import CExpr, CType, symbol_type
+from wrapper_ir.emitters.expr_forms import spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.lines.expr_printer import (
@@ -47,44 +48,6 @@ _REALS: Final = (
 )
 _OPEN: Final = (sympy.Add, sympy.Mul, sympy.Pow, sympy.Max, sympy.Min, sympy.Abs)
 _INT64: Final = 2**63
-
-
-def _sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """``a - 2 * b + 1``."""
-    text = ""
-    for term in ordered_args(expr):
-        negative, magnitude = _split_sign(term)
-        printed = printer.print(magnitude, Level.PRODUCT)
-        if not text:
-            text = f"-{printer.print(magnitude, Level.ATOM)}" if negative else printed
-        else:
-            text += f" {'-' if negative else '+'} {printed}"
-    return Piece(text, Level.SUM)
-
-
-def _product(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """``-(2 * a * b)``: the sign of the product, as Python's emitter has it."""
-    negative, magnitude = _split_sign(expr)
-    if negative:
-        return Piece(f"-{printer.print(magnitude, Level.ATOM)}", Level.UNARY)
-    first, *rest = ordered_args(expr)
-    head = printer.print(first, Level.PRODUCT)
-    tail = (printer.print(factor, Level.PRODUCT + 1) for factor in rest)
-    return Piece(" * ".join((head, *tail)), Level.PRODUCT)
-
-
-def _split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
-    """Whether a term is a negative number times something, and its magnitude."""
-    if isinstance(term, (sympy.Integer, sympy.Float)):
-        return bool(term < 0), abs(term)
-    if not isinstance(term, sympy.Mul):
-        return False, term
-    number, *rest = ordered_args(term)
-    if not (isinstance(number, (sympy.Integer, sympy.Float)) and number < 0):
-        return False, term
-    factors = rest if number == -1 else (-number, *rest)
-    # Evaluated, the product would be multiplied out again.
-    return True, factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)
 
 
 def _extremum(name: str) -> Form:
@@ -153,8 +116,8 @@ class CppExprs(ExprPrinter):
     target = "C++"
 
     forms: ClassVar[Mapping[type[sympy.Basic], Form]] = {
-        sympy.Add: _sum,
-        sympy.Mul: _product,
+        sympy.Add: spaced_sum,
+        sympy.Mul: spaced_product,
         sympy.Pow: _power,
         sympy.Max: _extremum("max"),
         sympy.Min: _extremum("min"),

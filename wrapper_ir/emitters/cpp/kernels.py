@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
 from wrapper_ir.emitters.cpp.places import element_type
 from wrapper_ir.emitters.cpp.text import statement
 from wrapper_ir.emitters.cpp.types import parameter_type
+from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param
 from wrapper_ir.toolchain.source import CppSource
 
@@ -20,20 +20,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
 
 __all__ = ["Callees"]
-
-#: Types of elements that kernels have and the wrapper has no name for.
-_ELEMENTS: Final = {
-    DType.FLOAT16: "at::Half",
-    DType.BFLOAT16: "at::BFloat16",
-    DType.FLOAT8_E4M3FN: "at::Float8_e4m3fn",
-    DType.FLOAT8_E4M3FNUZ: "at::Float8_e4m3fnuz",
-    DType.FLOAT8_E5M2: "at::Float8_e5m2",
-    DType.FLOAT8_E5M2FNUZ: "at::Float8_e5m2fnuz",
-    DType.FLOAT8_E8M0FNU: "at::Float8_e8m0fnu",
-    DType.COMPLEX32: "c10::complex<at::Half>",
-    DType.COMPLEX64: "c10::complex<float>",
-    DType.COMPLEX128: "c10::complex<double>",
-}
 
 
 class Callees:
@@ -90,12 +76,10 @@ class Callees:
 
 def _kernel_type(param: Param) -> str:
     """The type of a parameter as the kernel's text spells it."""
-    if not isinstance(param, BufferParam):
-        return parameter_type(param.type).spelling.removeprefix("std::")
-    element = _ELEMENTS.get(param.dtype, element_type(param.dtype)).removeprefix("std::")
-    if element == "void":
+    spelled = cpp_type(param)
+    if spelled is None:
         raise ValueError(f"parameter '{param.name}' has a type that C++ kernels cannot take")
-    return f"const {element}*" if param.access is Access.READ else f"{element}*"
+    return spelled
 
 
 def _declared_type(param: Param) -> str:

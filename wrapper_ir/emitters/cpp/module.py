@@ -17,11 +17,9 @@ from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.cpp.text import UNIT, statement
+from wrapper_ir.emitters.header import header_lines, header_title
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, Input
 from wrapper_ir.lines.kernels import KernelDefinition
-from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
@@ -312,49 +310,6 @@ def _indented(writer: CodeWriter) -> CodeWriter:
 
 
 def _title(program: Program) -> list[str]:
-    lines = [
-        f"// Wrapper program {literals.prose(program.name)}, {program.role.value}.",
-        "// Written by wrapper_ir, to be read and edited.",
-    ]
-    inputs = [(_input_name(i), _input_type(program, i)) for i in program.inputs]
-    constants = [
-        (name, f"{_type(program.layout(name))}  {literals.prose(constant.qualified_name)}".rstrip())
-        for name, constant in program.constants.items()
-    ]
-    results = [(_result_name(v), _result_type(program, v)) for v in program.results]
-    for heading, rows in (("Inputs", inputs), ("Constants", constants), ("Results", results)):
-        if rows:
-            width = max(len(name) for name, _ in rows)
-            lines += ["//", f"// {heading}:"]
-            lines += [f"//   {name:{width}}  {kind}".rstrip() for name, kind in rows]
-    return [*lines, ""]
-
-
-def _input_name(param: Input) -> str:
-    return param.name if isinstance(param, BufferInput) else param.symbol
-
-
-def _input_type(program: Program, param: Input) -> str:
-    if isinstance(param, BufferInput):
-        return _type(program.layout(param.name)) + (", donated" if param.donated else "")
-    return program.symbols[param.symbol].kind.value
-
-
-def _result_name(value: Value) -> str:
-    if isinstance(value, BufferValue):
-        return value.buffer
-    return "None" if isinstance(value, NoneValue) else literals.prose(str(value.value))
-
-
-def _result_type(program: Program, value: Value) -> str:
-    return _type(program.layout(value.buffer)) if isinstance(value, BufferValue) else ""
-
-
-def _type(layout: Layout) -> str:
-    """``float32[4, 64]``, with strides and device where they are not the usual ones."""
-    text = f"{layout.dtype.torch_name}[{', '.join(map(str, layout.size))}]"
-    if not layout.is_contiguous:
-        text += f" strides [{', '.join(map(str, layout.stride))}]"
-    if layout.device != CPU:
-        text += f" on {literals.prose(str(layout.device))}"
-    return text
+    text = [header_title(program, literals.prose), "Written by wrapper_ir, to be read and edited."]
+    text += header_lines(program, literals.prose, "  ")
+    return [*(f"// {line}".rstrip() for line in text), ""]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from wrapper_ir.emitters.kernel_types import ELEMENTS
 from wrapper_ir.lines.control import Cond, While
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
@@ -26,24 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "element_type", "needs_handle", "place_of"]
 
-_ELEMENTS: Final = {
-    DType.FLOAT64: "double",
-    DType.FLOAT32: "float",
-    DType.INT64: "std::int64_t",
-    DType.INT32: "std::int32_t",
-    DType.INT16: "std::int16_t",
-    DType.INT8: "std::int8_t",
-    DType.UINT64: "std::uint64_t",
-    DType.UINT32: "std::uint32_t",
-    DType.UINT16: "std::uint16_t",
-    DType.UINT8: "std::uint8_t",
-    DType.BOOL: "bool",
-}
-
 
 def element_type(dtype: DType) -> str:
     """The C++ type of an element; ``void`` where only kernels, not the wrapper, have one."""
-    return _ELEMENTS.get(dtype, "void")
+    spelled = ELEMENTS.get(dtype, "void")
+    if "::" in spelled:
+        return "void"
+    return f"std::{spelled}" if spelled.endswith("_t") else spelled
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
-from wrapper_ir.emitters.fx.errors import MissingConstantsError
+from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.fx.loaded import as_boxed, as_function
 from wrapper_ir.emitters.fx.source import readable
 from wrapper_ir.lines.program import Program
@@ -53,7 +53,7 @@ class FxArtifact:
         """``callable(*inputs) -> tuple of results``; runs without autograd and without autocast.
 
         Raises:
-            MissingConstantsError: The program has constants whose values are not there.
+            MissingConstantError: The program has constants whose values are not there.
         """
         return as_function(self.load_boxed(), self.program)
 
@@ -61,9 +61,9 @@ class FxArtifact:
         """The graph as a function that takes a list, which it empties.
 
         Raises:
-            MissingConstantsError: The program has constants whose values are not there.
+            MissingConstantError: The program has constants whose values are not there.
         """
         if self.missing:
             names = ", ".join(f"'{name}'" for name in self.missing)
-            raise MissingConstantsError(program=self.program.name, names=names)
+            raise MissingConstantError(program=self.program.name, names=names)
         return as_boxed(self.graph_module)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.emitters.fx.constants import places_of
-from wrapper_ir.emitters.fx.kernels import cpp_type, declare
+from wrapper_ir.emitters.fx.kernels import declare
 from wrapper_ir.emitters.fx.values import NoValues, Values
+from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.schema import OpSchema, parse_schema
 

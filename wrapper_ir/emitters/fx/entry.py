@@ -9,24 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from wrapper_ir.emitters.beginning import find_beginning
 from wrapper_ir.emitters.fx import checks
-from wrapper_ir.lines.control import BufferInput, ScalarInput
-from wrapper_ir.lines.expr import Dim, free_symbols
-from wrapper_ir.lines.kernels import KernelDefinition
-from wrapper_ir.lines.symbols import (
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    ItemOf,
-    SizeOf,
-    StrideOf,
-)
-from wrapper_ir.lines.trace import Comment
+from wrapper_ir.lines.control import ScalarInput
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.lines import RegionRenderer
-    from wrapper_ir.lines.program import AnyLine
 
 __all__ = ["Entry"]
 
@@ -42,33 +30,8 @@ class Entry:
     def __init__(self, renderer: RegionRenderer) -> None:
         self._renderer = renderer
         self._program = renderer.context.program
-        self._inputs = {i.name for i in self._program.inputs if isinstance(i, BufferInput)}
-        self._symbols = {i.symbol for i in self._program.inputs if isinstance(i, ScalarInput)}
-        self._binds: dict[tuple[str, str, int], str] = {}
-        self._bound: list[str] = []
-        self.end = self._find_end()
-
-    def _find_end(self) -> int:
-        """The length of the beginning; also learns which symbols it binds."""
-        for index, line in enumerate(self._program.body):
-            if not self._is_beginning(line):
-                return index
-            if isinstance(line, BindSymbol):
-                self._symbols.add(line.symbol)
-                self._bound.append(line.symbol)
-                if isinstance(line.source, (SizeOf, StrideOf)):
-                    kind = type(line.source).__name__
-                    self._binds[line.source.buffer, kind, line.source.dim] = line.symbol
-            elif isinstance(line, ComputeSymbol):
-                self._symbols.add(line.symbol)
-        return len(self._program.body)
-
-    def _is_beginning(self, line: AnyLine) -> bool:
-        if isinstance(line, BindSymbol):
-            return not isinstance(line.source, ItemOf) and line.source.buffer in self._inputs
-        if isinstance(line, AssertLayout):
-            return line.buffer in self._inputs
-        return isinstance(line, (KernelDefinition, Comment, ComputeSymbol, AssertSymbol))
+        self._beginning = find_beginning(self._program)
+        self.end = self._beginning.end
 
     def check_fixed(self) -> None:
         """Writes what comes first: the check of all that is fixed, and of numbers."""
@@ -80,7 +43,7 @@ class Entry:
             specs = [checks.spec_of(name, program.layout(name)) for name in touched]
             nodes = [renderer.node(name) for name in touched]
             renderer.call(checks.CHECK_INPUTS, nodes, json.dumps(specs))
-        renderer.checked.update(n for n in touched if program.layout(n).symbols <= self._symbols)
+        renderer.checked.update(n for n in touched if self._beginning.knows(n))
         for param in program.inputs:
             if isinstance(param, ScalarInput):
                 self._check_number(param.symbol)
@@ -96,26 +59,13 @@ class Entry:
         renderer = self._renderer
         if not renderer.context.checks:
             return
-        for symbol in dict.fromkeys(self._bound):
+        for symbol in dict.fromkeys(self._beginning.bound):
             info = self._program.symbols[symbol]
             # Sizes are not negative, so a lower bound of 0 says nothing.
             if (info.lower or 0) > 0 or info.upper is not None:
                 self._check_number(symbol)
         for name in renderer.context.facts.touched_inputs:
-            if name in renderer.checked and self._is_left(name):
+            if name in renderer.checked and self._beginning.leaves(name):
                 layout = self._program.layout(name)
                 spec = json.dumps([checks.spec_of(name, layout)])
                 renderer.check_sizes(renderer.node(name), spec, layout, is_input=True)
-
-    def _is_left(self, name: str) -> bool:
-        """Whether some size or stride of an input is neither fixed nor what binds a symbol."""
-        layout = self._program.layout(name)
-        pairs = (("SizeOf", layout.size), ("StrideOf", layout.stride))
-        return any(
-            free_symbols(value) and not self._is_bound_by(name, kind, position, value)
-            for kind, values in pairs
-            for position, value in enumerate(values)
-        )
-
-    def _is_bound_by(self, name: str, kind: str, position: int, value: Dim) -> bool:
-        return self._binds.get((name, kind, position)) == str(value)

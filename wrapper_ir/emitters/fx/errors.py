@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = ["KernelDeviceError", "MissingConstantsError"]
+__all__ = ["KernelDeviceError"]
 
 
 class KernelDeviceError(WrapperIRError):
@@ -15,14 +15,3 @@ class KernelDeviceError(WrapperIRError):
 
     code = "WIR2301"
     template = "kernel '{kernel}' is a C++ function: it cannot take a tensor on {device}"
-
-
-class MissingConstantsError(WrapperIRError):
-    """A graph that is to be run has constants without values.
-
-    Fields: ``program``, and ``names`` of the constants.
-    """
-
-    code = "WIR2302"
-    template = "program '{program}' has no values for its constants {names}"
-    default_hint = "give them in Program.data, or load the program with the file that holds them"

@@ -27,9 +27,8 @@ from wrapper_ir.emitters.fx import checks as _checks  # noqa: F401 - graphs need
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx import probes as _probes  # noqa: F401 - likewise
 from wrapper_ir.emitters.fx.errors import KernelDeviceError
-from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.dtype import DType
-from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param, ScalarType
+from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, ScalarType
 from wrapper_ir.runtime import CppSource, load_kernels
 
 if TYPE_CHECKING:
@@ -50,15 +49,6 @@ __all__ = [
 KERNELS: Final = "wrapper_ir_kernels"
 """The attribute of a graph module that holds its :class:`KernelSet`."""
 
-_C_SCALARS: Final = {
-    ScalarType.INT64: "int64_t",
-    ScalarType.INT32: "int32_t",
-    ScalarType.UINT64: "uint64_t",
-    ScalarType.FLOAT64: "double",
-    ScalarType.FLOAT32: "float",
-    ScalarType.BOOL: "bool",
-}
-
 _SCHEMA_SCALARS: Final = {
     ScalarType.INT64: "SymInt",
     ScalarType.INT32: "SymInt",
@@ -67,30 +57,6 @@ _SCHEMA_SCALARS: Final = {
     ScalarType.FLOAT64: "Scalar",
     ScalarType.FLOAT32: "Scalar",
     ScalarType.BOOL: "Scalar",
-}
-
-_ELEMENTS: Final = {
-    DType.FLOAT64: "double",
-    DType.FLOAT32: "float",
-    DType.FLOAT16: "at::Half",
-    DType.BFLOAT16: "at::BFloat16",
-    DType.FLOAT8_E4M3FN: "at::Float8_e4m3fn",
-    DType.FLOAT8_E4M3FNUZ: "at::Float8_e4m3fnuz",
-    DType.FLOAT8_E5M2: "at::Float8_e5m2",
-    DType.FLOAT8_E5M2FNUZ: "at::Float8_e5m2fnuz",
-    DType.FLOAT8_E8M0FNU: "at::Float8_e8m0fnu",
-    DType.COMPLEX32: "c10::complex<at::Half>",
-    DType.COMPLEX64: "c10::complex<float>",
-    DType.COMPLEX128: "c10::complex<double>",
-    DType.INT64: "int64_t",
-    DType.INT32: "int32_t",
-    DType.INT16: "int16_t",
-    DType.INT8: "int8_t",
-    DType.UINT64: "uint64_t",
-    DType.UINT32: "uint32_t",
-    DType.UINT16: "uint16_t",
-    DType.UINT8: "uint8_t",
-    DType.BOOL: "bool",
 }
 
 #: An op's name has this much of its kernel's: Inductor's may list fifty ops.
@@ -110,16 +76,6 @@ class _Kernel:
 
 
 _declared: Final[dict[str, _Kernel]] = {}
-
-
-def cpp_type(param: Param) -> str | None:
-    """The C++ type of a kernel's parameter; ``None`` where C++ kernels have no such type."""
-    if not isinstance(param, BufferParam):
-        return _C_SCALARS[param.type]
-    element = _ELEMENTS.get(param.dtype)
-    if element is None:
-        return None
-    return f"const {element}*" if param.access is Access.READ else f"{element}*"
 
 
 def op_name(definition: KernelDefinition) -> str:

@@ -9,10 +9,9 @@ import torch
 from torch import fx
 from typing_extensions import override
 
+from wrapper_ir.emitters.facts import mutated_inputs
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
 from wrapper_ir.emitters.fx.shortcuts import shorten
-from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.effects import effects
 from wrapper_ir.runtime import InputCountError
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def as_function(call: BoxedCall, program: Program) -> Callable[..., tuple[Any, .
 
     Autograd is off inside, and so is autocast: the program was made for the dtypes that it names.
     """
-    name, count, mutated = program.name, len(program.inputs), _mutated_inputs(program)
+    name, count, mutated = program.name, len(program.inputs), mutated_inputs(program)
     is_grad_enabled = torch.is_grad_enabled
     is_autocast_enabled = torch.is_autocast_enabled
 
@@ -89,22 +88,3 @@ def _bump_versions(tensors: Sequence[Any]) -> None:
     for tensor in tensors:
         if isinstance(tensor, torch.Tensor) and not tensor.is_inference():
             torch.autograd.graph.increment_version(tensor)
-
-
-def _mutated_inputs(program: Program) -> list[int]:
-    """Positions of inputs whose storage some line writes to, under whatever name."""
-    source: dict[str, str] = {}
-    written: set[str] = set()
-    for line in program.body:
-        found = effects(line, program)
-        for name, of, _ in found.aliases:
-            source[name] = source.get(of, of)
-        for taken in found.takes:
-            for name in found.defines:
-                source[name] = source.get(taken, taken)
-        written.update(source.get(name, name) for name in found.writes)
-    return [
-        position
-        for position, param in enumerate(program.inputs)
-        if isinstance(param, BufferInput) and param.name in written
-    ]

@@ -10,6 +10,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.emitters.facts import shown_names
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.runtime import make_probe
 
@@ -26,13 +27,11 @@ __all__ = ["SHOW", "spec_of"]
 
 def spec_of(line: Probe, program: Program) -> str:
     """All that is known of a probe before it is run."""
-    constants = program.constants
-    shown = [constants[n].qualified_name or n if n in constants else n for n in line.buffers]
     spec: dict[str, Any] = {
         "label": line.label,
         "when": line.when.value,
         "level": line.level.value,
-        "buffers": shown,
+        "buffers": shown_names(line, program),
         "scalars": [str(value) for value in line.scalars],
     }
     if line.origin is not None and line.origin < len(program.origins):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.emitters.beginning import find_beginning
 from wrapper_ir.emitters.facts import free_region_symbols
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.region import params_of
@@ -20,21 +21,9 @@ from wrapper_ir.emitters.python.statements import (
     statement,
     tuple_of,
 )
-from wrapper_ir.lines.control import BufferInput, Region, ScalarInput
-from wrapper_ir.lines.expr import Dim, free_symbols
-from wrapper_ir.lines.kernels import KernelDefinition
+from wrapper_ir.lines.control import Region, ScalarInput
 from wrapper_ir.lines.layout import CPU
-from wrapper_ir.lines.program import AnyLine, SymbolKind
-from wrapper_ir.lines.symbols import (
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    ItemOf,
-    SizeOf,
-    StrideOf,
-)
-from wrapper_ir.lines.trace import Comment
+from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
@@ -58,39 +47,11 @@ class Entry:
         self._renderer = renderer
         self._put = renderer.put
         self._writer = renderer.writer
-        program = context.program
-        self._inputs = {i.name for i in program.inputs if isinstance(i, BufferInput)}
-        self._symbols = {i.symbol for i in program.inputs if isinstance(i, ScalarInput)}
-        self._binds: dict[tuple[str, str, int], str] = {}
-        self.end = self._find_end()
+        self._beginning = find_beginning(context.program)
+        self.end = self._beginning.end
         self._checked = [n for n in context.facts.touched_inputs if context.checks != "never"]
-        renderer.checked = frozenset(n for n in self._checked if self._is_checkable(n))
+        renderer.checked = frozenset(n for n in self._checked if self._beginning.knows(n))
         self._give()
-
-    def _find_end(self) -> int:
-        """The length of the beginning; also learns which symbols it binds."""
-        for index, line in enumerate(self._context.program.body):
-            if not self._is_beginning(line):
-                return index
-            if isinstance(line, BindSymbol):
-                self._symbols.add(line.symbol)
-                if isinstance(line.source, (SizeOf, StrideOf)):
-                    kind = type(line.source).__name__
-                    self._binds[line.source.buffer, kind, line.source.dim] = line.symbol
-            elif isinstance(line, ComputeSymbol):
-                self._symbols.add(line.symbol)
-        return len(self._context.program.body)
-
-    def _is_beginning(self, line: AnyLine) -> bool:
-        if isinstance(line, BindSymbol):
-            return not isinstance(line.source, ItemOf) and line.source.buffer in self._inputs
-        if isinstance(line, AssertLayout):
-            return line.buffer in self._inputs
-        return isinstance(line, (KernelDefinition, Comment, ComputeSymbol, AssertSymbol))
-
-    def _is_checkable(self, name: str) -> bool:
-        """Whether all that the layout of an input mentions is bound by the end of the beginning."""
-        return self._context.program.layout(name).symbols <= self._symbols
 
     def _give(self) -> None:
         """Tells the renderer what will be there before the lines that define it."""
@@ -145,10 +106,10 @@ class Entry:
     def finish(self) -> None:
         """Writes what comes when all symbols of inputs are bound: more checks, what is kept."""
         if self._context.checks != "never":
-            for symbol in sorted({*self._binds.values()}):
+            for symbol in sorted({*self._beginning.binds.values()}):
                 self._check_range(symbol)
             for name in self._checked:
-                if name in self._renderer.checked and self._is_left(name):
+                if name in self._renderer.checked and self._beginning.leaves(name):
                     self._check_rest(name)
         self._take_views()
         self._take_spare()
@@ -168,24 +129,10 @@ class Entry:
             condition = f"not {low} <= {name} <= {info.upper}"
         self._writer.line(f"if {condition}:")
         args = [literals.string(symbol), name, str(low), str(info.upper)]
-        bound = [key for key, of in self._binds.items() if of == symbol]
-        args += [literals.string(_in_words(*key)) for key in bound[:1]]
+        args += map(literals.string, self._beginning.places(symbol)[:1])
         check = call(self._context.helper("check_symbol"), *args)
         with self._writer.indent():
             self._put(statement(check, self._writer.width))
-
-    def _is_left(self, name: str) -> bool:
-        """Whether some size or stride of an input is neither fixed nor what binds a symbol."""
-        layout = self._context.program.layout(name)
-        pairs = (("SizeOf", layout.size), ("StrideOf", layout.stride))
-        return any(
-            free_symbols(value) and not self._is_bound_by(name, kind, position, value)
-            for kind, values in pairs
-            for position, value in enumerate(values)
-        )
-
-    def _is_bound_by(self, name: str, kind: str, position: int, value: Dim) -> bool:
-        return self._binds.get((name, kind, position)) == str(value)
 
     def _check_rest(self, name: str) -> None:
         layout = self._context.program.layout(name)
@@ -244,8 +191,3 @@ class Entry:
         """Writes what comes before the return statement."""
         if self._context.facts.kept_buffers:
             self._writer.line("scratch.give(spare)")
-
-
-def _in_words(buffer: str, kind: str, position: int) -> str:
-    """What a symbol is bound to: ``size 0 of 'x'``."""
-    return f"{'size' if kind == 'SizeOf' else 'stride'} {position} of '{buffer}'"

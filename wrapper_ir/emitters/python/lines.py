@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import free_region_symbols, last_uses
+from wrapper_ir.emitters.facts import free_region_symbols, last_uses, shown_names
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.memory import MemoryLines
@@ -111,10 +111,7 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines):
             literals.string(text) for text in (line.label, line.when.value, line.level.value)
         ]
         if line.buffers or line.scalars:
-            constants = self.context.program.constants
-            shown = [
-                constants[n].qualified_name or n if n in constants else n for n in line.buffers
-            ]
+            shown = shown_names(line, self.context.program)
             args.append(tuple_of([literals.string(text) for text in shown]))
         if line.scalars:
             args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.effects import effects
+from wrapper_ir.emitters.facts import mutated_inputs
 from wrapper_ir.runtime import InputCountError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import SourceMap
     from wrapper_ir.lines.program import Program
 
-__all__ = ["as_function", "mutated_inputs"]
+__all__ = ["as_function"]
 
 
 def as_function(
@@ -79,22 +78,3 @@ def _note_place(error: Exception, filename: str | None, source_map: SourceMap) -
         trace = trace.tb_next
     if place is not None:
         error.add_note(f"while running {place} of the program")
-
-
-def mutated_inputs(program: Program) -> list[int]:
-    """Positions of inputs whose storage some line writes to, under whatever name."""
-    source: dict[str, str] = {}
-    written: set[str] = set()
-    for line in program.body:
-        found = effects(line, program)
-        for name, of, _ in found.aliases:
-            source[name] = source.get(of, of)
-        for taken in found.takes:
-            for name in found.defines:
-                source[name] = source.get(taken, taken)
-        written.update(source.get(name, name) for name in found.writes)
-    return [
-        position
-        for position, param in enumerate(program.inputs)
-        if isinstance(param, BufferInput) and param.name in written
-    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.emitters.header import header_lines, header_title
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.entry import Entry
 from wrapper_ir.emitters.python.kernels import KernelSection, OpSection
@@ -16,10 +17,8 @@ from wrapper_ir.emitters.python.statements import (
     tuple_of,
 )
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
+from wrapper_ir.lines.control import Input, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.program import Program, SymbolKind
 from wrapper_ir.lines.walk import Path
 
@@ -92,50 +91,9 @@ def _import(module: str, names: Sequence[str]) -> list[str]:
 
 
 def _header(program: Program) -> list[str]:
-    title = f"Wrapper program {literals.prose(program.name)}, {program.role.value}."
+    title = header_title(program, literals.prose)
     lines = [f'"""{title}', "", "Written by wrapper_ir, to be read and edited."]
-    inputs = [(_input_name(i), _input_type(program, i)) for i in program.inputs]
-    constants = [
-        (name, f"{_type(program.layout(name))}  {literals.prose(constant.qualified_name)}".rstrip())
-        for name, constant in program.constants.items()
-    ]
-    results = [(_result_name(v), _result_type(program, v)) for v in program.results]
-    for heading, rows in (("Inputs", inputs), ("Constants", constants), ("Results", results)):
-        if rows:
-            width = max(len(name) for name, _ in rows)
-            lines += ["", f"{heading}:"]
-            lines += [f"    {name:{width}}  {kind}".rstrip() for name, kind in rows]
-    return [*lines, '"""']
-
-
-def _input_name(param: Input) -> str:
-    return param.name if isinstance(param, BufferInput) else param.symbol
-
-
-def _input_type(program: Program, param: Input) -> str:
-    if isinstance(param, BufferInput):
-        return _type(program.layout(param.name)) + (", donated" if param.donated else "")
-    return program.symbols[param.symbol].kind.value
-
-
-def _result_name(value: Value) -> str:
-    if isinstance(value, BufferValue):
-        return value.buffer
-    return "None" if isinstance(value, NoneValue) else literals.prose(str(value.value))
-
-
-def _result_type(program: Program, value: Value) -> str:
-    return _type(program.layout(value.buffer)) if isinstance(value, BufferValue) else ""
-
-
-def _type(layout: Layout) -> str:
-    """``float32[4, 64]``, with strides and device where they are not the usual ones."""
-    text = f"{layout.dtype.torch_name}[{', '.join(map(str, layout.size))}]"
-    if not layout.is_contiguous:
-        text += f" strides [{', '.join(map(str, layout.stride))}]"
-    if layout.device != CPU:
-        text += f" on {literals.prose(str(layout.device))}"
-    return text
+    return [*lines, *header_lines(program, literals.prose, "    "), '"""']
 
 
 # Constants.

@@ -1,0 +1,73 @@
+"""What stands at the head of emitted text about a program: its inputs, constants and results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.lines.args import BufferValue, NoneValue, Value
+from wrapper_ir.lines.control import BufferInput, Input
+from wrapper_ir.lines.layout import CPU, Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["header_lines", "header_title"]
+
+
+def header_title(program: Program, prose: Callable[[str], str]) -> str:
+    """The first line; ``prose`` makes text from outside harmless in the target."""
+    return f"Wrapper program {prose(program.name)}, {program.role.value}."
+
+
+def header_lines(program: Program, prose: Callable[[str], str], indent: str) -> Iterator[str]:
+    """The lists below the title, each after an empty line.
+
+    Args:
+        program: The program.
+        prose: Makes text from outside harmless in the target's comments.
+        indent: What stands before the rows of a list.
+    """
+    inputs = [(_input_name(i), _input_type(program, i, prose)) for i in program.inputs]
+    constants = [
+        (name, f"{_type(program.layout(name), prose)}  {prose(constant.qualified_name)}".rstrip())
+        for name, constant in program.constants.items()
+    ]
+    results = [(_result_name(v, prose), _result_type(program, v, prose)) for v in program.results]
+    for heading, rows in (("Inputs", inputs), ("Constants", constants), ("Results", results)):
+        if rows:
+            width = max(len(name) for name, _ in rows)
+            yield ""
+            yield f"{heading}:"
+            yield from (f"{indent}{name:{width}}  {kind}".rstrip() for name, kind in rows)
+
+
+def _input_name(param: Input) -> str:
+    return param.name if isinstance(param, BufferInput) else param.symbol
+
+
+def _input_type(program: Program, param: Input, prose: Callable[[str], str]) -> str:
+    if isinstance(param, BufferInput):
+        return _type(program.layout(param.name), prose) + (", donated" if param.donated else "")
+    return program.symbols[param.symbol].kind.value
+
+
+def _result_name(value: Value, prose: Callable[[str], str]) -> str:
+    if isinstance(value, BufferValue):
+        return value.buffer
+    return "None" if isinstance(value, NoneValue) else prose(str(value.value))
+
+
+def _result_type(program: Program, value: Value, prose: Callable[[str], str]) -> str:
+    return _type(program.layout(value.buffer), prose) if isinstance(value, BufferValue) else ""
+
+
+def _type(layout: Layout, prose: Callable[[str], str]) -> str:
+    """``float32[4, 64]``, with strides and device where they are not the usual ones."""
+    text = f"{layout.dtype.torch_name}[{', '.join(map(str, layout.size))}]"
+    if not layout.is_contiguous:
+        text += f" strides [{', '.join(map(str, layout.stride))}]"
+    if layout.device != CPU:
+        text += f" on {prose(str(layout.device))}"
+    return text
