@@ -8,13 +8,8 @@ same program only links. The same program gives the same bytes in any directory.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import re
-import tempfile
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -34,28 +29,18 @@ from wrapper_ir.emitters.cpp.build_isa import (
     required_features,
 )
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
+from wrapper_ir.emitters.cpp.build_work import Steps, Work
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.toolchain.build import default_jobs
-from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, find_compiler
-from wrapper_ir.toolchain.headers import HeaderStore
-from wrapper_ir.toolchain.native import runtime_objects
+from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.objects import (
-    GENERATED,
-    Translation,
     assemble,
-    compile_objects,
-    generated_flags,
     link,
-    precompiled,
     split_debug_information,
-    stand_in,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Iterable, Sequence
     from typing import Protocol
 
     from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit
@@ -84,7 +69,6 @@ __all__ = [
     "build_loadable",
     "linked_constants",
     "prepared",
-    "uses_ops",
 ]
 
 Constants = Literal["embedded", "beside", "auto"]
@@ -95,9 +79,6 @@ AUTO_EMBED_LIMIT: Final = 512 << 20
 
 #: What a library shows that only our own loader opens.
 _LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
-
-#: Whether a generated file calls library ops through the dispatcher.
-_USES_OPS: Final = re.compile(r"\bOp\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +169,14 @@ def build(
     given = options or BuildOptions()
     table, embed, chosen = prepared(artifact, given)
     flags = (*(("-g",) if given.debug_info else ()), *given.extra_flags)
-    work = _Work.of(given.cache, given.jobs, flags)
+    work = Work.of(given.cache, given.jobs, flags)
     features = _features(work, chosen, given.isa)
     files = [
         *work.generated(artifact.sources),
         *kernel_translations(chosen, work.compiler, (*flags, *given.kernel_flags)),
         work.plain("cpu.cpp", check_text(features, given.isa)),
     ]
-    steps = _Steps(len(files) + 3, given.progress)
+    steps = Steps(len(files) + 3, given.progress)
     with work.running(folder) as (pool, scratch):
         coming = work.compile(files, pool, steps)
         making = pool.submit(_make_constants, work, artifact.program, table, scratch / name, embed)
@@ -246,7 +227,7 @@ def build_loadable(
     Raises:
         WrapperIRError: As :func:`build` says.
     """
-    work = _Work.of(cache, jobs, ())
+    work = Work.of(cache, jobs, ())
     chosen = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
     files = [
         *work.generated(artifact.sources),
@@ -256,7 +237,7 @@ def build_loadable(
     parts = ["loadable", *(file.key(work.compiler) for file in files), *map(str, runtime)]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     found = work.cache.get(key, "so")
-    steps = _Steps(len(files) + 1, progress)
+    steps = Steps(len(files) + 1, progress)
     if found is not None:
         return found
     with (
@@ -287,11 +268,6 @@ def prepared(
     table = constant_table(artifact.program)
     chosen = [(kernel, isa_of(kernel.source, options.isa)) for kernel in artifact.kernels]
     return table, _is_embedded(options.constants, table), chosen
-
-
-def uses_ops(sources: Mapping[str, str]) -> bool:
-    """Whether generated files call library ops through the dispatcher."""
-    return any(_USES_OPS.search(text) for text in sources.values())
 
 
 def linked_constants(
@@ -332,7 +308,7 @@ def _is_embedded(constants: Constants, table: ConstantTable) -> bool:
     return constants == "embedded" or (constants == "auto" and table.size <= AUTO_EMBED_LIMIT)
 
 
-def _features(work: _Work, chosen: Iterable[tuple[KernelUnit, Isa]], isa: str) -> tuple[str, ...]:
+def _features(work: Work, chosen: Iterable[tuple[KernelUnit, Isa]], isa: str) -> tuple[str, ...]:
     """What a processor must have: what kernels may use, or all that the level asked for has."""
     level = checked_level(isa)
     used = {one for _, one in chosen} | ({level} if level is not None else set())
@@ -348,7 +324,7 @@ class _Data:
 
 
 def _make_constants(
-    work: _Work, program: Program, table: ConstantTable, stem: Path, embed: bool  # noqa: FBT001
+    work: Work, program: Program, table: ConstantTable, stem: Path, embed: bool  # noqa: FBT001
 ) -> _Data:
     blob = linked_constants(program, table, stem.parent, stem.name, embed=embed)
     if blob is None:
@@ -359,87 +335,3 @@ def _make_constants(
 
 def _moved(file: Path, folder: Path) -> Path:
     return file.replace(folder / file.name)
-
-
-class _Steps:
-    """Counts what is done and tells it; several threads call it."""
-
-    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
-        self._total = total
-        self._progress = progress
-        self._done = 0
-        self._guard = threading.Lock()
-
-    def advance(self) -> None:
-        """One more step is done."""
-        with self._guard:
-            self._done += 1
-            if self._progress is not None:
-                self._progress(self._done, self._total)
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """With what a library is built."""
-
-    cache: DiskCache
-    compiler: Compiler
-    headers: Mapping[str, HeaderStore]
-    jobs: int
-    flags: tuple[str, ...]  # what was asked for, beside what each kind of file is compiled with
-
-    @classmethod
-    def of(cls, cache: DiskCache | None, jobs: int | None, flags: tuple[str, ...]) -> _Work:
-        chosen = cache or default_cache()
-        return cls(
-            chosen, find_compiler(chosen), precompiled(chosen), jobs or default_jobs(), flags
-        )
-
-    def plain(self, name: str, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Translation:
-        """A file that is no kernel."""
-        flags = (*generated_flags(self.compiler), *self.flags)
-        first = GENERATED if f"#include <{GENERATED}>\n" in text else ""
-        return Translation(name, text, flags, f"generated file {name!r}", headers, header=first)
-
-    def generated(self, sources: Mapping[str, str]) -> list[Translation]:
-        """The generated files, the longest first; headers among them lie beside each."""
-        headers = tuple(sorted(item for item in sources.items() if not item[0].endswith(".cpp")))
-        files = sorted(item for item in sources.items() if item[0].endswith(".cpp"))
-        made = [self.plain(name, text, headers) for name, text in files]
-        return sorted(made, key=lambda file: -len(file.text))
-
-    def torch(self) -> Path:
-        """What stands for PyTorch's library."""
-        return stand_in(self.cache, self.compiler)
-
-    def runtime(self, sources: Mapping[str, str]) -> tuple[Path, ...]:
-        """The objects of the runtime part that the generated files need."""
-        return runtime_objects(
-            self.cache, self.compiler, ops=uses_ops(sources), extra_flags=self.flags, jobs=self.jobs
-        )
-
-    def compile(
-        self, files: Sequence[Translation], pool: ThreadPoolExecutor, steps: _Steps
-    ) -> list[Future[Path]]:
-        """Begins to compile."""
-        return compile_objects(
-            files,
-            cache=self.cache,
-            compiler=self.compiler,
-            headers=self.headers,
-            pool=pool,
-            advance=steps.advance,
-        )
-
-    @contextlib.contextmanager
-    def running(self, folder: Path) -> Iterator[tuple[ThreadPoolExecutor, Path]]:
-        """Threads to run compilers, and a directory in ``folder`` that goes when all is done."""
-        with (
-            tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as scratch,
-            ThreadPoolExecutor(self.jobs) as pool,
-        ):
-            try:
-                yield pool, Path(scratch)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)  # what has not begun need not begin
-                raise

@@ -11,9 +11,10 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cpp.build import linked_constants, prepared, uses_ops
+from wrapper_ir.emitters.cpp.build import linked_constants, prepared
 from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_features
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
+from wrapper_ir.emitters.cpp.build_work import uses_ops
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs
 from wrapper_ir.toolchain.objects import generated_flags

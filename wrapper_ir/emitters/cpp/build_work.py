@@ -1,0 +1,126 @@
+"""What building a library works with: compiler, cache and threads, and a count of what is done."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.toolchain.build import default_jobs
+from wrapper_ir.toolchain.cache import DiskCache, default_cache
+from wrapper_ir.toolchain.compiler import Compiler, find_compiler
+from wrapper_ir.toolchain.headers import HeaderStore
+from wrapper_ir.toolchain.native import runtime_objects
+from wrapper_ir.toolchain.objects import (
+    GENERATED,
+    Translation,
+    compile_objects,
+    generated_flags,
+    precompiled,
+    stand_in,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
+
+__all__ = ["Steps", "Work", "uses_ops"]
+
+#: Whether a generated file calls library ops through the dispatcher.
+_USES_OPS: Final = re.compile(r"\bOp\b")
+
+
+def uses_ops(sources: Mapping[str, str]) -> bool:
+    """Whether generated files call library ops through the dispatcher."""
+    return any(_USES_OPS.search(text) for text in sources.values())
+
+
+class Steps:
+    """Counts what is done and tells it; several threads call it."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        self._guard = threading.Lock()
+
+    def advance(self) -> None:
+        """One more step is done."""
+        with self._guard:
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self._total)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """With what a library is built."""
+
+    cache: DiskCache
+    compiler: Compiler
+    headers: Mapping[str, HeaderStore]
+    jobs: int
+    flags: tuple[str, ...]  # what was asked for, beside what each kind of file is compiled with
+
+    @classmethod
+    def of(cls, cache: DiskCache | None, jobs: int | None, flags: tuple[str, ...]) -> Work:
+        """The given, or what is used where nothing is given."""
+        chosen = cache or default_cache()
+        return cls(
+            chosen, find_compiler(chosen), precompiled(chosen), jobs or default_jobs(), flags
+        )
+
+    def plain(self, name: str, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Translation:
+        """A file that is no kernel."""
+        flags = (*generated_flags(self.compiler), *self.flags)
+        first = GENERATED if f"#include <{GENERATED}>\n" in text else ""
+        return Translation(name, text, flags, f"generated file {name!r}", headers, header=first)
+
+    def generated(self, sources: Mapping[str, str]) -> list[Translation]:
+        """The generated files, the longest first; headers among them lie beside each."""
+        headers = tuple(sorted(item for item in sources.items() if not item[0].endswith(".cpp")))
+        files = sorted(item for item in sources.items() if item[0].endswith(".cpp"))
+        made = [self.plain(name, text, headers) for name, text in files]
+        return sorted(made, key=lambda file: -len(file.text))
+
+    def torch(self) -> Path:
+        """What stands for PyTorch's library."""
+        return stand_in(self.cache, self.compiler)
+
+    def runtime(self, sources: Mapping[str, str]) -> tuple[Path, ...]:
+        """The objects of the runtime part that the generated files need."""
+        return runtime_objects(
+            self.cache, self.compiler, ops=uses_ops(sources), extra_flags=self.flags, jobs=self.jobs
+        )
+
+    def compile(
+        self, files: Sequence[Translation], pool: ThreadPoolExecutor, steps: Steps
+    ) -> list[Future[Path]]:
+        """Begins to compile."""
+        return compile_objects(
+            files,
+            cache=self.cache,
+            compiler=self.compiler,
+            headers=self.headers,
+            pool=pool,
+            advance=steps.advance,
+        )
+
+    @contextlib.contextmanager
+    def running(self, folder: Path) -> Iterator[tuple[ThreadPoolExecutor, Path]]:
+        """Threads to run compilers, and a directory in ``folder`` that goes when all is done."""
+        with (
+            tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as scratch,
+            ThreadPoolExecutor(self.jobs) as pool,
+        ):
+            try:
+                yield pool, Path(scratch)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)  # what has not begun need not begin
+                raise
