@@ -39,7 +39,7 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
         EmitError: The target cannot express some of its lines.
     """
     emitter = make_emitter(target, options)
-    return emitter.emit(_planned(program))
+    return emitter.emit(_planned(program, options))
 
 
 def compile(
@@ -72,16 +72,18 @@ def compile(
     """
     printer = make_printer(debug)
     if printer is not None:
-        program = insert_probes(_planned(program), printer)
+        make_emitter(target, options)  # a word that it does not know is no reason to plan
+        program = insert_probes(_planned(program, options), printer)
     return emit(program, target, **options).load()
 
 
-def _planned(program: Program) -> Program:
+def _planned(program: Program, options: Mapping[str, object]) -> Program:
+    """The program with its memory planned, for arenas that last as an emitter's options say."""
     if program.stage is Stage.PLANNED:
         return program
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415 - planned programs need none
 
-    return plan_memory(program)
+    return plan_memory(program, arena=str(options.get("arena", "call")))
 
 
 def export(  # noqa: PLR0913 - all but two are named

@@ -20,7 +20,7 @@ def test_defaults() -> None:
     assert settings == Settings.from_options({})
     assert (settings.emitter, settings.memory, settings.on_unsupported) == (
         "python",
-        "reuse",
+        None,  # as the planner has it: "reuse", or "pool" where arenas are kept
         "raise",
     )
 

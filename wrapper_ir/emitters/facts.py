@@ -19,7 +19,7 @@ from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program
-from wrapper_ir.lines.walk import regions_of
+from wrapper_ir.lines.walk import is_stranger, regions_of
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
@@ -161,7 +161,7 @@ class Storages:
             self.written_by_ops.update(found.writes)
             if line.op not in FIXED_WRITERS:
                 self.resizable.update(found.writes)
-        if _is_stranger(line):
+        if is_stranger(line):
             self.seen_by_strangers.update(found.touched)
 
     def _join(self, name: str, source: str) -> None:
@@ -192,13 +192,6 @@ class Storages:
                 found.add(name)
                 todo.extend(self.returned_for.get(name, ()))
         return found
-
-
-def _is_stranger(line: AnyLine) -> bool:
-    """Whether code that may keep hold of buffers gets them: regions, and ops not torch's own."""
-    if isinstance(line, ExternKernel):
-        return not line.op.startswith(("aten::", "prims::", "quantized::", "mkldnn::", "mkl::"))
-    return isinstance(line, (Cond, While))
 
 
 def _kept_views(program: Program, storages: Storages) -> dict[str, Reinterpret]:

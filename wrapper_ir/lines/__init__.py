@@ -90,6 +90,7 @@ from wrapper_ir.lines.visitor import LineVisitor, PartialLineVisitor, UnvisitedL
 from wrapper_ir.lines.walk import (
     Path,
     Step,
+    is_stranger,
     line_at,
     map_regions,
     regions_of,
@@ -193,6 +194,7 @@ __all__ = [
     "contiguous_strides",
     "dim",
     "effects",
+    "is_stranger",
     "line_at",
     "map_regions",
     "parse_schema",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from wrapper_ir.lines.control import Cond, Region, While
+from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.program import AnyLine, Program
 
 
@@ -54,6 +55,13 @@ class Path(tuple[Step, ...]):
                 raise ValueError(f"'{text}' is not a path such as body[3].then[2]")
             steps.append(Step(match[1], int(match[2])))
         return cls(steps)
+
+
+def is_stranger(line: AnyLine) -> bool:
+    """Whether code that may keep hold of buffers gets them: regions, and ops not torch's own."""
+    if isinstance(line, ExternKernel):
+        return not line.op.startswith(("aten::", "prims::", "quantized::", "mkldnn::", "mkl::"))
+    return isinstance(line, (Cond, While))
 
 
 def regions_of(line: AnyLine) -> tuple[tuple[str, Region], ...]:

@@ -44,12 +44,14 @@ class PlanMemory:
 
     name: ClassVar[str] = "plan-memory"
 
-    strategy: str = "reuse"
-    """How storage is planned, one of ``planning.STRATEGIES``."""
+    strategy: str = ""
+    """How storage is planned, one of ``planning.STRATEGIES``; empty for the usual one."""
+    arena: str = "call"
+    """How long arenas last, one of ``planning.ARENAS``."""
 
     def __call__(self, program: Program) -> Program:
         """The planned program."""
-        return plan_memory(program, self.strategy)
+        return plan_memory(program, self.strategy or None, arena=self.arena)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wrapper_ir.errors import OptionError
 from wrapper_ir.lines import Program, Stage
 from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.externs import plan_externs
 from wrapper_ir.planning.frees import insert_frees
 from wrapper_ir.planning.in_place import reuse_in_place
+from wrapper_ir.planning.kept import ARENAS, kept_pools
 from wrapper_ir.planning.liveness import Life, Liveness
 from wrapper_ir.planning.offsets import (
     NODES,
@@ -33,12 +33,13 @@ from wrapper_ir.planning.offsets import (
 from wrapper_ir.planning.picture import picture
 from wrapper_ir.planning.placement import Arena, Slice, check_plan
 from wrapper_ir.planning.pool import pool_storage
-from wrapper_ir.planning.report import PlanReport, report
+from wrapper_ir.planning.report import Outside, PlanReport, report
 from wrapper_ir.planning.reuse import reuse_storage
-from wrapper_ir.planning.strategies import STRATEGIES, Planned
+from wrapper_ir.planning.strategies import STRATEGIES, Planned, chosen, strategy_name
 from wrapper_ir.verify import verify
 
 __all__ = [
+    "ARENAS",
     "NODES",
     "STRATEGIES",
     "Arena",
@@ -50,6 +51,7 @@ __all__ = [
     "Life",
     "Liveness",
     "OffsetPlan",
+    "Outside",
     "PlanError",
     "PlanReport",
     "PlanResult",
@@ -58,6 +60,7 @@ __all__ = [
     "check_offsets",
     "check_plan",
     "insert_frees",
+    "kept_pools",
     "picture",
     "plan",
     "plan_externs",
@@ -79,7 +82,11 @@ class PlanResult:
 
 
 def plan(
-    program: Program, strategy: str = "reuse", *, free_inputs: bool | None = None
+    program: Program,
+    strategy: str | None = None,
+    *,
+    arena: str = "call",
+    free_inputs: bool | None = None,
 ) -> PlanResult:
     """Makes every end of storage explicit; a program that is planned already stays as it is.
 
@@ -87,36 +94,40 @@ def plan(
         program: What to plan; it is verified first.
         strategy: ``"reuse"`` lets allocations take over freed storage. ``"pool"`` gives them places
             in arenas, and before that lets library ops write where they are told and element-wise
-            ones in place. ``"none"`` only derives the frees.
+            ones in place. ``"none"`` only derives the frees. By default ``"reuse"``, and ``"pool"``
+            where arenas are kept.
+        arena: How long arenas last: a ``"call"``, or ``"kept"`` for the next one, by an emitter
+            with that option. Kept arenas take in all they can, whatever that does to the peak.
         free_inputs: Whether inputs are dropped after their last use; by default in training graphs.
 
     Raises:
         VerificationError: the program breaks rules of the IR.
         OptionError: there is no such strategy.
+        OptionValueError: arenas cannot last so long, or the strategy makes none to keep.
     """
-    freed, planned = _planned(program, strategy, free_inputs=free_inputs)
-    numbers = report(strategy, freed, planned.program, planned.winner, planned.winners)
+    freed, planned = _planned(program, strategy, arena, free_inputs=free_inputs)
+    name = strategy_name(strategy, arena)
+    numbers = report(name, freed, planned.program, planned.winner, planned.winners, arena=arena)
     return PlanResult(planned.program, numbers)
 
 
-def plan_memory(program: Program, strategy: str = "reuse") -> Program:
+def plan_memory(program: Program, strategy: str | None = None, *, arena: str = "call") -> Program:
     """The program of :func:`plan`, without the report: raises what that raises."""
-    return _planned(program, strategy, free_inputs=None)[1].program
+    return _planned(program, strategy, arena, free_inputs=None)[1].program
 
 
 def _planned(
-    program: Program, strategy: str, *, free_inputs: bool | None
+    program: Program, strategy: str | None, arena: str, *, free_inputs: bool | None
 ) -> tuple[Program, Planned]:
     """The program with all frees in, and planned."""
-    if strategy not in STRATEGIES:
-        raise OptionError(option=strategy, legal=STRATEGIES, owner="the memory planner")
+    planner = chosen(strategy, arena)
     verify(program)
     if program.stage is Stage.PLANNED:
         return program, Planned(program, "", {})
     freed = insert_frees(program, free_inputs=free_inputs)
     start = freed
-    if strategy == "pool":
+    if strategy_name(strategy, arena) == "pool":
         start = insert_frees(plan_externs(program), free_inputs=free_inputs)
         start = reuse_in_place(start)
-    planned = STRATEGIES[strategy](start)
+    planned = planner(start)
     return freed, planned._replace(program=planned.program.replace(stage=Stage.PLANNED))

@@ -17,8 +17,17 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wrapper_ir.lines import Allocate, Device, Dim, ExternKernel, MemoryKind, effects
+from wrapper_ir.lines import (
+    Allocate,
+    Device,
+    Dim,
+    ExternKernel,
+    MemoryKind,
+    effects,
+    regions_of,
+)
 from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.planning.kept import can_keep, seen_by_strangers
 from wrapper_ir.planning.liveness import BEFORE, Life, Liveness
 from wrapper_ir.planning.sizes import nbytes_of
 from wrapper_ir.planning.timeline import held_bytes
@@ -41,6 +50,11 @@ class Place(NamedTuple):
     device: Device
     memory: MemoryKind
     stream: frozenset[int]
+
+    @property
+    def is_keepable(self) -> bool:
+        """Whether an arena there can be kept from call to call."""
+        return can_keep(self.device, self.memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +87,19 @@ class Cut(enum.Enum):
     """Until there is nothing in it."""
     WINDOWS = "windows"
     """As long as it does not raise the peak (:mod:`wrapper_ir.planning.windows`)."""
+    KEPT = "kept"
+    """For good, where arenas can be kept from call to call; elsewhere in windows."""
+
+    @property
+    def inside(self) -> Cut:
+        """How arenas of regions are cut: theirs last for a run of the region."""
+        return Cut.WINDOWS if self is Cut.KEPT else self
 
 
 def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lease]:
-    """The arenas that a region could have, each for two storages at least.
+    """The arenas that a region could have.
+
+    Each is for two storages at least: one alone gains by an arena only if that is kept.
 
     Args:
         region: Lines with explicit ends.
@@ -85,43 +108,84 @@ def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lea
         cut: How long an arena is there.
     """
     found: dict[Place, list[Tenant]] = {}
-    for place, tenant in _tenants(region, program):
+    for place, tenant in _tenants(region, program, cut):
         found.setdefault(place, []).append(tenant)
     bound = _bindings(region, program)
     windows = None
-    if cut is Cut.WINDOWS and found:
+    if cut in (Cut.WINDOWS, Cut.KEPT) and found:
         liveness = Liveness(region, program)
         windows = Windows(held_bytes(region, liveness, program, sizes))
     made = []
     for place, tenants in found.items():
+        is_kept = cut is Cut.KEPT and place.is_keepable
         for group in _by_binding(tenants, bound):
-            if windows is not None:
+            if windows is not None and not is_kept:
                 parts = windows.cut(group, {tenant: sizes.of(tenant.name) for tenant in group})
             else:
                 parts = _split(group) if cut is Cut.IDLE else [group]
-            made += [Lease(place, tuple(part)) for part in parts if len(part) > 1]
+            made += [Lease(place, tuple(part)) for part in parts if len(part) > 1 or is_kept]
     return sorted(made, key=lambda lease: lease.tenants[0].start)
 
 
-def _tenants(region: Region, program: Program) -> Iterable[tuple[Place, Tenant]]:
-    liveness = Liveness(region, program)
-    busy = _kept_busy(region, program, liveness)
-    chains: dict[Life, list[Life]] = {}
-    for life in liveness.lives:
-        chains.setdefault(life.first, []).append(life)
-    for first, chain in chains.items():
-        line = region.body[first.start] if first.start != BEFORE else None
-        last = chain[-1]
-        if not isinstance(line, Allocate) or line.zeroed or line.memory not in _POOLED:
+def _tenants(region: Region, program: Program, cut: Cut) -> Iterable[tuple[Place, Tenant]]:
+    judge = Judge(region, program, is_kept=cut is Cut.KEPT)
+    for first, chain in judge.chains.items():
+        end = chain[-1].end
+        if end is None or judge.why_outside(chain):
             continue
-        if last.end is None or any(life.leaves or life in busy for life in chain):
-            continue
-        streams = frozenset().union(*(life.streams for life in chain)) or _USUAL_STREAM
         layout = program.buffers[first.owner]
-        nbytes = nbytes_of(layout)
-        if nbytes != 0 and len(streams) == 1:
-            place = Place(layout.device, line.memory, streams)
-            yield place, Tenant(first.owner, first.start, last.end, nbytes)
+        place = Place(layout.device, first.memory, _streams(chain))
+        yield place, Tenant(first.owner, first.start, end, nbytes_of(layout))
+
+
+class Judge:
+    """Says which storages of a region can lie in an arena.
+
+    Args:
+        region: Lines with explicit ends.
+        program: The program it is from.
+        is_kept: Whether arenas may outlive the call.
+    """
+
+    def __init__(self, region: Region, program: Program, *, is_kept: bool) -> None:
+        self._region = region
+        self._program = program
+        liveness = Liveness(region, program)
+        self._busy = _kept_busy(region, program, liveness)
+        self._seen = seen_by_strangers(region, program, liveness) if is_kept else set()
+        #: The lives of each storage in order, by the first of them.
+        self.chains: dict[Life, list[Life]] = {}
+        for life in liveness.lives:
+            self.chains.setdefault(life.first, []).append(life)
+
+    def why_outside(self, chain: list[Life]) -> str:
+        """Why a storage cannot lie in an arena, in words; empty where it can."""
+        first = chain[0]
+        line = self._region.body[first.start] if first.start != BEFORE else None
+        if any(life.leaves for life in chain):
+            return "is a result, or may be part of one"
+        if not isinstance(line, Allocate):
+            return "is made by a region" if line and regions_of(line) else "is made by a library op"
+        if line.zeroed:
+            return "is asked for zeroed"
+        if line.memory not in _POOLED:
+            return "is memory that peers address"
+        if nbytes_of(self._program.buffers[first.owner]) == 0:
+            return "has no bytes"
+        return self._why_shared(chain)
+
+    def _why_shared(self, chain: list[Life]) -> str:
+        if any(life in self._busy for life in chain):
+            return "is worked on by a collective"
+        if any(life in self._seen for life in chain):
+            return "is seen by a region or an op of others, which may hold on to it"
+        if len(_streams(chain)) > 1:
+            return "is used on several streams"
+        return "" if chain[-1].end is not None else "is never freed"
+
+
+def _streams(chain: list[Life]) -> frozenset[int]:
+    return frozenset().union(*(life.streams for life in chain)) or _USUAL_STREAM
 
 
 def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sympy
@@ -56,14 +57,14 @@ def pool_storage(program: Program, cut: Cut = Cut.WHOLE) -> Pooled:
     """The program with plain allocations put into arenas.
 
     Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`); what no line frees stays as
-    it is, and so does what would be alone in its arena.
+    it is, and so does what would be alone in its arena, unless that is kept.
 
     Args:
         program: The program.
         cut: How long an arena is there.
     """
-    run = _Pooling(program, cut)
-    region = run.region(program.region)
+    run = _Pooling(program)
+    region = run.region(program.region, cut)
     if not run.winners:
         return Pooled(program, {})
     changed = program.replace(
@@ -77,9 +78,8 @@ def pool_storage(program: Program, cut: Cut = Cut.WHOLE) -> Pooled:
 class _Pooling:
     """One run over a program."""
 
-    def __init__(self, program: Program, cut: Cut) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self.cut = cut
         self.sizes = Sizes(program)
         self.rounded = Rounded(program, ALIGNMENT)
         self.facts = Facts(program)
@@ -97,12 +97,13 @@ class _Pooling:
         self._used.add(name)
         return name
 
-    def region(self, region: Region) -> Region:
+    def region(self, region: Region, cut: Cut) -> Region:
         """A region with its arenas, and those of the regions in it."""
-        body = tuple(map_regions(line, self.region) for line in region.body)
+        inside = partial(self.region, cut=cut.inside)
+        body = tuple(map_regions(line, inside) for line in region.body)
         inner = dataclasses.replace(region, body=body)
         edit = _Edit()
-        for lease in leases(inner, self.program, self.rounded, self.cut):
+        for lease in leases(inner, self.program, self.rounded, cut):
             self.arena(lease, edit)
         return dataclasses.replace(inner, body=tuple(edit.applied(body)))
 

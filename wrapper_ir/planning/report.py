@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wrapper_ir.lines import Allocate, AllocatePool, FrozenMap, Reuse, walk_regions
+from wrapper_ir.planning.arenas import Judge
+from wrapper_ir.planning.kept import kept_pools
 from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.placement import Arena, arenas_of, sizes_of
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
@@ -15,6 +17,17 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines import Program, Region
     from wrapper_ir.planning.sizes import Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A storage in no arena; its bytes are at the hints where sizes are symbolic."""
+
+    name: str
+    """The buffer that it begins with; it may go on under other names."""
+    nbytes: int
+    reason: str
+    """Why, in words that go on from its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,12 @@ class PlanReport:
     """The way of planning whose plan it is: the strategy's name, or that of one of its ways."""
     arenas: tuple[Arena, ...] = ()
     """The pools of all regions, with what is where in them."""
+    arena: str = "call"
+    """How long arenas last, as asked for."""
+    kept_bytes: int = 0
+    """Bytes of arenas that are held between calls too, for each call that may run at a time."""
+    outside: tuple[Outside, ...] = ()
+    """The storages of the main body that lie in no arena, where there were to be arenas."""
 
     @property
     def is_exact(self) -> bool:
@@ -67,6 +86,8 @@ def report(
     planned: Program,
     winner: str = "",
     winners: Mapping[str, str] | None = None,
+    *,
+    arena: str = "call",
 ) -> PlanReport:
     """The numbers of ``planned``, made from ``freed``: the same program with frees and no reuse.
 
@@ -76,6 +97,7 @@ def report(
         planned: The program.
         winner: The way of planning that it came from.
         winners: The planner of each of its pools, by name.
+        arena: How long arenas last.
     """
     sizes = sizes_of(planned)
     arenas = arenas_of(planned, sizes, winners)
@@ -86,7 +108,9 @@ def report(
     for path, _, region in walk_regions(planned):
         if path:
             count.add(region, Liveness(region, planned), sizes)
-    planned_peak = peak(held_bytes(main, liveness, planned, sizes))
+    kept = kept_pools(planned) if arena == "kept" else ()
+    kept_bytes = sum(sizes.of(name) for name in kept)
+    planned_peak = peak(held_bytes(main, liveness, planned, sizes, besides=kept))
     return PlanReport(
         strategy=strategy,
         buffers=count.buffers,
@@ -94,12 +118,28 @@ def report(
         reuses=count.reuses,
         total_bytes=count.nbytes,
         unplanned_peak_bytes=peak(held_bytes(before, Liveness(before, freed), freed, sizes)),
-        peak_bytes=planned_peak,
+        peak_bytes=planned_peak + kept_bytes,
         lower_bound_bytes=peak(needed_bytes(main, liveness, planned, sizes)),
         hints=FrozenMap(dict(sorted(sizes.taken.items()))),
         assumed=tuple(sorted(sizes.assumed)),
         winner=winner or strategy,
         arenas=arenas,
+        arena=arena,
+        kept_bytes=kept_bytes,
+        outside=_outside(planned, sizes, is_kept=arena == "kept") if strategy == "pool" else (),
+    )
+
+
+def _outside(program: Program, sizes: Sizes, *, is_kept: bool) -> tuple[Outside, ...]:
+    judge = Judge(program.region, program, is_kept=is_kept)
+    return tuple(
+        Outside(
+            first.owner,
+            sizes.of(first.owner),
+            judge.why_outside(chain) or "would be alone in its arena, or make it raise the peak",
+        )
+        for first, chain in judge.chains.items()
+        if first.is_owned and not first.is_pool and first.pool is None
     )
 
 

@@ -3,13 +3,16 @@
 ``none`` leaves it. ``reuse`` lets allocations take over freed storage. ``pool`` puts storages into
 arenas and lets what stays outside be reused; arenas are not always less than reuse, since storage
 in them cannot become a result, so of the plans it makes it takes the one that holds the least.
+Arenas that are kept from call to call are held anyway: then one for each place takes in all it can.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.planning.arenas import Cut
+from wrapper_ir.planning.kept import ARENAS
 from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.offsets import ALIGNMENT
 from wrapper_ir.planning.placement import compute_symbols
@@ -57,6 +60,13 @@ def _pool(program: Program) -> Planned:
     return best
 
 
+def _kept(program: Program) -> Planned:
+    """Arenas that are there anyway hold all they can; peaks are no reason against them."""
+    pooled = pool_storage(program, Cut.KEPT)
+    planned = reuse_storage(pooled.program)
+    return Planned(planned, "pool" if pooled.winners else "reuse", pooled.winners)
+
+
 _WAYS: Final = (
     ("pool", Cut.WHOLE),
     ("pools one after another", Cut.IDLE),
@@ -86,3 +96,31 @@ STRATEGIES: Final[dict[str, Callable[[Program], Planned]]] = {
     "pool": _pool,
 }
 """Every strategy by its name."""
+
+
+def chosen(strategy: str | None, arena: str) -> Callable[[Program], Planned]:
+    """What plans by a strategy, with arenas that last so long.
+
+    Raises:
+        OptionError: There is no such strategy.
+        OptionValueError: Arenas cannot last so long, or the strategy makes none.
+    """
+    if arena not in ARENAS:
+        expected = "one of " + ", ".join(map(repr, ARENAS))
+        raise OptionValueError(option="arena", value=arena, expected=expected)
+    name = strategy_name(strategy, arena)
+    if name not in STRATEGIES:
+        raise OptionError(option=name, legal=STRATEGIES, owner="the memory planner")
+    if arena == "call":
+        return STRATEGIES[name]
+    if name != "pool":
+        expected = f"'call' with the strategy {name!r}, which makes no arenas to keep"
+        raise OptionValueError(option="arena", value=arena, expected=expected)
+    return _kept
+
+
+def strategy_name(strategy: str | None, arena: str) -> str:
+    """A strategy's name; the usual one for arenas that last so long where none is given."""
+    if strategy is not None:
+        return strategy
+    return "pool" if arena == "kept" else "reuse"

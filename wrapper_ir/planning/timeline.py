@@ -9,7 +9,7 @@ from wrapper_ir.lines import regions_of
 from wrapper_ir.planning.liveness import Liveness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from wrapper_ir.lines import Program, Region
     from wrapper_ir.planning.liveness import Life
@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 _BLOCK = 256
 
 
-def held_bytes(region: Region, liveness: Liveness, program: Program, sizes: Sizes) -> list[int]:
+def held_bytes(
+    region: Region,
+    liveness: Liveness,
+    program: Program,
+    sizes: Sizes,
+    besides: Container[str] = (),
+) -> list[int]:
     """Bytes of storage that is held while each line runs, until a line ends it.
 
     Storage that goes on under another name keeps its size. A line with regions holds what the
-    largest of them needs besides. Slices of a pool are in the pool.
+    largest of them needs besides. Slices of a pool are in the pool. Buffers named in ``besides``
+    are not counted.
     """
 
     def span(life: Life) -> tuple[int, int]:
@@ -31,7 +38,7 @@ def held_bytes(region: Region, liveness: Liveness, program: Program, sizes: Size
 
     return _bytes(
         region,
-        [life for life in liveness.owned() if life.pool is None],
+        [o for o in liveness.owned() if o.pool is None and o.owner not in besides],
         span,
         lambda life: sizes.of(life.first.owner),
         lambda inner: peak(held_bytes(inner, Liveness(inner, program), program, sizes)),

@@ -19,12 +19,20 @@ if TYPE_CHECKING:
 @click.command(epilog=examples("""
 wrapper-ir plan program.wir
 wrapper-ir plan program.wir --strategy pool --buffers --svg memory.svg
+wrapper-ir plan program.wir --arena kept
 wrapper-ir plan program.wir --strategy none --json | jq .peak_bytes
 wrapper-ir plan program.wir -o planned.wir
 """))
 @program_argument
 @click.option(
-    "--strategy", default="reuse", show_default=True, metavar="NAME", help="reuse, pool or none."
+    "--strategy", metavar="NAME", help="reuse (the default; pool for kept arenas), pool or none."
+)
+@click.option(
+    "--arena",
+    default="call",
+    show_default=True,
+    metavar="NAME",
+    help="How long arenas last: a call, or kept for the next.",
 )
 @click.option("-o", "--output", metavar="PATH", help="Write the planned program (- is stdout).")
 @click.option("--svg", metavar="PATH", help="Write a picture: time across, addresses up.")
@@ -34,7 +42,8 @@ wrapper-ir plan program.wir -o planned.wir
 @traceback_option
 def plan(  # noqa: PLR0913 - one parameter an option
     file: str,
-    strategy: str,
+    strategy: str | None,
+    arena: str,
     output: str | None,
     svg: str | None,
     *,
@@ -46,14 +55,15 @@ def plan(  # noqa: PLR0913 - one parameter an option
 
     A program that is planned already is reported as it is. With -o - the program goes to standard
     output and the report to standard error. Strategies: reuse lets allocations take over freed
-    storage, pool gives buffers places in arenas, none only frees.
+    storage, pool gives buffers places in arenas, none only frees. Kept arenas take in all they can;
+    `emit -O arena=kept` makes code that keeps them from call to call.
     """
     from wrapper_ir.cli.files import read_program, save_program, write_text
     from wrapper_ir.planning import check_plan, picture
     from wrapper_ir.planning import plan as plan_program
     from wrapper_ir.verify import verify
 
-    done = plan_program(read_program(file, data=output not in (None, "-")), strategy)
+    done = plan_program(read_program(file, data=output not in (None, "-")), strategy, arena=arena)
     if verify_each:
         verify(done.program)
         check_plan(done.program)
@@ -92,10 +102,14 @@ def _show(report: PlanReport, *, buffers: bool, to_stderr: bool) -> None:
     )
     for row in rows:
         table.add_row(*row)
+    if report.arena == "kept":
+        table.add_row("kept between calls", human(report.kept_bytes), "for each call at a time")
     console = err() if to_stderr else out()
     console.print(table)
     if report.arenas:
         console.print(_arenas(report))
+    if report.outside:
+        console.print(_outside(report))
     for arena in report.arenas if buffers else ():
         console.print(_slices(arena))
     if report.hints:
@@ -129,6 +143,21 @@ def _arenas(report: PlanReport) -> Table:
             f"{ratio:.4f}",
             arena.winner or "the program",
         )
+    return table
+
+
+def _outside(report: PlanReport) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    from wrapper_ir.cli.sizes import human
+
+    table = Table("outside", box=box.SIMPLE_HEAD)
+    for title in ("buffers", "bytes"):
+        table.add_column(title, justify="right")
+    for reason in dict.fromkeys(each.reason for each in report.outside):
+        found = [each.nbytes for each in report.outside if each.reason == reason]
+        table.add_row(reason, f"{len(found):,}", human(sum(found)))
     return table
 
 

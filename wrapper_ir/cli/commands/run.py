@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wrapper_ir.cli.command import examples, json_option, program_argument, traceback_option
+from wrapper_ir.cli.command import (
+    examples,
+    json_option,
+    program_argument,
+    target_options,
+    traceback_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,12 +23,13 @@ if TYPE_CHECKING:
 wrapper-ir run program.wir --random 0
 wrapper-ir run program.wir --inputs inputs.safetensors -o results.safetensors
 wrapper-ir run program.wir --inputs inputs.pt --json
+wrapper-ir run program.wir --random 0 -O arena=kept
 wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 """))
 @program_argument
 @click.option("--inputs", metavar="PATH", help="A .safetensors file, or a .pt file of plain data.")
 @click.option("--random", "seed", type=int, metavar="SEED", help="Make inputs up instead.")
-@click.option("--target", default="python", show_default=True, metavar="NAME", help="The emitter.")
+@target_options("--target")
 @click.option("-o", "--output", metavar="PATH", help="Write the results (.safetensors).")
 @click.option("--debug", metavar="LEVEL", help="Show values: print, names, check, save, stats, ...")
 @click.option("--debug-filter", default="*", metavar="PATTERN", help="At these kernels and ops.")
@@ -33,6 +40,7 @@ def run(  # noqa: PLR0913 - an option each
     inputs: str | None,
     seed: int | None,
     target: str,
+    options: tuple[str, ...],
     output: str | None,
     debug: str | None,
     debug_filter: str,
@@ -46,11 +54,13 @@ def run(  # noqa: PLR0913 - an option each
     if (inputs is None) == (seed is None):
         raise click.UsageError("give either --inputs PATH or --random SEED")
     from wrapper_ir.api import compile as compile_program
+    from wrapper_ir.cli.emitting import check_target
     from wrapper_ir.cli.files import read_program, replacing
     from wrapper_ir.cli.tensors import made_up_inputs, read_inputs, summary, write_results
     from wrapper_ir.cli.terminal import step
     from wrapper_ir.debug_printer import make_printer
 
+    chosen = check_target(target, options)
     program = read_program(file, data=True)
     if inputs is not None:
         arguments = read_inputs(program, inputs)
@@ -58,7 +68,7 @@ def run(  # noqa: PLR0913 - an option each
         arguments = made_up_inputs(program, seed or 0)
     printer = make_printer(debug, debug_filter)
     with step("compiling"):
-        function = compile_program(program, target=target, debug=printer or "off")
+        function = compile_program(program, target=target, debug=printer or "off", **chosen)
     results = _call(function, arguments)
     if output is not None:
         with replacing(output) as temporary:

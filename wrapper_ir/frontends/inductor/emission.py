@@ -81,7 +81,7 @@ def emit_module(program: Program, session: Session, graph: Any) -> Any:
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415
 
     settings = session.settings
-    planned = plan_memory(program, strategy=settings.memory)
+    planned = plan_memory(program, settings.memory, arena=settings.arena)
     printer = make_printer(settings.debug, settings.debug_filter)
     if printer is not None:
         planned = insert_probes(planned, printer)

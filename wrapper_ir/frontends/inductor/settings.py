@@ -32,7 +32,8 @@ class Settings:
 
     Attributes:
         emitter: Name of an emitter of the registry, such as ``python``.
-        memory: How storage is planned.
+        memory: How storage is planned; by default ``pool`` where arenas are kept from call to call
+            (the emitters' option ``arena``), ``reuse`` otherwise.
         on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning.
         emitter_options: Options of the emitter itself, as sorted pairs.
         debug: Level of the debug printer: a name, or Inductor's number for it. The environment
@@ -42,7 +43,7 @@ class Settings:
     """
 
     emitter: str = "python"
-    memory: MemoryStrategy = "reuse"
+    memory: MemoryStrategy | None = None
     on_unsupported: OnUnsupported = "raise"
     emitter_options: tuple[tuple[str, Any], ...] = ()
     debug: str | int = "off"
@@ -58,7 +59,8 @@ class Settings:
         if not isinstance(emitter, str):
             expected = "the name of an emitter"
             raise OptionValueError(option="emitter", value=emitter, expected=expected)
-        _check_choice("memory", self.memory, get_args(MemoryStrategy))
+        if self.memory is not None:
+            _check_choice("memory", self.memory, get_args(MemoryStrategy))
         _check_choice("on_unsupported", self.on_unsupported, get_args(OnUnsupported))
         parse_level(self.debug)
         pattern: object = self.debug_filter
@@ -86,7 +88,15 @@ class Settings:
                     option=name, legal=(*_OWN, *theirs), owner="the backend 'wrapper_ir'"
                 )
         make_emitter(own.emitter, given)  # refuses illegal values
+        if given.get("arena") == "kept" and own.memory not in (None, "pool"):
+            expected = "'pool' where arenas are kept"
+            raise OptionValueError(option="memory", value=own.memory, expected=expected)
         return replace(own, emitter_options=tuple(sorted(given.items())))
+
+    @property
+    def arena(self) -> str:
+        """How long arenas last."""
+        return str(dict(self.emitter_options).get("arena", "call"))
 
 
 def _check_choice(option: str, value: object, choices: tuple[str, ...]) -> None:
