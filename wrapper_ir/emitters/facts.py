@@ -15,13 +15,14 @@ from wrapper_ir.emitters.library import FIXED_WRITERS, PLAIN_WRITERS
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, Cond, Region, ScalarInput, While
 from wrapper_ir.lines.effects import Effects, effects
-from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret
+from wrapper_ir.lines.memory import Allocate, AllocateFromPool, MemoryKind, Reinterpret, Reuse
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program
 from wrapper_ir.lines.walk import is_stranger, regions_of
 
 if TYPE_CHECKING:
+    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.trace import Probe
 
@@ -32,6 +33,7 @@ __all__ = [
     "gather",
     "last_uses",
     "mutated_inputs",
+    "placed_results",
     "shown_names",
 ]
 
@@ -135,6 +137,8 @@ class Storages:
         self.written_by_ops: set[str] = set()
         self.resizable: set[str] = set()
         """Written by ops that might want another size than the buffer's."""
+        self.handled: set[str] = set()
+        """Touched by more than ``AllocateFromPool`` and ``Free``."""
         self.returned_for: dict[str, list[str]] = {}
         """Results of calls, with the arguments that they are or may be."""
         for index, line in enumerate(program.body):
@@ -147,6 +151,8 @@ class Storages:
         _note_uses(found, index, self.last)
         for names in (found.uses, found.reads, found.writes, found.takes, found.peeks):
             self.touched.update(names)
+            if not isinstance(line, AllocateFromPool):
+                self.handled.update(names)
         self.written.update(found.writes)
         self.taken.update(found.takes)
         self.killed.update(found.kills)
@@ -255,6 +261,55 @@ def _may_pass_autograd(program: Program, storages: Storages) -> bool:
         return False
     outer = {i.name for i in program.inputs if isinstance(i, BufferInput)} | set(program.constants)
     return not storages.roots(storages.written_by_ops) & storages.roots(outer)
+
+
+def placed_results(program: Program) -> dict[str, int]:
+    """Allocations that are results when the program ends: name to the result's position.
+
+    Where a caller gives memory for such a result, the allocation can be a view of that from the
+    beginning. Result and allocation have one dtype and the same bytes, without gaps; in between the
+    storage may be seen, and be called, otherwise.
+    """
+    lines = {
+        line.out: line for line in program.body if isinstance(line, (Allocate, Reinterpret, Reuse))
+    }
+    found: dict[str, int] = {}
+    for position, value in enumerate(program.results):
+        if not isinstance(value, BufferValue):
+            continue
+        line = lines.get(value.buffer)
+        while line is not None and not isinstance(line, Allocate):
+            line = lines.get(line.source if isinstance(line, Reinterpret) else line.donor)
+        if line is None or line.memory is not MemoryKind.DEFAULT:
+            continue
+        if _is_whole(program.layout(value.buffer), program.layout(line.out)):
+            found.setdefault(line.out, position)
+    return found
+
+
+def _is_whole(view: Layout, whole: Layout) -> bool:
+    """Whether two layouts of a storage have every element of it, once, at the same addresses."""
+    return (
+        view.dtype is whole.dtype
+        and view.device == whole.device
+        and view.offset == whole.offset == 0
+        and view.numel == whole.numel
+        and _is_dense(view)
+        and _is_dense(whole)
+    )
+
+
+def _is_dense(layout: Layout) -> bool:
+    """Whether a layout is row-major without gaps, in some order of its dimensions."""
+    left = [pair for pair in zip(layout.stride, layout.size, strict=True) if pair[1] != 1]
+    step: Dim = 1
+    while left:
+        at = next((pair for pair in left if pair[0] == step), None)
+        if at is None or at[1] == 0:
+            return False
+        left.remove(at)
+        step = dim(step * at[1])
+    return True
 
 
 def _bytes(layout: Layout) -> int:

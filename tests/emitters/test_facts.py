@@ -1,0 +1,48 @@
+"""What is known of a program before it is rendered."""
+
+from __future__ import annotations
+
+import pytest
+
+import wrapper_ir as wir
+from tests.emitters.corpus import program
+from wrapper_ir.emitters.facts import placed_results
+
+HEAD = "wir 1\nprogram @p inference planned\nsymbol s0 : int [2, 64] hint 8\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "placed"),
+    [
+        ("extern_out", {"buf1": 0}),
+        ("results", {"buf0": 0}),  # twice a result, and a view of it is another
+        ("unbacked", {"twice": 1}),
+        ("planned", {"buf0": 0}),  # through a reuse
+        ("dynamic_shapes", {"buf1": 0}),  # flattened
+        ("constants", {}),
+        ("input_mutation", {}),
+        ("extern_fresh", {}),
+    ],
+)
+def test_results_that_the_program_allocates(name: str, placed: dict[str, int]) -> None:
+    assert placed_results(program(name)) == placed
+
+
+@pytest.mark.parametrize(
+    ("allocated", "returned", "is_placed"),
+    [
+        ("f32[s0, 3]", "f32[3, s0]{1, 3}", True),
+        ("f32[4, s0]{1, 4}", "f32[4*s0]", True),
+        ("f32[1, 6]{7, 1}", "f32[6, 1]{1, 9}", True),  # strides of single rows are free
+        ("f32[s0, 3]", "f32[s0]", False),  # a part
+        ("f32[4, 3]", "f32[4, 2]{3, 1}", False),
+        ("f32[4, 3]{4, 1}", "f32[4, 3]{4, 1}", False),  # with gaps
+        ("f32[3]", "f32[3, 3]{1, 1}", False),  # elements seen more than once
+        ("f32[6]", "i32[6]", False),
+    ],
+)
+def test_views_that_are_results(allocated: str, returned: str, *, is_placed: bool) -> None:
+    made = wir.parse(f"{HEAD}input %x : f32[s0] @cpu\n  s0 = size %x, 0\n"
+                     f"  %a = allocate : {allocated} @cpu\n"
+                     f"  %b = reinterpret %a : {returned} @cpu\nreturn %b\n")  # fmt: skip
+    assert placed_results(made) == ({"a": 0} if is_placed else {})
