@@ -91,12 +91,16 @@ def test_capture_emits_a_module_that_runs_from_anywhere(room: Path, invoke: Invo
 
 def test_emit_with_constants(room: Path, invoke: Invoke) -> None:
     assert invoke("capture", "net_model:make", "-o", "net.wir").exit_code == 0
-    assert invoke("emit", "net.wir", "-o", "w.py", "--constants").exit_code == 0
     model, _ = net()
-    assert torch.equal(load_file("w.safetensors")["up_weight"], model.up.weight)
+    for spelling in (("--constants", "beside"), ("--constants",)):
+        assert invoke("emit", "net.wir", "-o", "w.py", *spelling).exit_code == 0
+        assert torch.equal(load_file("w.safetensors")["up_weight"], model.up.weight)
+        (room / "w.safetensors").unlink()
+    assert invoke("emit", "net.wir", "-o", "w.py", "--constants", "none").exit_code == 0
+    assert not (room / "w.safetensors").exists()
     (room / "net.safetensors").unlink()
     assert invoke("emit", "net.wir", "-o", "v.py").exit_code == 0
-    result = invoke("emit", "net.wir", "-o", "u.py", "--constants")
+    result = invoke("emit", "net.wir", "-o", "u.py", "--constants", "beside")
     assert result.exit_code == 2
     assert "net.safetensors" in result.stderr
     assert not (room / "u.py").exists()

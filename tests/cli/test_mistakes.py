@@ -35,6 +35,7 @@ MISTAKES: dict[str, tuple[int, tuple[str, ...]]] = {
     "emit small.wir -O =always": (2, ("WIR4007", "'=always'")),
     "emit small.wir -o nowhere/w.py": (2, ("WIR4006", "cannot write 'nowhere/w.py'")),
     "emit small.wir --constants": (2, ("--constants needs files",)),
+    "emit small.wir --constants embedded": (2, ("'embedded' is not one of 'none', 'beside'",)),
     "run small.wir": (2, ("--inputs PATH or --random SEED",)),
     "run small.wir --random 1 --inputs x.pt": (2, ("--inputs PATH or --random SEED",)),
     "run small.wir --random one": (2, ("'one' is not a valid integer",)),

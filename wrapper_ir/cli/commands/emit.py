@@ -8,28 +8,37 @@ from wrapper_ir.cli.command import examples, program_argument, target_options, t
 
 
 @click.command(epilog=examples("""
-wrapper-ir emit program.wir -o wrapper.py --constants && python wrapper.py
+wrapper-ir emit program.wir -o wrapper.py --constants beside && python wrapper.py
 wrapper-ir emit program.wir --target python -O origins=true | less
+wrapper-ir emit program.wir --target cpp -o wrapper.cpp      # `export` builds a library of it
+wrapper-ir emit program.wir --target fx                      # the graph, as readable Python
 wrapper-ir print other.wir | wrapper-ir emit - --target python
 """))
 @program_argument
 @target_options("--target")
 @click.option("-o", "--output", metavar="PATH", default="-", help="Where the text goes.")
 @click.option(
-    "--constants", is_flag=True, help="Also write the constants beside PATH, as .safetensors."
+    "--constants",
+    type=click.Choice(["none", "beside"]),
+    default="none",
+    show_default=True,
+    is_flag=False,
+    flag_value="beside",
+    help="Where the values of constants go: nowhere, or beside PATH, as .safetensors.",
 )
 @traceback_option
-def emit(file: str, target: str, options: tuple[str, ...], output: str, constants: bool) -> None:
+def emit(file: str, target: str, options: tuple[str, ...], output: str, constants: str) -> None:
     """Render a program. One whose memory is not planned yet is planned first.
 
     `wrapper-ir emitters` lists the targets and what -O may set. A module of Python that is run
-    looks for its constants beside itself (--constants) and makes them up where there are none.
+    looks for its constants beside itself (--constants beside) and makes them up where there are none.
     """
     from wrapper_ir.cli.emitting import check_target, render, write_module
     from wrapper_ir.cli.files import read_program
 
-    if constants and "-" in (file, output):
+    beside = constants == "beside"
+    if beside and "-" in (file, output):
         raise click.UsageError("--constants needs files, not standard input and output")
     chosen = check_target(target, options)
-    program = read_program(file, data=constants)
-    write_module(render(program, target, chosen), program, output, constants=constants)
+    program = read_program(file, data=beside)
+    write_module(render(program, target, chosen), program, output, constants=beside)

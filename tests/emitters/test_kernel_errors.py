@@ -1,0 +1,44 @@
+"""Exceptions that the C++ text of a kernel throws, through every target."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+
+PROGRAM = """\
+wir 1
+program @careful inference logical
+
+symbol n : int
+input %x : f32[3] @cpu
+input n
+
+kernel @check(in_ptr0: in f32, out_ptr0: out f32, n: i64) cpp
+  | #include <cstdint>
+  | #include <stdexcept>
+  | extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
+  | {
+  |     if (n == 7) throw std::out_of_range("seven is too much");
+  |     if (n == 8) throw 8;
+  |     for (int64_t i = 0; i < 3; ++i) out_ptr0[i] = in_ptr0[i] + n;
+  | }
+  |
+
+  assert_layout %x, "input"
+  %buf0 = allocate : f32[3] @cpu
+  call @check(%x, out %buf0, n)
+return %buf0
+"""
+
+
+@pytest.mark.parametrize("target", ["python", "cpp", "fx"])
+def test_what_a_kernel_throws_arrives_and_leaves_the_function_usable(target: str) -> None:
+    function = wir.compile(wir.parse(PROGRAM), target=target)
+    x = torch.ones(3)
+    with pytest.raises(RuntimeError, match="seven is too much"):
+        function(x, 7)
+    with pytest.raises(RuntimeError, match=r"unknown C\+\+ exception"):
+        function(x, 8)
+    assert torch.equal(function(x, 2)[0], x + 2)
