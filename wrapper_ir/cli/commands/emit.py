@@ -31,7 +31,7 @@ def emit(file: str, target: str, options: tuple[str, ...], output: str, constant
     """Render a program. One whose memory is not planned yet is planned first.
 
     `wrapper-ir emitters` lists the targets and what -O may set. A module of Python that is run
-    looks for its constants beside itself (--constants beside) and makes them up where there are none.
+    looks for its constants beside itself and makes them up where there are none.
     """
     from wrapper_ir.cli.emitting import check_target, render, write_module
     from wrapper_ir.cli.files import read_program
