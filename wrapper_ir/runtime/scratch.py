@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from wrapper_ir.runtime._private import empty_strided_cpu
+from wrapper_ir.runtime.kept import register
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,7 @@ class Scratch:
     def __init__(self, *layouts: tuple[Sequence[int], Sequence[int], torch.dtype]) -> None:
         self._layouts = layouts
         self._sets: list[tuple[Tensor, ...]] = []
+        register(self)
 
     def take(self) -> tuple[Tensor, ...]:
         """Return a set of buffers with undefined contents, to be used by one call."""
@@ -46,3 +48,8 @@ class Scratch:
         """Take a set back."""
         if len(self._sets) < _MOST_KEPT:
             self._sets.append(buffers)
+
+    def release(self) -> int:
+        """Free the sets that no call uses now; return their bytes."""
+        sets, self._sets = self._sets, []
+        return sum(buffer.untyped_storage().nbytes() for buffers in sets for buffer in buffers)

@@ -1,0 +1,162 @@
+"""Arenas that outlive a call, and what is common to all memory that is kept between calls.
+
+Fresh memory is expensive on a CPU: each page of 4 KiB that is touched for the first time costs a
+trip into the kernel. An arena that stays has been touched by the calls before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+import weakref
+from typing import TYPE_CHECKING, Final, Protocol
+
+import torch
+
+from wrapper_ir.runtime._private import empty_strided_cpu
+from wrapper_ir.runtime.views import reinterpret_as
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+__all__ = ["Arena", "KeptArena", "advise_huge_pages", "register", "release"]
+
+_HUGE_PAGE: Final = 2 * 1024 * 1024
+
+#: Arenas from here on are advised for huge pages: below, the first and the last part of the memory,
+#: which belong to no whole huge page, are most of it.
+_LARGE: Final = 2 * _HUGE_PAGE
+
+_MADV_HUGEPAGE: Final = 14
+
+
+class Arena(tuple["Tensor", ...]):
+    """An arena that one call has for itself: a tuple of views of it, the same in every call."""
+
+    memory: Tensor
+    """Its bytes."""
+    home: list[Arena] | None
+    """While a call has it: where it goes back to."""
+    _typed: dict[torch.dtype, Tensor]
+
+    @classmethod
+    def make(
+        cls,
+        nbytes: int,
+        views: Sequence[tuple[torch.dtype, Sequence[int], Sequence[int], int]] = (),
+    ) -> Arena:
+        """Allocate an arena, and make its views: dtype, size, stride, place in bytes of each."""
+        # Not inference tensors, even if this call is in inference mode: the next may not be.
+        with torch.inference_mode(mode=False):
+            memory = empty_strided_cpu((nbytes,), (1,), torch.uint8)
+            if nbytes >= _LARGE:
+                advise_huge_pages(memory)
+            arena = cls(reinterpret_as(memory, *view) for view in views)
+        arena.memory, arena.home, arena._typed = memory, None, {torch.uint8: memory}
+        return arena
+
+    def of(self, dtype: torch.dtype) -> Tensor:
+        """Return a tensor to make views of ``dtype`` from; it begins where the arena does."""
+        found = self._typed.get(dtype)
+        if found is None:
+            with torch.inference_mode(mode=False):
+                found = self._typed[dtype] = reinterpret_as(self.memory, dtype, (0,), (1,), 0)
+        return found
+
+
+class KeptArena:
+    """A place for buffers that never leave a call, kept for the next call.
+
+    Args:
+        nbytes: Its size; ``None`` where each call says what it needs.
+        *views: Of a place of fixed size: dtype, size, stride and place in bytes of each buffer.
+
+    A call takes an arena for itself and gives it back, so calls in several threads, or one inside
+    another, never share memory. As many are kept as have been taken at once. A call that fails
+    gives nothing back.
+    """
+
+    def __init__(
+        self,
+        nbytes: int | None = None,
+        *views: tuple[torch.dtype, Sequence[int], Sequence[int], int],
+    ) -> None:
+        self._nbytes = nbytes
+        self._views = views
+        self._free: list[Arena] = []
+        register(self)
+
+    def take(self, nbytes: int = 0) -> Arena:
+        """Return an arena with undefined contents, of so many bytes at least if that varies."""
+        free = self._free
+        try:
+            arena = free.pop()  # atomic: no two threads get the same one
+        except IndexError:
+            arena = Arena.make(nbytes if self._nbytes is None else self._nbytes, self._views)
+        else:
+            if self._nbytes is None and arena.memory.numel() < nbytes:
+                del arena  # before the larger one is there
+                arena = Arena.make(nbytes)
+        arena.home = free
+        return arena
+
+    def give(self, arena: Arena) -> None:
+        """Take an arena back, unless what is kept was released since it was taken."""
+        home, arena.home = arena.home, None
+        if home is self._free:
+            home.append(arena)
+
+    def release(self) -> int:
+        """Free what no call uses now, have calls in progress free what they use; return bytes."""
+        free, self._free = self._free, []
+        return sum(arena.memory.numel() for arena in free)
+
+
+class _Releasable(Protocol):
+    def release(self) -> int: ...
+
+
+_everything: Final[weakref.WeakSet[_Releasable]] = weakref.WeakSet()
+
+
+def register(keeper: _Releasable) -> None:
+    """Have :func:`release` call ``keeper.release()`` too, as long as that object lives."""
+    _everything.add(keeper)
+
+
+def release() -> int:
+    """Free the memory that all loaded programs keep between calls; return its bytes.
+
+    Calls in progress free what they use when they end. Programs stay as they are: the next call
+    allocates again.
+    """
+    return sum(keeper.release() for keeper in list(_everything))
+
+
+@functools.cache
+def _madvise() -> Callable[[int, int, int], int] | None:
+    """The C library's function; none where there is none, or no huge pages to ask for."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        found = ctypes.CDLL(None).madvise
+    except (OSError, AttributeError):
+        return None
+    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    found.restype = ctypes.c_int
+    call: Callable[[int, int, int], int] = found
+    return call
+
+
+def advise_huge_pages(memory: Tensor) -> None:
+    """Ask the system to back the whole huge pages inside a tensor's memory by such; it may not."""
+    madvise = _madvise()
+    if madvise is None:
+        return
+    start = -(-memory.data_ptr() // _HUGE_PAGE) * _HUGE_PAGE
+    end = (memory.data_ptr() + memory.nbytes) // _HUGE_PAGE * _HUGE_PAGE
+    if start < end:
+        madvise(start, end - start, _MADV_HUGEPAGE)
