@@ -23,8 +23,17 @@ from wrapper_ir.runtime.errors import (
     ProgramRunError,
     SymbolError,
 )
+from wrapper_ir.runtime.kept import Arena, KeptArena
 from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
 from wrapper_ir.runtime.main import make_constants, random_tensor, run_main
+from wrapper_ir.runtime.outputs import (
+    NoOutError,
+    OutCountError,
+    OutLayoutError,
+    OutOverlapError,
+    Outputs,
+    check_out,
+)
 from wrapper_ir.runtime.probes import NonFiniteError, debug_session, make_probe
 from wrapper_ir.runtime.results import (
     AlignmentError,
@@ -52,6 +61,7 @@ from wrapper_ir.toolchain import CppSource
 
 __all__ = [
     "AlignmentError",
+    "Arena",
     "ComputationError",
     "ConstantsError",
     "CppKernels",
@@ -59,9 +69,15 @@ __all__ = [
     "InputChecks",
     "InputCountError",
     "InputLayoutError",
+    "KeptArena",
     "KeptViews",
     "MisalignedViewError",
+    "NoOutError",
     "NonFiniteError",
+    "OutCountError",
+    "OutLayoutError",
+    "OutOverlapError",
+    "Outputs",
     "ProgramRunError",
     "ResultLayoutError",
     "Scratch",
@@ -70,6 +86,7 @@ __all__ = [
     "ceil",
     "check_layout",
     "check_number",
+    "check_out",
     "check_result",
     "check_symbol",
     "check_that",

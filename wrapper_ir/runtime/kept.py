@@ -13,14 +13,13 @@ import weakref
 from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
+from torch import Tensor
 
 from wrapper_ir.runtime._private import empty_strided_cpu
 from wrapper_ir.runtime.views import reinterpret_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from torch import Tensor
 
 __all__ = ["Arena", "KeptArena", "advise_huge_pages", "register", "release"]
 
@@ -33,7 +32,7 @@ _LARGE: Final = 2 * _HUGE_PAGE
 _MADV_HUGEPAGE: Final = 14
 
 
-class Arena(tuple["Tensor", ...]):
+class Arena(tuple[Tensor, ...]):
     """An arena that one call has for itself: a tuple of views of it, the same in every call."""
 
     memory: Tensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import torch
+from torch import Tensor
 
 from wrapper_ir.runtime._private import empty_strided_cpu
 from wrapper_ir.runtime.kept import register
@@ -12,12 +13,17 @@ from wrapper_ir.runtime.kept import register
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torch import Tensor
-
-__all__ = ["Scratch"]
+__all__ = ["Scratch", "Spare"]
 
 #: Sets of buffers kept: as many calls can run at once without allocating.
 _MOST_KEPT: Final = 4
+
+
+class Spare(tuple[Tensor, ...]):
+    """A set of buffers that one call has for itself."""
+
+    home: list[Spare] | None
+    """While a call has it: where it goes back to."""
 
 
 class Scratch:
@@ -32,24 +38,28 @@ class Scratch:
 
     def __init__(self, *layouts: tuple[Sequence[int], Sequence[int], torch.dtype]) -> None:
         self._layouts = layouts
-        self._sets: list[tuple[Tensor, ...]] = []
+        self._sets: list[Spare] = []
         register(self)
 
-    def take(self) -> tuple[Tensor, ...]:
+    def take(self) -> Spare:
         """Return a set of buffers with undefined contents, to be used by one call."""
+        sets = self._sets
         try:
-            return self._sets.pop()  # atomic: no two threads get the same one
+            spare = sets.pop()  # atomic: no two threads get the same one
         except IndexError:
             # Not inference tensors, even if this call is in inference mode: the next may not be.
             with torch.inference_mode(mode=False):
-                return tuple(empty_strided_cpu(*layout) for layout in self._layouts)
+                spare = Spare(empty_strided_cpu(*layout) for layout in self._layouts)
+        spare.home = sets
+        return spare
 
-    def give(self, buffers: tuple[Tensor, ...]) -> None:
-        """Take a set back."""
-        if len(self._sets) < _MOST_KEPT:
-            self._sets.append(buffers)
+    def give(self, spare: Spare) -> None:
+        """Take a set back, unless what is kept was released since it was taken."""
+        home, spare.home = spare.home, None
+        if home is self._sets and len(home) < _MOST_KEPT:
+            home.append(spare)
 
     def release(self) -> int:
-        """Free the sets that no call uses now; return their bytes."""
+        """Free what no call uses now, have calls in progress free what they use; return bytes."""
         sets, self._sets = self._sets, []
-        return sum(buffer.untyped_storage().nbytes() for buffers in sets for buffer in buffers)
+        return sum(buffer.untyped_storage().nbytes() for spare in sets for buffer in spare)
