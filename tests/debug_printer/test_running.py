@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LEVELS = [level.value for level in ProbeLevel if level is not ProbeLevel.CHECK]
 #: Emitters that render probes.
-TARGETS = ["python", "fx"]
+TARGETS = ["python", "fx", "cpp"]
 
 SCALE = """
 wir 1

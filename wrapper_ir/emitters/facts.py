@@ -33,6 +33,7 @@ __all__ = [
     "gather",
     "last_uses",
     "mutated_inputs",
+    "origin_place",
     "placed_results",
     "shown_names",
 ]
@@ -80,6 +81,13 @@ def shown_names(line: Probe, program: Program) -> list[str]:
     """What a probe calls its buffers: constants by the names that the model has for them."""
     constants = program.constants
     return [constants[n].qualified_name or n if n in constants else n for n in line.buffers]
+
+
+def origin_place(line: AnyLine, program: Program) -> str:
+    """The model's source line that a line comes from, ``file.py:12``; empty where unknown."""
+    if line.origin is None or line.origin >= len(program.origins):
+        return ""
+    return program.origins[line.origin].place
 
 
 def last_uses(region: Region, program: Program) -> dict[str, int]:

@@ -14,11 +14,13 @@ from wrapper_ir.emitters.cpp.text import UNIT, statement
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.schema import OpSchema, parse_schema
+from wrapper_ir.lines.trace import Probe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.cpp.probes import ProbeRow
     from wrapper_ir.emitters.cpp.statics import Statics
     from wrapper_ir.emitters.names import NamePlan
     from wrapper_ir.lines.dtype import DType
@@ -56,6 +58,8 @@ class Context:
         self.has_control = False
         #: Rows of the table of lines: path, what the line does, where it comes from.
         self.lines: list[tuple[str, str, str]] = []
+        #: Rows of the table of probes.
+        self.probes: list[ProbeRow] = []
         self._line_numbers: dict[str, int] = {}
         self._arrays: dict[tuple[int, ...], str] = {}
         self._options: dict[DType, str] = {}
@@ -154,6 +158,11 @@ class Context:
             self.lines.append((path, what, source))
         return self._line_numbers[path]
 
+    def probe(self, row: ProbeRow) -> int:
+        """The index of a new row of the table of probes."""
+        self.probes.append(row)
+        return len(self.probes) - 1
+
     def schema(self, op: str) -> OpSchema:
         """The schema that an op is declared with."""
         definition: KernelDefinition = self.program.kernels[op]
@@ -184,6 +193,8 @@ def _what(line: AnyLine) -> str:
         return line.op
     if isinstance(line, KernelCall):
         return f"kernel {line.kernel}"
+    if isinstance(line, Probe):
+        return f"probe {line.when.value} {line.label}"
     for field in ("out", "buffer", "symbol"):
         name = getattr(line, field, None)
         if isinstance(name, str):

@@ -10,6 +10,7 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.calls import CallLines
 from wrapper_ir.emitters.cpp.control import ControlLines
 from wrapper_ir.emitters.cpp.memory import MemoryLines
+from wrapper_ir.emitters.cpp.probes import ProbeLines
 from wrapper_ir.emitters.cpp.symbols import SymbolLines
 
 if TYPE_CHECKING:
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.trace import Comment, Probe
+    from wrapper_ir.lines.trace import Comment
 
 __all__ = ["RegionRenderer"]
 
 
-class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines):
+class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLines):
     """Renders the lines of a region into a writer, one after the other."""
 
     def __init__(
@@ -45,7 +46,3 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines):
     @override
     def visit_comment(self, line: Comment) -> None:
         self.writer.lines(*literals.comment(line.text))
-
-    @override
-    def visit_probe(self, line: Probe) -> None:
-        self.unsupported(line, "probes are not supported in C++ yet")

@@ -17,7 +17,9 @@ from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
 from wrapper_ir.emitters.cpp.loaded_errors import Reporter, input_specs
 from wrapper_ir.emitters.cpp.loaded_module import extension_module
+from wrapper_ir.emitters.cpp.loaded_probes import probe_function
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.errors import LibraryLoadError
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ def load_library(
     """
     module = extension_module()
     library = _open(module, file)
-    _, inputs, constant_specs = module.describe(library)
+    _, inputs, constant_specs, probes = module.describe(library)
     specs = input_specs(inputs)
     reporter = Reporter(specs, input_specs(constant_specs))
     if isinstance(constants, tuple):
@@ -127,6 +129,8 @@ def load_library(
         keep=keep,
         name=name if name.isidentifier() else "program",
         doc=f"Run the program '{name}' on {what}; gives a tuple of its results.",
+        probes=tuple(probe_function(*probe) for probe in probes),
+        output=output_address(),
     )
 
 

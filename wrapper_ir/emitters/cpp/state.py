@@ -44,6 +44,12 @@ class StateMembers:
             found = self._handles[name] = self._make(name)
         return found
 
+    def shown(self, name: str) -> Place:
+        """A tensor of a buffer's storage, which need not be kept: of another layout if unsure."""
+        if name in self._constants or name in self._handles or self._context.statics.is_memory(name):
+            return self.handle(name)
+        return replace(self.base(name), exact=False)
+
     def base(self, name: str) -> Place:
         """A tensor of a buffer's storage, perhaps of another layout."""
         view = self._context.statics.views.get(name)

@@ -8,6 +8,7 @@ import sympy
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table
+from wrapper_ir.emitters.cpp.probes import write_probes
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
@@ -58,6 +59,7 @@ class Tables:
             if rows:
                 writer.blank()
                 writer.lines(*table(head, rows))
+        write_probes(context.probes, writer)
 
     def write_info(self, writer: CodeWriter) -> None:
         """Writes what leads to all else; it stands outside of any namespace."""
@@ -79,6 +81,8 @@ class Tables:
             "wir_constants_digest",
             *("wir_program::create_state", "wir_program::destroy_state", "wir_program::run"),
         ]
+        if self._context.probes:
+            rows += [f"{len(self._context.probes)}, wir_program::kProbes"]
         writer.line("// What only the build knows; null where there is no such thing.")
         writer.line('extern "C" {')
         for name, type_ in (

@@ -10,7 +10,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.emitters.facts import shown_names
+from wrapper_ir.emitters.facts import origin_place, shown_names
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.runtime import make_probe
 
@@ -34,9 +34,8 @@ def spec_of(line: Probe, program: Program) -> str:
         "buffers": shown_names(line, program),
         "scalars": [str(value) for value in line.scalars],
     }
-    if line.origin is not None and line.origin < len(program.origins):
-        spec["source"] = program.origins[line.origin].place
-    return json.dumps(spec)
+    source = origin_place(line, program)
+    return json.dumps({**spec, "source": source} if source else spec)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import free_region_symbols, last_uses, shown_names
+from wrapper_ir.emitters.facts import free_region_symbols, last_uses, origin_place, shown_names
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.memory import MemoryLines
-from wrapper_ir.emitters.python.region import origin_place, params_of
+from wrapper_ir.emitters.python.region import params_of
 from wrapper_ir.emitters.python.statements import (
     Node,
     call,
@@ -115,7 +115,7 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines):
             args.append(tuple_of([literals.string(text) for text in shown]))
         if line.scalars:
             args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))
-        source = origin_place(self.context.program, line)
+        source = origin_place(line, self.context.program)
         if source and line.level is not ProbeLevel.NAMES:
             args.append(named("source", literals.string(source)))
         return call(self.context.helper("make_probe"), *args)

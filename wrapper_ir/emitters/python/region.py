@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program
 
 
-__all__ = ["RegionBase", "origin_place", "params_of"]
+__all__ = ["RegionBase", "params_of"]
 
 
 class RegionBase(LineVisitor[None]):
@@ -152,10 +152,3 @@ def described_origin(origin: Origin) -> str:
     if origin.place:
         text += f" ({origin.place})"
     return text.strip()
-
-
-def origin_place(program: Program, line: AnyLine) -> str:
-    """The model's source line that a line comes from, ``file.py:12``; empty where unknown."""
-    if line.origin is None or line.origin >= len(program.origins):
-        return ""
-    return program.origins[line.origin].place

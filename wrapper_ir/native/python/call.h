@@ -5,6 +5,7 @@
 
 #include <wir/error.h>
 
+#include "probes.h"
 #include "row.h"
 #include "states.h"
 
@@ -22,6 +23,7 @@ struct Function {
   PyObject* dict;
   PyObject* weakrefs;
   States* states;
+  Probes* probes;  // null: the program has none
   bool boxed;
 };
 
@@ -36,6 +38,7 @@ class Run {
         outputs_(info_.num_outputs),
         owned_(function->boxed ? info_.num_inputs : 0) {
     if (function->boxed) call_.owned = owned_.data();
+    call_.probes = function->probes;
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -175,6 +178,9 @@ class Run {
     } catch (const std::bad_alloc&) {
       PyErr_NoMemory();
       made = noted();
+    } catch (python_error& e) {  // a probe's
+      e.restore();
+      made = noted();
     } catch (const std::exception&) {
       torch::translate_exception_to_python(error);
       made = noted();
@@ -298,17 +304,26 @@ inline PyTypeObject* function_type = nullptr;
 
 inline PyObject* bind(PyObject*, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"library", "constants", "reporter", "boxed",
-                                "keep",    "name",      "doc",      nullptr};
+                                "keep",    "name",      "doc",      "probes",
+                                "output",  nullptr};
   PyObject *library, *constants, *reporter, *name, *doc;
+  PyObject* probes = nullptr;
+  Py_ssize_t output = 0;
   int boxed = 0;
   Py_ssize_t keep = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "OOO$pnUU", const_cast<char**>(names), &library,
-                                   &constants, &reporter, &boxed, &keep, &name, &doc)) {
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "OOO$pnUUO!n", const_cast<char**>(names),
+                                   &library, &constants, &reporter, &boxed, &keep, &name, &doc,
+                                   &PyTuple_Type, &probes, &output)) {
     return nullptr;
   }
   auto* info =
       static_cast<const wir::ProgramInfo*>(PyCapsule_GetPointer(library, "wir.ProgramInfo"));
   if (info == nullptr) return nullptr;
+  const Py_ssize_t given = PyTuple_GET_SIZE(probes);
+  if (given != static_cast<Py_ssize_t>(info->num_probes)) {
+    PyErr_SetString(PyExc_ValueError, "there must be a function for each probe");
+    return nullptr;
+  }
   auto* self = PyObject_GC_New(Function, function_type);
   if (self == nullptr) return nullptr;
   self->vectorcall = boxed != 0 ? call_boxed : call_plain;
@@ -320,6 +335,9 @@ inline PyObject* bind(PyObject*, PyObject* args, PyObject* keywords) {
   self->dict = nullptr;
   self->weakrefs = nullptr;
   self->states = new States(info, static_cast<std::size_t>(keep < 0 ? 0 : keep));
+  self->probes = info->num_probes == 0
+                     ? nullptr
+                     : new Probes(*info, probes, reinterpret_cast<const int*>(output));
   PyObject_GC_Track(self);
   PyObject* object = reinterpret_cast<PyObject*>(self);
   if (PyObject_SetAttrString(object, "__name__", name) < 0 ||
@@ -336,6 +354,7 @@ inline int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self->library);
   Py_VISIT(self->constants);
   Py_VISIT(self->reporter);
+  if (self->probes != nullptr) Py_VISIT(self->probes->functions());
   Py_VISIT(self->dict);
   return 0;
 }
@@ -352,6 +371,7 @@ inline void deallocate(PyObject* object) {
   PyObject_GC_UnTrack(object);
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   delete self->states;
+  delete self->probes;
   Py_XDECREF(self->dict);
   Py_DECREF(self->reporter);
   Py_DECREF(self->constants);

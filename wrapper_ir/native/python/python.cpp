@@ -58,30 +58,51 @@ PyObject* described(const char* name, wir::Kind kind, const wir::TensorSpec& spe
                        numbers(spec.stride, spec.rank));
 }
 
+// What a tuple holds of each of so many things.
+template <class Make>
+PyObject* tuple_of(std::size_t count, Make make) {
+  PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(count));
+  for (std::size_t i = 0; made != nullptr && i < count; ++i) {
+    PyObject* value = make(i);
+    if (value == nullptr) {
+      Py_CLEAR(made);
+    } else {
+      PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), value);
+    }
+  }
+  return made;
+}
+
+// (label, whether it stands after its call, level, source, ((name, kind), ...))
+PyObject* described(const wir::ProbeInfo& probe) {
+  PyObject* operands = tuple_of(probe.num_operands, [&](std::size_t i) {
+    const wir::ProbeOperand& operand = probe.operands[i];
+    return Py_BuildValue("si", operand.name, static_cast<int>(operand.kind));
+  });
+  return Py_BuildValue("sOisN", probe.label, probe.after ? Py_True : Py_False,
+                       static_cast<int>(probe.level), probe.source, operands);
+}
+
 PyObject* describe(PyObject*, PyObject* capsule) {
   const wir::ProgramInfo* info = info_of(capsule);
   if (info == nullptr) return nullptr;
-  PyObject* inputs = PyTuple_New(static_cast<Py_ssize_t>(info->num_inputs));
-  for (std::size_t i = 0; inputs != nullptr && i < info->num_inputs; ++i) {
-    const wir::InputSpec& spec = info->inputs[i];
-    PyTuple_SET_ITEM(inputs, static_cast<Py_ssize_t>(i),
-                     described(spec.name, spec.kind, spec.tensor));
-  }
-  PyObject* constants = PyTuple_New(static_cast<Py_ssize_t>(info->num_constants));
-  for (std::size_t i = 0; constants != nullptr && i < info->num_constants; ++i) {
-    const wir::ConstantSpec& spec = info->constants[i];
-    PyTuple_SET_ITEM(constants, static_cast<Py_ssize_t>(i),
-                     described(spec.name, wir::Kind::kTensor, spec.tensor));
-  }
-  return Py_BuildValue("sNN", info->name, inputs, constants);
+  PyObject* inputs = tuple_of(info->num_inputs, [&](std::size_t i) {
+    return described(info->inputs[i].name, info->inputs[i].kind, info->inputs[i].tensor);
+  });
+  PyObject* constants = tuple_of(info->num_constants, [&](std::size_t i) {
+    return described(info->constants[i].name, wir::Kind::kTensor, info->constants[i].tensor);
+  });
+  PyObject* probes =
+      tuple_of(info->num_probes, [&](std::size_t i) { return described(info->probes[i]); });
+  return Py_BuildValue("sNNN", info->name, inputs, constants, probes);
 }
 
 PyMethodDef methods[] = {
     {"open", open_library, METH_VARARGS, "open(path) -> library"},
-    {"describe", describe, METH_O, "describe(library) -> (name, inputs, constants)"},
+    {"describe", describe, METH_O, "describe(library) -> (name, inputs, constants, probes)"},
     {"bind", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(bind)),
      METH_VARARGS | METH_KEYWORDS,
-     "bind(library, constants, reporter, *, boxed, keep, name, doc) -> callable"},
+     "bind(library, constants, reporter, *, boxed, keep, name, doc, probes, output) -> callable"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "wir_python", nullptr, -1, methods,

@@ -8,6 +8,7 @@ a second process, or a second session, takes the next free name.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import threading
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["DebugSession", "current", "debug_session", "line_writer"]
+__all__ = ["DebugSession", "current", "debug_session", "line_writer", "output_address"]
 
 _DEFAULT_DIR: Final = "wrapper_ir_debug"
 _INDEX: Final = "index.jsonl"
@@ -180,12 +181,15 @@ class _Current:
     def __init__(self) -> None:
         self.session: DebugSession | None = None
         self.fd = -1
+        #: The same for code that does not hold the GIL.
+        self.shared_fd = ctypes.c_int(-1)
         self.lock = threading.Lock()
 
     def set(self, session: DebugSession | None) -> DebugSession | None:
         """Make a session the current one and return the one before."""
         before, self.session = self.session, session
         self.fd = -1 if session is None else session.fd
+        self.shared_fd.value = self.fd
         return before
 
 
@@ -200,6 +204,11 @@ def current() -> DebugSession:
             session = _current.session or DebugSession()
             _current.set(session)
     return session
+
+
+def output_address() -> int:
+    """Where C++ finds the file descriptor that lines go to, an ``int``: -1 before there is one."""
+    return ctypes.addressof(_current.shared_fd)
 
 
 def line_writer(text: str) -> Callable[..., None]:

@@ -10,13 +10,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 namespace wir {
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 2;
+inline constexpr std::uint32_t kContract = 3;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
@@ -76,6 +77,36 @@ struct LineInfo {
   const char* source;  // the model's "file.py:12 in forward", or empty
 };
 
+enum class ProbeLevel : std::int32_t { kSave, kPrint, kNames, kCheck, kStats, kCompare };
+
+// One value that a probe shows. A complex number takes two slots.
+struct ProbeOperand {
+  enum class Kind : std::int32_t { kTensor, kInteger, kReal, kBool, kComplex };
+  const char* name;
+  Kind kind;
+};
+
+// What is known of a probe of the debug printer before the program runs.
+struct ProbeInfo {
+  const char* label;  // number and name of the call: "0003 cpp_fused_relu_0"
+  bool after;         // on which side of the call it stands
+  ProbeLevel level;
+  const char* source;  // where in the model the call comes from, or empty
+  std::size_t num_operands;
+  const ProbeOperand* operands;  // tensors, then numbers
+};
+
+// Who is told what probes see.
+struct ProbeSink {
+  // Values are those of the probe's operands, borrowed. May throw.
+  void (*receive)(const ProbeSink& sink, std::size_t probe, const Slot* values);
+
+  // `probe` is an index into ProgramInfo::probes.
+  void show(std::size_t probe, std::initializer_list<Slot> values) const {
+    receive(*this, probe, values.begin());
+  }
+};
+
 // One call in progress. Lives on the caller's stack.
 struct Call {
   std::uint32_t line = 0;     // index into ProgramInfo::lines; set before whatever may fail
@@ -84,6 +115,7 @@ struct Call {
   // Null, or for each input its handle if the caller gave it away and null if not. What the program
   // has no more use for dies with `release`; the caller deletes the rest after the call.
   AtenTensorHandle* owned = nullptr;
+  const ProbeSink* probes = nullptr;  // null: probes are off
 };
 
 // The program is done with an input and with every view of it.
@@ -128,6 +160,9 @@ struct ProgramInfo {
   // only when the call succeeds. Throws wir::Error or another std::exception; `call.line` then
   // tells where.
   void (*run)(void* state, Call& call, const Slot* inputs, Slot* outputs);
+
+  std::size_t num_probes = 0;
+  const ProbeInfo* probes = nullptr;
 };
 
 }  // namespace wir
