@@ -14,7 +14,7 @@ import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 import wrapper_ir as wir
-from tests.emitters.corpus import CASES, FILES, TEXT_ONLY, program
+from tests.emitters.corpus import CASES, FILES, PROBED, TEXT_ONLY, program
 from tests.emitters.cpp.compiling import check_syntax, preprocess
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp import CppArtifact, CppEmitter
@@ -31,13 +31,12 @@ ROOT = Path(__file__).parents[3]
 SHOWN = (
     *("aliases", "arguments", "comments", "cond_nested", "constants", "dynamic_shapes"),
     *("expressions", "extern_out", "item", "names", "pools", "results", "symbols", "views"),
-    *("while", "while_stacked", "device_zoo"),
+    *("while", "while_stacked", "device_zoo", "probes"),
 )
 
 REFUSED = {
     "collectives": "is on cuda:0",
     "devices_and_streams": "is on cuda:1",
-    "probes": "probes are not supported",
     "triton": "is on cuda:0",
 }
 
@@ -88,7 +87,7 @@ def test_what_cannot_be_rendered_is_said_all_at_once(name: str) -> None:
 
 
 def test_every_program_is_rendered_or_refused() -> None:
-    assert FILES.keys() == CASES.keys() | REFUSED.keys() | set(TEXT_ONLY)
+    assert FILES.keys() == CASES.keys() | PROBED.keys() | REFUSED.keys() | set(TEXT_ONLY)
 
 
 def test_the_same_text_in_another_process() -> None:

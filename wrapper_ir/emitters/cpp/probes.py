@@ -17,12 +17,11 @@ from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.emitters.facts import origin_place, shown_names
-from wrapper_ir.lines.trace import When
+from wrapper_ir.lines.trace import Probe, When
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Scalar
-    from wrapper_ir.lines.trace import Probe
 
 __all__ = ["ProbeLines", "ProbeRow", "write_probes"]
 

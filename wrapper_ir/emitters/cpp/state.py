@@ -46,9 +46,9 @@ class StateMembers:
 
     def shown(self, name: str) -> Place:
         """A tensor of a buffer's storage, which need not be kept: of another layout if unsure."""
-        if name in self._constants or name in self._handles or self._context.statics.is_memory(name):
-            return self.handle(name)
-        return replace(self.base(name), exact=False)
+        if name in self._context.statics.views and name not in self._handles:
+            return replace(self.base(name), exact=False)
+        return self.handle(name)
 
     def base(self, name: str) -> Place:
         """A tensor of a buffer's storage, perhaps of another layout."""

@@ -52,10 +52,6 @@ class Statics:
         """Whether a buffer lives in the state."""
         return name in self.views or name in self.buffers
 
-    def is_memory(self, name: str) -> bool:
-        """Whether a buffer is memory that lives in the state, and no view."""
-        return name in self.buffers
-
 
 def source_of(line: KeptView) -> str:
     """The buffer that a line makes a view of."""

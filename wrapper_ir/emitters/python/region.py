@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.origin import Origin
-    from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.program import AnyLine
 
 
 __all__ = ["RegionBase", "params_of"]
