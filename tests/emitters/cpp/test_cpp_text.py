@@ -64,6 +64,11 @@ def test_text(name: str, snapshot: SnapshotAssertion) -> None:
     assert formatted(emitted(program(name)).source) == snapshot(name=name)
 
 
+@pytest.mark.parametrize("name", ["pools", "pools_symbolic"])
+def test_text_with_kept_arenas(name: str, snapshot: SnapshotAssertion) -> None:
+    assert formatted(emitted(program(name), arena="kept").source) == snapshot(name=name)
+
+
 def formatted(source: str) -> str:
     """The text as clang-format writes it, in the style of ``.clang-format``: for reviewers."""
     style = f"--style=file:{ROOT / '.clang-format'}"
@@ -116,6 +121,8 @@ def test_options() -> None:
         CppEmitter(origins="yes")  # type: ignore[arg-type]
     with pytest.raises(OptionValueError, match="keep_buffers"):
         CppEmitter(keep_buffers=True)
+    with pytest.raises(OptionValueError, match="'call' or 'kept'"):
+        CppEmitter(arena="forever")
     made = program("pools")
     assert "state.a_ptr" in emitted(made).source
     assert "state." not in emitted(made, keep_buffers=0).source

@@ -56,6 +56,8 @@ class Context:
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
         #: Whether something needs the header for loops and numbers read from tensors.
         self.has_control = False
+        #: Whether something needs the header for arenas that are kept.
+        self.has_arenas = False
         #: Rows of the table of lines: path, what the line does, where it comes from.
         self.lines: list[tuple[str, str, str]] = []
         #: Rows of the table of probes.

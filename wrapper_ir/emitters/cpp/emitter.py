@@ -34,6 +34,8 @@ class CppEmitter(Emitter):
 
     Attributes:
         origins: Whether comments tell where in the model the code comes from.
+        arena: Whether pools last for a ``"call"``, or are ``"kept"`` for the next one, grown where
+            a call needs more, once for each call that may run at a time.
         keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
             one; 0 for none. It is kept once for each call that may run at a time.
     """
@@ -42,6 +44,9 @@ class CppEmitter(Emitter):
 
     origins: bool = field(
         default=False, metadata={"help": "say where in the model code comes from"}
+    )
+    arena: str = field(
+        default="call", metadata={"help": "'kept' keeps pools from one call to the next"}
     )
     keep_buffers: int = field(
         default=_KEEP, metadata={"help": "bytes of scratch memory kept between calls"}
@@ -55,6 +60,8 @@ class CppEmitter(Emitter):
         """
         if not isinstance(self.origins, bool):
             raise OptionValueError(option="origins", value=self.origins, expected="True or False")
+        if self.arena not in ("call", "kept"):
+            raise OptionValueError(option="arena", value=self.arena, expected="'call' or 'kept'")
         if isinstance(self.keep_buffers, bool) or not isinstance(self.keep_buffers, int):
             raise OptionValueError(
                 option="keep_buffers", value=self.keep_buffers, expected="a number of bytes"
@@ -63,7 +70,8 @@ class CppEmitter(Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
-        context = Context(program, gather_statics(program, self.keep_buffers), problems)
+        statics = gather_statics(program, self.keep_buffers, keep_arenas=self.arena == "kept")
+        context = Context(program, statics, problems)
         _refuse_devices(program, problems)
         if problems.found:  # what is on a device has no form from here on
             return CppArtifact("", {}, SourceMap(()), (), program)

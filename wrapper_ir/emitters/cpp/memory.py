@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.cpp.places import Place
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.statics import same_view
 from wrapper_ir.emitters.cpp.text import call
+from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import (
@@ -21,9 +22,6 @@ from wrapper_ir.lines.memory import (
     Reinterpret,
     Reuse,
 )
-
-if TYPE_CHECKING:
-    from wrapper_ir.emitters.cpp.places import Place
 
 __all__ = ["MemoryLines"]
 
@@ -40,7 +38,19 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
-        self._allocate(line)
+        if line.out in self.context.statics.growing:
+            self._grow(line)
+        else:
+            self._allocate(line)
+
+    def _grow(self, line: AllocatePool) -> None:
+        """Takes a kept pool, which gets new memory where this call needs more than those before."""
+        self.mark(line)
+        arena = self.context.state.arena(line.out)
+        value = f"{arena}.at_least({self.count(self.layout(line.out).nbytes)})"
+        name = self.context.buffer(line.out)
+        handle = self.declare(name, "const AtenTensorHandle", value)
+        self.define(line.out, Place(handle, DType.UINT8, exact=False))
 
     def _allocate(self, line: Allocate | AllocatePool) -> None:
         layout = self.layout(line.out)

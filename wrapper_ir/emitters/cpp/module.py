@@ -243,6 +243,8 @@ class _Module:
 
     def _includes(self, file: CodeWriter) -> None:
         file.lines("#include <memory>", "#include <utility>", "")
+        if self._context.has_arenas:
+            file.line("#include <wir/arena.h>")
         if self._context.has_control:
             file.line("#include <wir/control.h>")
         file.lines("#include <wir/generated.h>", "")
@@ -288,10 +290,21 @@ class _Module:
         file.line("}")
         self._destroy(file)
 
-    @staticmethod
-    def _destroy(file: CodeWriter) -> None:
+    def _destroy(self, file: CodeWriter) -> None:
         file.blank()
         file.line("void destroy_state(void* state) { delete static_cast<State*>(state); }")
+        held = self._context.state.kept_bytes()
+        if held is None:
+            return
+        file.blank()
+        if "state" not in held:
+            file.line(f"std::size_t kept_bytes(const void*) {{ return {held}; }}")
+            return
+        file.line("std::size_t kept_bytes(const void* opaque) {")
+        with file.indent():
+            file.line("const State& state = *static_cast<const State*>(opaque);")
+            self._context.put(file, f"return {held};")
+        file.line("}")
 
     def _create_parts(self) -> Iterator[CodeWriter]:
         return self._context.section("create").split(CREATE)

@@ -12,6 +12,7 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.places import Place, element_type, place_of
 from wrapper_ir.emitters.cpp.statics import same_view, source_of
 from wrapper_ir.emitters.cpp.text import call
+from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.memory import AllocateFromPool, Reuse
 
@@ -31,6 +32,8 @@ class StateMembers:
         self._bases: dict[str, Place] = {}
         self._handles: dict[str, Place] = {}
         self._pointers: dict[str, str] = {}
+        self._kept_bytes = 0
+        self._arenas: list[str] = []
         self._constants = {name: n for n, name in enumerate(context.program.constants)}
 
     def has(self, name: str) -> bool:
@@ -67,6 +70,24 @@ class StateMembers:
             found = self._pointers[name] = self._look_up(name)
         return found
 
+    def arena(self, name: str) -> str:
+        """The member that is a kept pool, memory of all its bytes where their number is fixed."""
+        member = f"state.{self._context.buffer(name)}"
+        self._context.has_arenas = True
+        self._member(f"wir::Arena {self._context.buffer(name)};")
+        size = self._context.program.layout(name).nbytes
+        if isinstance(size, int):
+            self._create(f"{member} = wir::Arena({size});")
+            self._kept_bytes += size
+        else:
+            self._arenas.append(member)
+        return member
+
+    def kept_bytes(self) -> str | None:
+        """How many bytes a state holds; ``None`` where it is never any."""
+        known = [str(self._kept_bytes)] if self._kept_bytes else []
+        return " + ".join([*known, *(f"{arena}.bytes()" for arena in self._arenas)]) or None
+
     def _look_up(self, name: str) -> str:
         program = self._context.program
         view, layout = self._context.statics.views.get(name), program.layout(name)
@@ -83,6 +104,8 @@ class StateMembers:
         view = self._context.statics.views.get(name)
         if view is not None:
             return self._make_view(name, view)
+        if name in self._context.statics.arenas:
+            return Place(self.arena(name), DType.UINT8, exact=False)
         layout = self._context.program.layout(name)
         member = self._context.buffer(name)
         if name in self._constants:
@@ -92,6 +115,8 @@ class StateMembers:
             self._member(f"wir::Tensor {member};")
             args = (*self._dims(layout), self._context.options(layout.dtype))
             self._create(f"state.{member} = {call('wir::empty', *args)};")
+            assert isinstance(layout.nbytes, int)
+            self._kept_bytes += layout.nbytes
         return place_of(f"state.{member}", layout, owned=False)
 
     def _make_view(self, name: str, view: KeptView) -> Place:

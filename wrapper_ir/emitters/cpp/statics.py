@@ -40,16 +40,22 @@ class Statics:
         symbols: Symbols that something depends on. A number that is passed in and is not among
             them may be anything: an exported model has one where it was given None.
         buffers: Storage that never leaves a call, in order.
+        arenas: Pools that outlive a call, in order.
+        growing: Those among them whose size is known only when a call runs.
         views: Views of constants and of kept storage, name to the line that makes each.
     """
 
     storages: Storages
     symbols: frozenset[str]
     buffers: tuple[str, ...]
+    arenas: tuple[str, ...]
+    growing: frozenset[str]
     views: Mapping[str, KeptView]
 
     def is_kept(self, name: str) -> bool:
-        """Whether a buffer lives in the state."""
+        """Whether a buffer lives in the state and is there when a call begins."""
+        if name in self.arenas:
+            return name not in self.growing
         return name in self.views or name in self.buffers
 
 
@@ -64,35 +70,67 @@ def source_of(line: KeptView) -> str:
             return line.pool
 
 
-def gather_statics(program: Program, keep_bytes: int) -> Statics:
-    """What a program may keep; at most ``keep_bytes`` of memory."""
+def gather_statics(program: Program, keep_bytes: int, *, keep_arenas: bool = False) -> Statics:
+    """What a program may keep.
+
+    Args:
+        program: The program.
+        keep_bytes: The most bytes of buffers and pools of fixed size.
+        keep_arenas: Whether pools are kept beyond that, whatever their size.
+    """
     storages = Storages(program)
-    buffers = _buffers(program, storages, keep_bytes)
+    arenas = _arenas(program, storages) if keep_arenas else ()
+    buffers = _buffers(program, storages, keep_bytes, arenas)
     inside = Region((), program.body, program.results)
     symbols = frozenset(free_region_symbols(inside, program))
-    return Statics(storages, symbols, tuple(buffers), _views(program, storages, buffers))
+    views = _views(program, storages, {*buffers, *arenas})
+    growing = frozenset(name for name in arenas if not isinstance(program.layout(name).nbytes, int))
+    return Statics(storages, symbols, tuple(buffers), arenas, growing, views)
 
 
-def _buffers(program: Program, storages: Storages, keep_bytes: int) -> dict[str, None]:
+def _leaving(program: Program, storages: Storages, *others: set[str]) -> frozenset[str]:
+    """Storage, and pools of storage, that may be used when a call is over, and ``others``."""
+    named = (storages.leaves, storages.seen_by_strangers, *others)
+    found = frozenset().union(*map(storages.roots, named))
+    return found | {
+        storages.root(line.pool)
+        for line in program.body
+        if isinstance(line, AllocateFromPool) and storages.root(line.out) in found
+    }
+
+
+def _arenas(program: Program, storages: Storages) -> tuple[str, ...]:
+    """Pools that are used inside of a call only, and only to take storage from.
+
+    An op cannot resize what lies in an arena, so it may write there whatever it is.
+    """
+    leaving = _leaving(program, storages)
+    return tuple(
+        line.out
+        for line in program.body
+        if isinstance(line, AllocatePool)
+        and line.memory is MemoryKind.DEFAULT
+        and program.layout(line.out).device.type == "cpu"
+        and line.out not in storages.handled
+        and storages.root(line.out) not in leaving
+    )
+
+
+def _buffers(
+    program: Program, storages: Storages, keep_bytes: int, arenas: tuple[str, ...]
+) -> dict[str, None]:
     """Allocations that end inside the program, whatever their storage is called by then."""
     found: dict[str, None] = {}
     if program.role is not GraphRole.INFERENCE:
         return found
     # An op that finds its result larger than the buffer given resizes that, and for good.
-    unfit = frozenset().union(
-        storages.roots(storages.leaves),
-        storages.roots(storages.seen_by_strangers),
-        storages.roots(storages.resizable),
-    )
-    unfit |= {
-        storages.root(line.pool)
-        for line in program.body
-        if isinstance(line, AllocateFromPool) and storages.root(line.out) in unfit
-    }
-    ending = storages.roots(storages.killed) - unfit
+    leaving = _leaving(program, storages, storages.resizable)
+    ending = storages.roots(storages.killed) - leaving
     left = keep_bytes
     for line in program.body:
         if not isinstance(line, (Allocate, AllocatePool)) or line.memory is not MemoryKind.DEFAULT:
+            continue
+        if line.out in arenas:
             continue
         layout = program.layout(line.out)
         if layout.device.type != "cpu" or storages.root(line.out) not in ending:
@@ -103,11 +141,9 @@ def _buffers(program: Program, storages: Storages, keep_bytes: int) -> dict[str,
     return found
 
 
-def _views(
-    program: Program, storages: Storages, buffers: Mapping[str, None]
-) -> Mapping[str, KeptView]:
+def _views(program: Program, storages: Storages, kept: set[str]) -> Mapping[str, KeptView]:
     """Static views of what is kept. What gets out of the program is made anew in each call."""
-    outer = set(program.constants) | set(buffers)
+    outer = set(program.constants) | kept
     escaping = storages.escaping() | storages.resizable
     taken = storages.roots(storages.taken)
     found: dict[str, KeptView] = {}

@@ -27,6 +27,8 @@ __all__ = ["Tables"]
 _KINDS = {SymbolKind.INT: "kInteger", SymbolKind.FLOAT: "kReal", SymbolKind.BOOL: "kBool"}
 _TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
 
+_DEFAULTS = ("0, nullptr", "nullptr", "false")
+
 _WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
 
 
@@ -63,12 +65,12 @@ class Tables:
 
     def write_info(self, writer: CodeWriter) -> None:
         """Writes what leads to all else; it stands outside of any namespace."""
-        program = self._program
+        program, context = self._program, self._context
         counts = (
             ("kInputs", len(program.inputs)),
             ("kOutputs", len(program.results)),
             ("kConstants", len(self._constants.entries)),
-            ("kLines", len(self._context.lines)),
+            ("kLines", len(context.lines)),
         )
         rows = [
             "wir::kContract",
@@ -81,8 +83,7 @@ class Tables:
             "wir_constants_digest",
             *("wir_program::create_state", "wir_program::destroy_state", "wir_program::run"),
         ]
-        if self._context.probes:
-            rows += [f"{len(self._context.probes)}, wir_program::kProbes"]
+        rows += self._extras()
         writer.line("// What only the build knows; null where there is no such thing.")
         writer.line('extern "C" {')
         for name, type_ in (
@@ -95,6 +96,17 @@ class Tables:
         writer.line("}")
         writer.blank()
         writer.lines(*table('extern "C" const wir::ProgramInfo wir_program_info', rows))
+
+    def _extras(self) -> list[str]:
+        """The rows that have defaults, up to the last one that differs from its own."""
+        context = self._context
+        rows = [
+            f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
+            "nullptr" if context.state.kept_bytes() is None else "wir_program::kept_bytes",
+        ]
+        while rows and rows[-1] in _DEFAULTS:
+            rows.pop()
+        return rows
 
     def _is_written(self, param: Input, storages: Storages, written: frozenset[str]) -> bool:
         return isinstance(param, BufferInput) and storages.root(param.name) in written

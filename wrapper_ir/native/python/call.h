@@ -380,6 +380,16 @@ inline void deallocate(PyObject* object) {
   Py_DECREF(type);
 }
 
+inline PyObject* release(PyObject* object, PyObject*) {
+  return PyLong_FromSize_t(reinterpret_cast<Function*>(object)->states->release());
+}
+
+inline PyMethodDef function_methods[] = {
+    {"release", release, METH_NOARGS,
+     "release() -> bytes freed now\n\nFree the memory kept between calls; calls in progress free "
+     "theirs when they end."},
+    {nullptr, nullptr, 0, nullptr}};
+
 inline PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, vectorcall), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(Function, dict), READONLY, nullptr},
@@ -394,6 +404,7 @@ inline PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_
                               {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
                               {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
                               {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                              {Py_tp_methods, function_methods},
                               {Py_tp_members, members},
                               {Py_tp_getset, properties},
                               {0, nullptr}};

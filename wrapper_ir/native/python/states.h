@@ -1,6 +1,7 @@
 // What a program keeps from call to call, in as many copies as calls run at a time.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@ class States {
   struct Taken {
     void* state = nullptr;
     std::shared_ptr<const Epoch> epoch;
+    std::uint64_t releases = 0;  // how often memory had been released when it was made
   };
 
   // Args: `keep` is how many states are kept between calls; any number can be in use.
@@ -78,15 +80,26 @@ class States {
     }
     const c10::InferenceMode ordinary(false);
     const at::NoGradGuard no_grad;
-    return {info_->create_state(epoch_->handles.data()), epoch_};
+    return {info_->create_state(epoch_->handles.data()), epoch_, releases_};
   }
 
   void give(Taken taken) {
-    if (taken.epoch == epoch_ && free_.size() < keep_) {
+    if (taken.epoch == epoch_ && taken.releases == releases_ && free_.size() < keep_) {
       free_.push_back(std::move(taken));
     } else {
       info_->destroy_state(taken.state);
     }
+  }
+
+  // Free what no call is using; calls in progress free what they use when they end. Returns the
+  // number of bytes freed at once.
+  std::size_t release() {
+    if (info_->kept_bytes == nullptr) return 0;
+    std::size_t bytes = 0;
+    for (const Taken& each : free_) bytes += info_->kept_bytes(each.state);
+    ++releases_;
+    clear();
+    return bytes;
   }
 
  private:
@@ -100,6 +113,7 @@ class States {
   std::shared_ptr<const Epoch> epoch_;
   std::vector<Place> places_;
   std::vector<Taken> free_;
+  std::uint64_t releases_ = 0;
 };
 
 }  // namespace wir_py

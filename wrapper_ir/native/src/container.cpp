@@ -166,7 +166,10 @@ Container::Runner Container::take() {
   returned_.wait(lock, [this] { return !idle_.empty(); });
   Runner runner = std::move(idle_.back());
   idle_.pop_back();
-  if (runner.state == nullptr) runner.constants = active_;
+  if (runner.state == nullptr) {
+    runner.constants = active_;
+    runner.releases = releases_;
+  }
   return runner;
 }
 
@@ -174,7 +177,7 @@ void Container::give_back(Runner runner) {
   Runner stale;
   {
     const std::lock_guard lock(mutex_);
-    if (runner.constants != active_) std::swap(runner, stale);
+    if (runner.constants != active_ || runner.releases != releases_) std::swap(runner, stale);
     idle_.push_back(std::move(runner));  // has room: it was there before
   }
   returned_.notify_one();
@@ -331,6 +334,26 @@ void Container::free_inactive() {
   const std::lock_guard update_lock(updating_);
   const std::lock_guard lock(mutex_);
   freed.swap(inactive_);
+}
+
+std::size_t Container::release() {
+  if (program_.kept_bytes == nullptr) return 0;
+  std::vector<Runner> kept;
+  {
+    const std::lock_guard lock(mutex_);
+    ++releases_;
+    for (Runner& runner : idle_) {
+      if (runner.state == nullptr) continue;
+      kept.emplace_back();
+      std::swap(kept.back(), runner);
+    }
+  }
+  std::size_t bytes = 0;
+  for (Runner& runner : kept) {
+    bytes += program_.kept_bytes(runner.state);
+    drop(runner);
+  }
+  return bytes;
 }
 
 std::shared_ptr<const Constants> Container::constants(bool inactive) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <mutex>
@@ -49,16 +50,22 @@ class Container {
   std::shared_ptr<const Constants> lasting_constants(bool inactive);
   const std::vector<AOTInductorConstantMapEntry>& entries(bool inactive);
 
+  // Frees what is kept between calls and not in use; what calls in progress hold goes when they end.
+  // Returns how many bytes went at once.
+  std::size_t release();
+
   void set_input_checks(bool on) { checks_ = on ? 1 : 0; }
   // For all containers of this library that were not told otherwise.
   static void set_default_input_checks(bool on) { default_checks_ = on ? 1 : 0; }
 
  private:
-  // A state and the constants it was made with. A runner that has no state yet is given one by the
-  // call that takes it, with the constants then in use.
+  // A state, the constants it was made with, and how often memory had been released by then. A
+  // runner that has no state yet is given one by the call that takes it, with the constants then in
+  // use.
   struct Runner {
     void* state = nullptr;
     std::shared_ptr<const Constants> constants;
+    std::uint64_t releases = 0;
   };
   class Turn;
 
@@ -79,6 +86,7 @@ class Container {
   std::vector<Runner> idle_;
   std::shared_ptr<const Constants> active_;
   std::shared_ptr<const Constants> inactive_;
+  std::uint64_t releases_ = 0;
 
   std::mutex updating_;  // one update at a time
   std::vector<AOTInductorConstantMapEntry> entries_;

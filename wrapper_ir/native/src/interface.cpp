@@ -334,4 +334,15 @@ WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerSetInputChecks(
   });
 }
 
+// Of our own: frees the memory that a container keeps between calls and that none is using; calls in
+// progress free theirs when they end. What went at once is counted in bytes, where that is asked for.
+WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerReleaseMemory(
+    AOTInductorModelContainerHandle container_handle, std::uint64_t* bytes) {
+  return entry([&] {
+    const WithoutGil without_gil;
+    const std::size_t freed = container_of(container_handle).release();
+    if (bytes != nullptr) *bytes = freed;
+  });
+}
+
 }  // extern "C"

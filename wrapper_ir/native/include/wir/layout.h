@@ -200,11 +200,15 @@ inline Tensor view_as(AtenTensorHandle source, std::int32_t dtype, std::int64_t 
                                shown(start) + " bytes into its storage, inside an element");
   }
   // PyTorch makes such views of tensors that begin where their storage does.
-  static constexpr std::int64_t kNone = 0;
-  static constexpr std::int64_t kOne = 1;
-  const Tensor whole = view(source, 1, &kNone, &kOne, -first);
+  Tensor whole;
+  if (first != 0) {
+    static constexpr std::int64_t kNone = 0;
+    static constexpr std::int64_t kOne = 1;
+    whole = view(source, 1, &kNone, &kOne, -first);
+    source = whole;
+  }
   AtenTensorHandle made = nullptr;
-  check(aoti_torch__alloc_from_pool(whole, start, dtype, rank, size, stride, &made));
+  check(aoti_torch__alloc_from_pool(source, start, dtype, rank, size, stride, &made));
   return Tensor(made);
 }
 

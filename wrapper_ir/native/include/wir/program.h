@@ -163,6 +163,9 @@ struct ProgramInfo {
 
   std::size_t num_probes = 0;
   const ProbeInfo* probes = nullptr;
+
+  // How many bytes of memory a state holds that no call is using; null where it never does.
+  std::size_t (*kept_bytes)(const void* state) = nullptr;
 };
 
 }  // namespace wir

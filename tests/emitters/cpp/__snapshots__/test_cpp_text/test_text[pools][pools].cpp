@@ -54,6 +54,8 @@ void* create_state(const AtenTensorHandle* constants) {
 
 void destroy_state(void* state) { delete static_cast<State*>(state); }
 
+std::size_t kept_bytes(const void*) { return 128; }
+
 void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outputs) {
   State& state = *static_cast<State*>(opaque);
   const AtenTensorHandle x = inputs[0].tensor;
@@ -115,4 +117,7 @@ extern "C" const wir::ProgramInfo wir_program_info = {
   wir_program::create_state,
   wir_program::destroy_state,
   wir_program::run,
+  0,
+  nullptr,
+  wir_program::kept_bytes,
 };
