@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wrapper_ir.api import compile as compile
     from wrapper_ir.api import emit as emit
     from wrapper_ir.api import export as export
+    from wrapper_ir.api import release as release
     from wrapper_ir.build import Builder as Builder
     from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
     from wrapper_ir.debug_printer import insert_probes as insert_probes
@@ -76,6 +77,7 @@ _EXPORTS = {
     "plan_memory": "wrapper_ir.planning",
     "print_program": "wrapper_ir.text",
     "record": "wrapper_ir.frontends.inductor",
+    "release": "wrapper_ir.api",
     "verify": "wrapper_ir.verify",
 }
 

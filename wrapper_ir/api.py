@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.debug_printer import insert_probes, make_printer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from wrapper_ir.debug_printer import DebugPrinter
     from wrapper_ir.emitters.base import Artifact
 
-__all__ = ["compile", "emit", "export"]
+__all__ = ["compile", "emit", "export", "release"]
 
 
 def emit(program: Program, target: str = "python", **options: object) -> Artifact:
@@ -84,6 +85,18 @@ def _planned(program: Program, options: Mapping[str, object]) -> Program:
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415 - planned programs need none
 
     return plan_memory(program, arena=str(options.get("arena", "call")))
+
+
+def release() -> int:
+    """Free the memory that all loaded programs keep between calls; return its bytes.
+
+    Those that ``torch.compile`` holds are among them. One program alone is told by the ``release``
+    of what :func:`compile` returns. Calls in progress free what they use when they end; later ones
+    allocate again.
+    """
+    # Where nothing was loaded, nothing is kept, and there is no need to load torch.
+    kept = sys.modules.get("wrapper_ir.runtime.kept")
+    return 0 if kept is None else int(kept.release())
 
 
 def export(  # noqa: PLR0913 - all but two are named

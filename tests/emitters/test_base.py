@@ -86,7 +86,7 @@ def test_values_of_options_are_checked(option: str, value: Any) -> None:
 def test_the_python_emitter_is_installed() -> None:
     assert "python" in emitter_names()
     assert emitter_class("python") is PythonEmitter
-    assert option_names(PythonEmitter) == ("origins", "checks", "keep_buffers")
+    assert option_names(PythonEmitter) == ("origins", "checks", "keep_buffers", "arena", "out")
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ def test_an_unknown_option_is_refused_by_name_with_the_list() -> None:
         Settings.from_options({"emiter": "python"})
     text = str(caught.value)
     assert "'emiter'" in text
-    listed = "checks, debug, debug_filter, emitter, keep_buffers, memory, on_unsupported, origins"
-    assert listed in text
+    names = "arena, checks, debug, debug_filter, emitter, keep_buffers, memory"
+    assert f"{names}, on_unsupported, origins, out" in text
     assert "did you mean 'emitter'?" in text
 
 
@@ -51,6 +51,8 @@ def test_an_unknown_option_is_refused_by_name_with_the_list() -> None:
     "options",
     [
         {"memory": "arena"},
+        {"arena": "always"},
+        {"arena": "kept", "memory": "reuse"},
         {"on_unsupported": "ignore"},
         {"origins": 1},
         {"emitter": 3},

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.emitters.arenas import kept_arenas
 from wrapper_ir.emitters.library import FIXED_WRITERS, PLAIN_WRITERS
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, Cond, Region, ScalarInput, While
@@ -48,12 +49,15 @@ class Facts:
         touched_inputs: Buffer inputs that something reads, writes, looks at or returns, in order.
         kept_views: Views that may be kept from call to call, name to line.
         kept_buffers: Allocations whose memory may be kept from call to call, in order.
+        arenas: Pools that are to be kept from call to call, each with the places of the views that
+            are kept with it.
     """
 
     last: Mapping[str, int]
     touched_inputs: tuple[str, ...]
     kept_views: Mapping[str, Reinterpret] = field(default_factory=dict)
     kept_buffers: tuple[str, ...] = ()
+    arenas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     may_pass_autograd: bool = False
     """Whether all library ops are plain ones, enough of them to gain by it."""
 
@@ -111,9 +115,20 @@ def _note_results(region: Region, last: dict[str, int]) -> None:
             last[value.buffer] = len(region.body)
 
 
-def gather(program: Program, keep_bytes: int) -> Facts:
-    """What is known of a program; at most ``keep_bytes`` of buffers are said to be keepable."""
+def gather(
+    program: Program, keep_bytes: int, *, arena: str = "call", is_checked: bool = True
+) -> Facts:
+    """What is known of a program.
+
+    Args:
+        program: A planned program.
+        keep_bytes: How many bytes of buffers are said to be keepable at most.
+        arena: Whether pools are to be ``kept``.
+        is_checked: Whether inputs are checked in every call. Where not, ops may find some that
+            make them resize what they write to.
+    """
     storages = Storages(program)
+    unsteady = storages.resizable if is_checked else storages.written_by_ops
     return Facts(
         last=storages.last,
         touched_inputs=tuple(
@@ -123,6 +138,7 @@ def gather(program: Program, keep_bytes: int) -> Facts:
         ),
         kept_views=_kept_views(program, storages),
         kept_buffers=_kept_buffers(program, storages, keep_bytes),
+        arenas=kept_arenas(program, storages, unsteady) if arena == "kept" else {},
         may_pass_autograd=_may_pass_autograd(program, storages),
     )
 

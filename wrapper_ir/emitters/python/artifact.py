@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-__all__ = ["MissingConstantError", "PythonArtifact"]
+__all__ = ["MissingConstantError", "PythonArtifact", "release_of"]
 
 BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
@@ -32,12 +32,14 @@ class PythonArtifact:
         program: What it was made from.
         constants: The program's constants, by the variable of the module that holds each. A module
             may be loaded by other means than :meth:`load`; these variables have to be set then.
+        takes_out: Whether callers may give memory for results.
     """
 
     source: str
     source_map: SourceMap
     program: Program
     constants: Mapping[str, str]
+    takes_out: bool = False
 
     def load_module(self) -> types.ModuleType:
         """A new module, its constants set.
@@ -64,16 +66,34 @@ class PythonArtifact:
         return module
 
     def load_boxed(self) -> BoxedCall:
-        """The module's ``call``: takes a list, which it empties, and gives a tuple."""
-        call: BoxedCall = self.load_module().call
+        """The module's ``call``: takes a list, which it empties, and gives a tuple.
+
+        Its ``release()`` is that of :meth:`load`.
+        """
+        module = self.load_module()
+        call: BoxedCall = module.call
+        call.release = release_of(module)  # type: ignore[attr-defined]
         return call
 
     def load(self) -> Callable[..., tuple[Any, ...]]:
-        """``callable(*inputs) -> tuple of results``; runs without autograd and without autocast."""
+        """``callable(*inputs) -> tuple of results``; runs without autograd and without autocast.
+
+        Its ``release()`` frees the memory that is kept between calls and returns the bytes; calls
+        in progress free what they use when they end. With the option ``out`` it takes ``out=[...]``
+        as well: for each result a tensor to write it to, or ``None``.
+        """
         # Loading needs torch; emitting does not.
         from wrapper_ir.emitters.python.loaded import as_function  # noqa: PLC0415
 
-        return as_function(self.load_module(), self.program, self.source_map)
+        return as_function(
+            self.load_module(), self.program, self.source_map, takes_out=self.takes_out
+        )
+
+
+def release_of(module: types.ModuleType) -> Callable[[], int]:
+    """What frees the memory that a module keeps between calls; of most there is none."""
+    release: Callable[[], int] = getattr(module, "release", lambda: 0)
+    return release
 
 
 def _check_constants(module: types.ModuleType) -> None:

@@ -29,18 +29,21 @@ Key = tuple[str, str]
 """What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
-    CppKernels InputChecks KeptViews Scratch TensorSpec check_layout check_number check_result
-    check_symbol check_that empty_strided_cpu make_constants make_probe once past_autograd
-    random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
-    run_while run_while_stacked
+    CppKernels InputChecks KeptArena KeptViews Outputs Scratch TensorSpec check_layout check_number
+    check_result check_symbol check_that empty_strided_cpu make_constants make_probe once
+    past_autograd random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check
+    run_main run_while run_while_stacked
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
 """Everything that emitted files may import from the runtime package."""
 
 #: What the file calls things of its own, and the keywords of ``check_that``.
 _FILE_NAMES: Final = frozenset("""
-    CONSTANTS args call check_inputs cpu holds kept_views kernels make_inputs relation scratch
-    spare torch
+    CONSTANTS args call check_inputs cpu holds kept_views kernels make_inputs relation release
+    scratch spare torch
     """.split())  # noqa: SIM905 - one name a line would take the page
+
+#: Likewise, where callers may give memory for results.
+_OUT_NAMES: Final = frozenset(("out", "outputs", "outs"))
 
 _BUILTINS: Final = frozenset(
     ("abs", "bool", "complex", "float", "globals", "int", "max", "min", "round", "type")
@@ -61,12 +64,22 @@ class Context:
         sections: The parts of the file by name, spliced together at the end.
     """
 
-    def __init__(self, program: Program, facts: Facts, problems: Problems, checks: str) -> None:
+    def __init__(
+        self,
+        program: Program,
+        facts: Facts,
+        problems: Problems,
+        checks: str,
+        *,
+        takes_out: bool = False,
+    ) -> None:
         self.program = program
         self.facts = facts
         self.problems = problems
         self.checks = checks
-        self.names: NamePlan[Key] = NamePlan(_wanted(program), _RESERVED | _BUILTINS | _DUNDERS)
+        self.takes_out = takes_out
+        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
+        self.names: NamePlan[Key] = NamePlan(_wanted(program), reserved)
         self.exprs = PythonExprs(lambda name: self.names["symbol", name])
         self.used: set[str] = set()
         self.sections: dict[str, CodeWriter] = {}

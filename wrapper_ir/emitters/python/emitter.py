@@ -17,7 +17,9 @@ from wrapper_ir.errors import OptionValueError
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
-__all__ = ["CHECKS", "PythonEmitter"]
+__all__ = ["ARENAS", "CHECKS", "PythonEmitter"]
+
+ARENAS: Final = ("call", "kept")
 
 CHECKS: Final = ("always", "first_call", "never")
 
@@ -36,6 +38,9 @@ class PythonEmitter(Emitter):
             of the program itself, are checked in every call.
         keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
             one, for inference programs whose inputs are checked in every call; 0 for none.
+        arena: How long the program's arenas last: a ``call``, or ``kept`` for the next one. A
+            program whose memory is not planned is then planned for that.
+        out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
     """
 
     name: ClassVar[str] = "python"
@@ -50,6 +55,8 @@ class PythonEmitter(Emitter):
     keep_buffers: int = field(
         default=_KEEP, metadata={"help": "bytes of scratch memory kept between calls"}
     )
+    arena: str = field(default="call", metadata={"help": "how long arenas last", "choices": ARENAS})
+    out: bool = field(default=False, metadata={"help": "take memory for results from callers"})
 
     def __post_init__(self) -> None:
         """Check the options' values.
@@ -66,13 +73,22 @@ class PythonEmitter(Emitter):
             raise OptionValueError(
                 option="keep_buffers", value=self.keep_buffers, expected="a number of bytes"
             )
+        if self.arena not in ARENAS:
+            expected = "one of " + ", ".join(map(repr, ARENAS))
+            raise OptionValueError(option="arena", value=self.arena, expected=expected)
+        if not isinstance(self.out, bool):
+            raise OptionValueError(option="out", value=self.out, expected="True or False")
 
     @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:
         """Renders a planned and verified program."""
         # A wrong input that is not noticed would have an op resize a kept buffer for good.
-        keep = self.keep_buffers if self.checks == "always" else 0
-        context = Context(program, gather(program, keep), problems, self.checks)
+        is_checked = self.checks == "always"
+        keep = self.keep_buffers if is_checked else 0
+        facts = gather(program, keep, arena=self.arena, is_checked=is_checked)
+        context = Context(program, facts, problems, self.checks, takes_out=self.out)
         writer = render_module(context, origins=self.origins)
         constants = {context.buffer(name): name for name in program.constants}
-        return PythonArtifact(writer.text(), writer.source_map(), program, constants)
+        return PythonArtifact(
+            writer.text(), writer.source_map(), program, constants, takes_out=self.out
+        )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.emitters.beginning import find_beginning
 from wrapper_ir.emitters.facts import free_region_symbols
 from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.outputs import OutputLines
 from wrapper_ir.emitters.python.region import params_of
 from wrapper_ir.emitters.python.statements import (
     Node,
@@ -52,6 +53,8 @@ class Entry:
         self._checked = [n for n in context.facts.touched_inputs if context.checks != "never"]
         renderer.checked = frozenset(n for n in self._checked if self._beginning.knows(n))
         self._give()
+        if context.takes_out:
+            self._outputs = OutputLines(context, renderer)
 
     def _give(self) -> None:
         """Tells the renderer what will be there before the lines that define it."""
@@ -111,6 +114,8 @@ class Entry:
             for name in self._checked:
                 if name in self._renderer.checked and self._beginning.leaves(name):
                     self._check_rest(name)
+        if self._context.takes_out:
+            self._outputs.take()
         self._take_views()
         self._take_spare()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from wrapper_ir.emitters.facts import mutated_inputs
-from wrapper_ir.runtime import InputCountError
+from wrapper_ir.emitters.python.artifact import release_of
+from wrapper_ir.runtime import InputCountError, NoOutError
 
 if TYPE_CHECKING:
     import types
@@ -20,7 +22,11 @@ __all__ = ["as_function"]
 
 
 def as_function(
-    module: types.ModuleType, program: Program, source_map: SourceMap
+    module: types.ModuleType,
+    program: Program,
+    source_map: SourceMap,
+    *,
+    takes_out: bool = False,
 ) -> Callable[..., tuple[Any, ...]]:
     """``function(*inputs) -> tuple of results`` for a module with a boxed ``call``.
 
@@ -30,16 +36,22 @@ def as_function(
         module: The module.
         program: What it was made from.
         source_map: For notes on errors: which line of the program failed.
+        takes_out: Whether ``call`` takes memory for results.
     """
     name, count, mutated = program.name, len(program.inputs), mutated_inputs(program)
-    call: Callable[[list[object]], tuple[Any, ...]] = module.call
+    plain_call: Callable[..., tuple[Any, ...]] = module.call
     is_grad_enabled = torch.is_grad_enabled
     is_autocast_enabled = torch.is_autocast_enabled
     filename = module.__file__
 
-    def run(*inputs: object) -> tuple[Any, ...]:
+    def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
         if len(inputs) != count:
             raise InputCountError(expected=count, got=len(inputs))
+        call = plain_call
+        if out is not None:
+            if not takes_out:
+                raise NoOutError(program=name)
+            call = partial(plain_call, out=out)
         try:
             if is_autocast_enabled("cpu"):
                 with torch.no_grad(), torch.autocast("cpu", enabled=False):
@@ -58,6 +70,7 @@ def as_function(
     run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
     run.__doc__ = f"Run the program '{name}' on its {count} inputs; gives a tuple of its results."
     run.module = module  # type: ignore[attr-defined]
+    run.release = release_of(module)  # type: ignore[attr-defined]
     return run
 
 

@@ -15,6 +15,7 @@ from wrapper_ir.emitters.python.statements import (
     keyword,
     statement,
 )
+from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.expr import Dim, dim
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import (
@@ -44,13 +45,39 @@ class MemoryLines(RegionBase):
             self.assign(line.out, self.given[line.out] or "")
             return
         value = self._allocation(line, line.memory)
-        if value is not None:
+        if value is not None and line.out in self.placed:
+            self._placed(line, value)
+        elif value is not None:
             self.assign(line.out, value)
         if line.zeroed:
             self.writer.line(f"{self.context.buffer(line.out)}.zero_()")
 
+    def _placed(self, line: Allocate, fresh: Node) -> None:
+        """An allocation that is a result, for which the caller may have given memory."""
+        position, unchecked = self.placed[line.out]
+        if unchecked is not None:
+            self.check_out(position, unchecked)
+        self.assign(line.out, f"outs[{position}]")
+        name, head = self.context.buffer(line.out), f"{self.context.buffer(line.out)} = "
+        self.writer.line(f"if {name} is None:")
+        with self.writer.indent():
+            self.put(statement(fresh, self.writer.width, head=head))
+        result = self.context.program.results[position]
+        assert isinstance(result, BufferValue)
+        layout, given = self.layout(line.out), self.layout(result.buffer)
+        if (layout.size, layout.stride) != (given.size, given.stride):
+            self.writer.line("else:")
+            with self.writer.indent():
+                self.put(statement(self._view(name, layout, 0), self.writer.width, head=head))
+
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
+        if line.out in self.kept_pools:
+            size = self.layout(line.out).nbytes
+            known = isinstance(size, int)
+            args = () if known else (self.context.expr(size),)
+            self.assign(line.out, call(f"{self.kept_pools[line.out]}.take", *args))
+            return
         value = self._allocation(line, line.memory)
         if value is not None:
             self.assign(line.out, value)
@@ -71,10 +98,13 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+        if line.out in self.given:
+            self.assign(line.out, self.given[line.out] or "")
+            return
         layout, pool = self.layout(line.out), self.layout(line.pool)
         itemsize = layout.dtype.itemsize
         source = self.context.buffer(line.pool)
-        if layout.dtype is not pool.dtype:
+        if layout.dtype is not pool.dtype or line.pool in self.kept_pools:
             source = self._typed_pool(line.pool, layout)
         elements = _divided(line.offset, itemsize)
         if elements is None:
@@ -89,8 +119,12 @@ class MemoryLines(RegionBase):
             plain = self.context.buffer(pool)
             wanted = f"{plain}_{layout.dtype.torch_name}"
             name = self._pools[key] = self.context.names.fresh(wanted)
-            args = (plain, literals.dtype(layout.dtype), "(0,)", "(1,)", "0")
-            made = call(self.context.helper("reinterpret_as"), *args)
+            dtype = literals.dtype(layout.dtype)
+            if pool in self.kept_pools:
+                made = call(f"{plain}.of", dtype)
+            else:
+                helper = self.context.helper("reinterpret_as")
+                made = call(helper, plain, dtype, "(0,)", "(1,)", "0")
             self.put(statement(made, self.writer.width, head=f"{name} = "))
         return self._pools[key]
 
@@ -101,6 +135,9 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_free(self, line: Free) -> None:
+        if line.buffer in self.kept_pools:
+            self.give_back(line.buffer)
+            return
         self.delete(line.buffer)
 
     @override
@@ -108,7 +145,9 @@ class MemoryLines(RegionBase):
         old, new = self.layout(line.donor), self.layout(line.out)
         source = self.context.buffer(line.donor)
         same = replace(old, offset=0) == replace(new, offset=0) and old.offset == new.offset
-        value = source if same else self._reinterpreted(line, line.donor, line.out)
+        value: Node | None = source
+        if not same:
+            value = self.given.get(line.out) or self._reinterpreted(line, line.donor, line.out)
         if value is not None:
             target = self.context.buffer(line.out)
             self.put(statement(value, self.writer.width, head=f"{target} = "))
@@ -117,10 +156,11 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_reinterpret(self, line: Reinterpret) -> None:
-        if line.out in self.given:
+        given = self.given.get(line.out)
+        if line.out in self.given and given is None:
             self.bindings.define(line.out, [line.source])
             return
-        value = self._reinterpreted(line, line.source, line.out)
+        value = given or self._reinterpreted(line, line.source, line.out)
         if value is not None:
             self.assign(line.out, value, [line.source])
 

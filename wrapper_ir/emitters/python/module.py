@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.header import header_lines, header_title
 from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.arenas import keep_arenas, render_release
 from wrapper_ir.emitters.python.entry import Entry
 from wrapper_ir.emitters.python.kernels import KernelSection, OpSection
 from wrapper_ir.emitters.python.lines import RegionRenderer
@@ -49,6 +50,9 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     renderer = RegionRenderer(context, context.program.region, body, last, (kernels, ops))
     renderer.show_origins = origins
     _constants(context)
+    kept = keep_arenas(context, renderer)
+    if context.facts.kept_buffers:
+        kept.append("scratch")
     _call(context, renderer, body)
     kernels.finish()
     main = _main(context)
@@ -71,6 +75,9 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     file.blank(2)
     file.extend(body)
     file.blank(2)
+    if kept:
+        render_release(kept, file)
+        file.blank(2)
     file.extend(main)
     return file
 
@@ -115,11 +122,18 @@ def _constants(context: Context) -> None:
 
 def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
     entry = Entry(context, renderer)
-    if context.facts.may_pass_autograd:
+    # Past autograd, it would not learn that ops write to what the caller has given.
+    if context.facts.may_pass_autograd and not context.takes_out:
         body.line(f"@{context.helper('past_autograd')}")
-    body.line("def call(args):")
+    body.line("def call(args, out=None):" if context.takes_out else "def call(args):")
     with body.indent():
-        body.line('"""Run the program on a list of inputs, which is emptied."""')
+        if context.takes_out:
+            body.line('"""Run the program on a list of inputs, which is emptied.')
+            body.blank()
+            body.line("Results for which ``out`` has a tensor, in a list, are written to that.")
+            body.line('"""')
+        else:
+            body.line('"""Run the program on a list of inputs, which is emptied."""')
         entry.unpack()
         for index in range(len(context.program.body)):
             if index == entry.end:

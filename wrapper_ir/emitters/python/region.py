@@ -9,6 +9,7 @@ from wrapper_ir.emitters.python.bindings import Bindings
 from wrapper_ir.emitters.python.statements import (
     LINE_LENGTH,
     Node,
+    call,
     statement,
     tuple_of,
 )
@@ -60,6 +61,12 @@ class RegionBase(LineVisitor[None]):
         self.bindings = Bindings(last, constants)
         for name in (*(p.name for p in region.params if isinstance(p, BufferInput)), *constants):
             self.bindings.define(name)
+        #: Whether callers may give memory for results.
+        self.takes_out = False
+        #: Allocations that are a result: its position, and its layout if that is yet to be checked.
+        self.placed: dict[str, tuple[int, Layout | None]] = {}
+        #: Arenas that outlive the call, by pool: the variable of the file that holds each.
+        self.kept_pools: dict[str, str] = {}
         self._pools: dict[tuple[str, str], str] = {}
         self._origin: int | None = None
         #: Buffers that are there before the line that defines them is reached.
@@ -81,7 +88,8 @@ class RegionBase(LineVisitor[None]):
 
     def returned(self) -> None:
         """Renders the return statement."""
-        value = tuple_of([self.value(v) for v in self.region.results])
+        values = [self.value(v) for v in self.region.results]
+        value = call("outputs.put", "outs", *values) if self.takes_out else tuple_of(values)
         self.put(statement(value, self.writer.width, head="return "))
 
     def value(self, value: Value) -> str:
@@ -93,6 +101,12 @@ class RegionBase(LineVisitor[None]):
                 return "None"
             case _:
                 return self.context.expr(value.value)
+
+    def check_out(self, position: int, layout: Layout) -> None:
+        """Writes a check of what was given for a result whose layout depends on symbols."""
+        size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
+        check = call("outputs.check", "outs", str(position), size, stride)
+        self.put(statement(check, self.writer.width))
 
     def put(self, lines: Sequence[str]) -> None:
         """Writes the lines of a statement."""
@@ -112,6 +126,12 @@ class RegionBase(LineVisitor[None]):
         target = self.context.buffer(name)
         self.put(statement(value, self.writer.width, head=f"{target} = "))
         self.bindings.define(name, sources)
+
+    def give_back(self, pool: str) -> None:
+        """Writes the end of an arena that outlives the call."""
+        self.bindings.end(pool, self.index)
+        self._pools = {key: name for key, name in self._pools.items() if key[0] != pool}
+        self.writer.line(f"{self.kept_pools[pool]}.give({self.context.buffer(pool)})")
 
     def delete(self, name: str) -> None:
         """Writes the end of a storage: all its variables go."""

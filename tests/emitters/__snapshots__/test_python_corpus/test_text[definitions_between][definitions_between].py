@@ -69,6 +69,11 @@ def call(args):
     return (b,)
 
 
+def release():
+    """Free the memory that is kept between calls, and return its bytes."""
+    return scratch.release()
+
+
 def make_inputs():
     """Make inputs with random contents."""
     return [random_tensor(torch.float32, (4,), (1,))]

@@ -88,6 +88,11 @@ def call(args):
     return (f64, f32, f16, bf16, c64, c128, i64, i32, i16, i8, u8, bool_1)
 
 
+def release():
+    """Free the memory that is kept between calls, and return its bytes."""
+    return scratch.release()
+
+
 def make_inputs():
     """Make inputs with random contents."""
     return []

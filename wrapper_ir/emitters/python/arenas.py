@@ -1,0 +1,54 @@
+"""Rendering arenas that outlive a call: one object each, taken and given back by calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.statements import Node, call, statement, tuple_of
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.python.context import Context
+    from wrapper_ir.emitters.python.lines import RegionRenderer
+    from wrapper_ir.emitters.writer import CodeWriter
+
+__all__ = ["keep_arenas", "render_release"]
+
+
+def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
+    """Defines the arenas that are kept, and tells the renderer of the main body of them.
+
+    Returns:
+        The variables of the file that hold them.
+    """
+    program = context.program
+    for pool, views in context.facts.arenas.items():
+        variable = context.buffer(pool)
+        kept = renderer.kept_pools[pool] = context.names.fresh(f"kept_{variable}")
+        args: list[Node] = []
+        nbytes = program.layout(pool).nbytes
+        if isinstance(nbytes, int):
+            args.append(str(nbytes))
+        for position, (name, start) in enumerate(views.items()):
+            layout = program.layout(name)
+            dtype = literals.dtype(layout.dtype)
+            size, stride = context.dims(layout.size), context.dims(layout.stride)
+            args.append(tuple_of([dtype, size, stride, str(start)]))
+            renderer.given[name] = f"{variable}[{position}]"
+        made = call(context.helper("KeptArena"), *args)
+        context.section("kept").lines(*statement(made, 0, head=f"{kept} = "))
+    return list(renderer.kept_pools.values())
+
+
+def render_release(kept: list[str], file: CodeWriter) -> None:
+    """Writes the function that frees what is kept between calls."""
+    file.line("def release():")
+    with file.indent():
+        file.line('"""Free the memory that is kept between calls, and return its bytes."""')
+        terms = [f"{name}.release()" for name in kept]
+        if len(terms) <= 2:
+            file.line(f"return {' + '.join(terms)}")
+        else:
+            keepers = tuple_of(kept)
+            file.lines(*statement(keepers, file.width, head="keepers = "))
+            file.line("return sum(keeper.release() for keeper in keepers)")
