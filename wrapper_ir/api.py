@@ -75,7 +75,12 @@ def compile(
     if printer is not None:
         make_emitter(target, options)  # a word that it does not know is no reason to plan
         program = insert_probes(_planned(program, options), printer)
-    return emit(program, target, **options).load()
+    function = emit(program, target, **options).load()
+    if printer is None or printer.hook is None:
+        return function
+    from wrapper_ir.runtime.probes import Hooked  # noqa: PLC0415 - imports torch
+
+    return Hooked(function, printer.hook)
 
 
 def _planned(program: Program, options: Mapping[str, object]) -> Program:

@@ -19,6 +19,9 @@ from wrapper_ir.debug_printer.spec import OPERANDS, DebugPrinter
 if TYPE_CHECKING:
     from wrapper_ir.debugging import bisect as bisect
     from wrapper_ir.debugging import extract as extract
+    from wrapper_ir.runtime.probes import ProbeEvent as ProbeEvent
+    from wrapper_ir.runtime.probes import debug_session as debug_session
+    from wrapper_ir.runtime.probes import hook as hook
 
 __all__ = [
     "LEVEL_NAMES",
@@ -35,9 +38,18 @@ __all__ = [
     "settings_from_environment",
 ]
 
+#: Names for users that are defined where programs are run -> the module.
+_RUNNING = {
+    "ProbeEvent": "wrapper_ir.runtime.probes",
+    "bisect": "wrapper_ir.debugging",
+    "debug_session": "wrapper_ir.runtime.probes",
+    "extract": "wrapper_ir.debugging",
+    "hook": "wrapper_ir.runtime.probes",
+}
+
 
 def __getattr__(name: str) -> object:
-    """``bisect`` and ``extract`` run programs, which this package, a layer of passes, cannot."""
-    if name in ("bisect", "extract"):
-        return getattr(importlib.import_module("wrapper_ir.debugging"), name)
+    """What runs programs, which this package, a layer of passes, cannot."""
+    if name in _RUNNING:
+        return getattr(importlib.import_module(_RUNNING[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

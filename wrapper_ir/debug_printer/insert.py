@@ -40,13 +40,12 @@ def insert_probes(program: Program, printer: DebugPrinter) -> Program:
     Warns:
         NoCallMatchesWarning: The filter chooses none of the program's calls.
     """
-    level = printer.probe_level
-    if level is None:
+    if not printer.probe_levels:
         return program
     chosen = {call.path: call for call in select(program, printer)}
     if not chosen:
         return program
-    body = tuple(_rewrite(program.body, Path(), "body", chosen, _Maker(program, printer, level)))
+    body = tuple(_rewrite(program.body, Path(), "body", chosen, _Maker(program, printer)))
     return program.replace(body=body)
 
 
@@ -83,10 +82,9 @@ def _rewrite_inside(line: AnyLine, path: Path, chosen: dict[Path, Call], maker: 
 class _Maker:
     """Makes the probes of calls."""
 
-    def __init__(self, program: Program, printer: DebugPrinter, level: ProbeLevel) -> None:
+    def __init__(self, program: Program, printer: DebugPrinter) -> None:
         self._program = program
         self._printer = printer
-        self._level = level
 
     def probes(self, call: Call) -> tuple[list[Probe], list[Probe]]:
         """The probes before and after a call."""
@@ -96,26 +94,30 @@ class _Maker:
         writes = [*found.writes, *found.defines] if "outputs" in wanted else []
         scalars = _scalars(call.line) if "scalars" in wanted else ()
         before, after = [], []
-        if "before" in self._printer.phases:
-            before.append(self._probe(call, When.BEFORE, reads, scalars))
-        if "after" in self._printer.phases:
-            after.append(self._probe(call, When.AFTER, writes, ()))
+        for level in self._printer.probe_levels:
+            phases = self._printer.phases(level)
+            if "before" in phases:
+                before.append(self._probe(level, call, When.BEFORE, reads, scalars))
+            if "after" in phases:
+                after.append(self._probe(level, call, When.AFTER, writes, ()))
         return before, after
 
     def _probe(
-        self, call: Call, when: When, buffers: Iterable[str], scalars: Iterable[Scalar]
+        self,
+        level: ProbeLevel,
+        call: Call,
+        when: When,
+        buffers: Iterable[str],
+        scalars: Iterable[Scalar],
     ) -> Probe:
-        shown: tuple[str, ...] = ()
-        if self._level is not ProbeLevel.NAMES:
-            shown = tuple(dict.fromkeys(name for name in buffers if self._is_shown(name)))
-        else:
-            scalars = ()
-        return Probe(call.label, when, self._level, shown, tuple(scalars), origin=call.line.origin)
+        if level is ProbeLevel.NAMES:
+            return Probe(call.label, when, level, origin=call.line.origin)
+        shown = tuple(dict.fromkeys(name for name in buffers if self._is_shown(name)))
+        return Probe(call.label, when, level, shown, tuple(scalars), origin=call.line.origin)
 
     def _is_shown(self, name: str) -> bool:
-        constant = self._program.constants.get(name)
-        names = (name,) if constant is None else (name, constant.qualified_name)
-        return matches(self._printer.buffers, names)
+        qualified = self._program.qualified_names.get(name, name)
+        return matches(self._printer.buffers, (name, qualified))
 
 
 def _scalars(line: KernelCall | ExternKernel) -> tuple[Scalar, ...]:

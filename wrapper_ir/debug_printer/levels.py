@@ -25,10 +25,11 @@ _SPELLINGS: Final[dict[str, ProbeLevel | None]] = {
     "check": ProbeLevel.CHECK,
     "stats": ProbeLevel.STATS,
     "compare": ProbeLevel.COMPARE,
+    "hook": ProbeLevel.HOOK,
 }
 
 #: The short name of each level, in the order of the documentation.
-LEVEL_NAMES: Final = ("off", "save", "print", "names", "check", "stats", "compare")
+LEVEL_NAMES: Final = ("off", "save", "print", "names", "check", "stats", "compare", "hook")
 
 
 def parse_level(level: object, option: str = "debug") -> ProbeLevel | None:

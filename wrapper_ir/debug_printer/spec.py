@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from wrapper_ir.debug_printer.levels import parse_level
 from wrapper_ir.errors import OptionValueError
@@ -29,8 +30,8 @@ class DebugPrinter:
     found anywhere (``re:softmax|relu``). Conditions that are given must all hold.
 
     Attributes:
-        level: ``off``, ``save``, ``print``, ``names``, ``check``, ``stats`` or ``compare``, one of
-            Inductor's names or numbers for the first four, or a ``ProbeLevel``.
+        level: ``off``, ``save``, ``print``, ``names``, ``check``, ``stats``, ``compare`` or
+            ``hook``, one of Inductor's names or numbers for the first four, or a ``ProbeLevel``.
         kernels: Pattern for the name of the kernel or op that is called.
         ops: Pattern for the ATen ops that a kernel implements, such as ``aten.addmm``.
         source: Pattern for the line of the model that a call comes from, ``file.py:12``; a bare
@@ -40,6 +41,8 @@ class DebugPrinter:
         when: ``before``, ``after`` or ``both``; by default what the level needs: ``names`` before,
             ``save``, ``print``, ``stats`` and ``check`` both, ``compare`` after.
         operands: What to show of a call: any of ``inputs``, ``outputs``, ``scalars``.
+        hook: Called with a ``ProbeEvent`` at each chosen call, besides what the level does. It is
+            bound by ``wir.compile``, and no part of the program.
     """
 
     level: str | int | ProbeLevel = "print"
@@ -50,6 +53,7 @@ class DebugPrinter:
     calls: str = ":"
     when: str = ""
     operands: tuple[str, ...] = OPERANDS
+    hook: Callable[[Any], object] | None = None
 
     def __post_init__(self) -> None:
         """Check every option.
@@ -71,6 +75,9 @@ class DebugPrinter:
         if not isinstance(operands, tuple) or not set(operands) <= set(OPERANDS):
             expected = f"some of {', '.join(map(repr, OPERANDS))}, as a tuple"
             raise OptionValueError(option="operands", value=self.operands, expected=expected)
+        hook: object = self.hook
+        if hook is not None and not callable(hook):
+            raise OptionValueError(option="hook", value=hook, expected="a function of an event")
 
     @property
     def probe_level(self) -> ProbeLevel | None:
@@ -78,11 +85,19 @@ class DebugPrinter:
         return parse_level(self.level, "level")
 
     @property
-    def phases(self) -> tuple[str, ...]:
-        """On which sides of a call there are probes."""
+    def probe_levels(self) -> tuple[ProbeLevel, ...]:
+        """The levels that a call has probes of: none for off, two where there is a hook besides."""
+        level = self.probe_level
+        if level is None:
+            return ()
+        only = self.hook is None or level is ProbeLevel.HOOK
+        return (level,) if only else (level, ProbeLevel.HOOK)
+
+    def phases(self, level: ProbeLevel) -> tuple[str, ...]:
+        """On which sides of a call there are probes of a level."""
         if self.when:
             return _PHASES if self.when == "both" else (self.when,)
-        match self.probe_level:
+        match level:
             case ProbeLevel.NAMES:
                 return ("before",)
             case ProbeLevel.COMPARE:

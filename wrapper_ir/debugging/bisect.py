@@ -99,7 +99,7 @@ def _planned(program: Program) -> Program:
 
 def _run(program: Program, target: str, inputs: Sequence[Any], folder: Path) -> Path:
     probed = insert_probes(program, DebugPrinter("save", when="after"))
-    with debug_session(folder) as session:
+    with debug_session(folder, limit=0) as session:
         compile_program(probed, target, debug="off")(*_copies(inputs))
         return session.directory
 

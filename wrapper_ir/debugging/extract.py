@@ -137,7 +137,7 @@ def extract(
     found = find_call(planned, call)
     printer = DebugPrinter("save", calls=str(found.number))
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-extract-") as folder:
-        with debug_session(Path(folder) / "run") as session:
+        with debug_session(Path(folder) / "run", limit=0) as session:
             compile_program(insert_probes(planned, printer), target, debug="off")(*inputs)
         before, after, numbers = _read(session.directory)
     if not (before or after):

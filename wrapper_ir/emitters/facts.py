@@ -82,9 +82,15 @@ def mutated_inputs(program: Program) -> list[int]:
 
 
 def shown_names(line: Probe, program: Program) -> list[str]:
-    """What a probe calls its buffers: constants by the names that the model has for them."""
-    constants = program.constants
-    return [constants[n].qualified_name or n if n in constants else n for n in line.buffers]
+    """What a probe calls its buffers: constants by the names that the model has for them.
+
+    A view of a constant goes by the constant's name, unless the constant is shown beside it.
+    """
+    shown = [program.qualified_names.get(name, name) for name in line.buffers]
+    return [
+        name if shown.count(title) > 1 and name not in program.constants else title
+        for name, title in zip(line.buffers, shown, strict=True)
+    ]
 
 
 def origin_place(line: AnyLine, program: Program) -> str:

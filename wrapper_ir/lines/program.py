@@ -202,6 +202,17 @@ class Program:
     data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
+    def qualified_names(self) -> Mapping[str, str]:
+        """What the model calls constants, and the buffers that are views of one."""
+        from wrapper_ir.lines.walk import walk  # noqa: PLC0415 - it is about programs
+
+        found = {name: constant.qualified_name for name, constant in self.constants.items()}
+        for _, line in walk(self):
+            if isinstance(line, Reinterpret) and line.source in found:
+                found[line.out] = found[line.source]
+        return {name: qualified for name, qualified in found.items() if qualified}
+
+    @cached_property
     def kernels(self) -> Mapping[str, KernelDefinition]:
         """The definitions of the body by name; the first one counts."""
         found: dict[str, KernelDefinition] = {}

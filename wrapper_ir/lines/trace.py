@@ -35,6 +35,7 @@ class ProbeLevel(enum.Enum):
     CHECK = "check"
     STATS = "stats"
     COMPARE = "compare"
+    HOOK = "hook"
 
 
 @final

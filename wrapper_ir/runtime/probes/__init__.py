@@ -1,18 +1,23 @@
 """The debug printer's half that runs: what probes print, save, check and compare."""
 
 from wrapper_ir.runtime.probes.compare import TOLERANCES, difference
-from wrapper_ir.runtime.probes.describe import Statistics, describe, statistics
+from wrapper_ir.runtime.probes.describe import describe
+from wrapper_ir.runtime.probes.hooks import Hooked, ProbeEvent, hook
+from wrapper_ir.runtime.probes.measures import Statistics, statistics
 from wrapper_ir.runtime.probes.probe import NonFiniteError, make_probe
 from wrapper_ir.runtime.probes.session import DebugSession, debug_session
 
 __all__ = [
     "TOLERANCES",
     "DebugSession",
+    "Hooked",
     "NonFiniteError",
+    "ProbeEvent",
     "Statistics",
     "debug_session",
     "describe",
     "difference",
+    "hook",
     "make_probe",
     "statistics",
 ]

@@ -1,4 +1,4 @@
-"""A tensor in words: layout, statistics in its own precision, and some of its values.
+"""A tensor in words: layout, statistics, and some of its values.
 
 The words are those of docs/debug-printer.md, and the same from every emitter. Nothing here changes
 a tensor, and nothing here fails: what cannot be computed is left out.
@@ -6,89 +6,30 @@ a tensor, and nothing here fails: what cannot be computed is left out.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import struct
-import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import torch
+
+from wrapper_ir.runtime.probes.measures import SHORT_DTYPES, Statistics, readable, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
 
-__all__ = ["SHORT_DTYPES", "Statistics", "describe", "describe_layout", "number", "statistics"]
-
-#: Short names of element types, as in the text form of programs.
-SHORT_DTYPES: Final[dict[torch.dtype, str]] = {
-    dtype: short
-    for name, short in (
-        *(("float64", "f64"), ("float32", "f32"), ("float16", "f16"), ("bfloat16", "bf16")),
-        *(("float8_e4m3fn", "f8e4m3fn"), ("float8_e4m3fnuz", "f8e4m3fnuz")),
-        *(("float8_e5m2", "f8e5m2"), ("float8_e5m2fnuz", "f8e5m2fnuz")),
-        *(("float8_e8m0fnu", "f8e8m0fnu"), ("float4_e2m1fn_x2", "f4e2m1fnx2")),
-        *(("complex32", "c32"), ("complex64", "c64"), ("complex128", "c128")),
-        *(("int64", "i64"), ("int32", "i32"), ("int16", "i16"), ("int8", "i8")),
-        *(("uint64", "u64"), ("uint32", "u32"), ("uint16", "u16"), ("uint8", "u8")),
-        *(("bool", "bool"), ("qint32", "qi32"), ("qint8", "qi8"), ("quint8", "qu8")),
-    )
-    if isinstance(dtype := getattr(torch, name, None), torch.dtype)
-}
+__all__ = ["describe", "describe_layout", "number"]
 
 #: Tensors with more elements than this are shown by the first and last of each dimension.
 _ALL: Final = 24
 _EDGE: Final = 3
 
-#: Element types whose values are all exact in a wider one that torch computes with.
-_WIDER: Final[dict[str, torch.dtype]] = {
-    "f16": torch.float32,
-    "bf16": torch.float32,
-    "f8e4m3fn": torch.float32,
-    "f8e4m3fnuz": torch.float32,
-    "f8e5m2": torch.float32,
-    "f8e5m2fnuz": torch.float32,
-    "f8e8m0fnu": torch.float32,
-    "u16": torch.int64,
-    "u32": torch.int64,
-    "c32": torch.complex64,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """What is said of a tensor's values.
-
-    Of complex tensors all numbers are of their real and imaginary parts together. ``minimum``,
-    ``maximum``, ``mean`` and ``std`` are of the finite values, and None where there are none.
-
-    Attributes:
-        minimum: Exact, in the tensor's own type; None also for types without order.
-        maximum: Likewise.
-        mean: Computed in float64.
-        std: Of the sample (divided by n - 1), in float64; None for fewer than two values.
-        nan: How many elements are NaN.
-        inf: How many are infinite.
-        first_nan: Index of the first NaN, or None.
-        first_inf: Index of the first infinite element, or None.
-    """
-
-    minimum: float | int | None = None
-    maximum: float | int | None = None
-    mean: float | None = None
-    std: float | None = None
-    nan: int = 0
-    inf: int = 0
-    first_nan: tuple[int, ...] | None = None
-    first_inf: tuple[int, ...] | None = None
-
 
 def describe(name: str, tensor: Tensor) -> str:
     """One line on a tensor: name, layout, statistics, values."""
     parts = [f"{name}:", describe_layout(tensor)]
-    values = _values(tensor)
+    values = readable(tensor)
     if values is not None and values.numel():
         parts += _statistics_words(statistics(tensor), tensor.dtype)
         parts.append(_listed(values, tensor.dtype))
@@ -106,91 +47,6 @@ def describe_layout(tensor: Tensor) -> str:
     if tensor.device.type != "cpu":
         text += f" @{tensor.device}"
     return text
-
-
-def statistics(tensor: Tensor) -> Statistics:
-    """The statistics of a tensor; all counts are zero where values cannot be read."""
-    values = _values(tensor)
-    if values is None or not values.numel():
-        return Statistics()
-    if values.is_complex():
-        return _of_complex(values)
-    if not values.is_floating_point():
-        return _of_integers(values)
-    return _of_floats(values)
-
-
-def _of_floats(values: Tensor) -> Statistics:
-    nan, inf = values.isnan(), values.isinf()
-    finite = values[~(nan | inf)]
-    low = high = mean = std = None
-    if finite.numel():
-        low, high = finite.min().item(), finite.max().item()
-        wide = finite.double()
-        mean = wide.mean().item()
-        std = wide.std().item() if wide.numel() > 1 else None
-    counts = int(nan.sum()), int(inf.sum())
-    return Statistics(low, high, mean, std, *counts, _first(nan), _first(inf))
-
-
-def _of_complex(values: Tensor) -> Statistics:
-    parts = _of_floats(torch.view_as_real(values))
-    nan, inf = values.isnan(), values.isinf()
-    counts = int(nan.sum()), int(inf.sum())
-    return Statistics(
-        parts.minimum,
-        parts.maximum,
-        parts.mean,
-        parts.std,
-        *counts,
-        _first(nan),
-        _first(inf),
-    )
-
-
-def _of_integers(values: Tensor) -> Statistics:
-    wide = values.double()
-    std = wide.std().item() if wide.numel() > 1 else None
-    if values.dtype is torch.uint64:  # torch cannot order these; flipping the top bit keeps order
-        signed = values.view(torch.int64) ^ (-(2**63))
-        low, high = (int(v.item()) + 2**63 for v in (signed.min(), signed.max()))
-        return Statistics(low, high, wide.mean().item(), std)
-    return Statistics(int(values.min().item()), int(values.max().item()), wide.mean().item(), std)
-
-
-def _first(mask: Tensor) -> tuple[int, ...] | None:
-    if not mask.any():
-        return None
-    flat = int(mask.reshape(-1).to(torch.uint8).argmax())
-    index = []
-    for size in reversed(mask.shape):
-        index.append(flat % size)
-        flat //= size
-    return tuple(reversed(index))
-
-
-def _values(tensor: Tensor) -> Tensor | None:
-    """The tensor's values on the CPU in a type that torch computes with; None if it cannot."""
-    short = SHORT_DTYPES.get(tensor.dtype, "")
-    if tensor.layout is not torch.strided or tensor.device.type == "meta" or not short:
-        return None
-    if short == "f4e2m1fnx2":
-        return None
-    values = tensor.detach()
-    if values.is_quantized:
-        values = values.int_repr()
-    return values.cpu().to(_WIDER.get(short, values.dtype))
-
-
-def checksum(tensor: Tensor) -> str:
-    """CRC-32 of the elements' bytes in row-major order, eight hexadecimal digits."""
-    values = tensor.detach().cpu()
-    if values.is_quantized:
-        values = values.int_repr()
-    flat = values.contiguous()
-    size = flat.numel() * flat.element_size()
-    content = (ctypes.c_char * size).from_address(flat.data_ptr()) if size else b""
-    return f"{zlib.crc32(content):08x}"
 
 
 # Words.

@@ -1,7 +1,7 @@
 """What a ``Probe`` line does when the program reaches it.
 
 A probe looks and never touches: it writes to no tensor, keeps none, and does not raise, except at
-the level ``check``, whose purpose it is.
+the level ``check``, whose purpose it is, and what a hook raises.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import torch
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime.probes.compare import difference
-from wrapper_ir.runtime.probes.describe import (
+from wrapper_ir.runtime.probes.describe import describe, describe_layout, number
+from wrapper_ir.runtime.probes.hooks import ProbeEvent, report
+from wrapper_ir.runtime.probes.measures import (
     SHORT_DTYPES,
     Statistics,
     checksum,
-    describe,
-    describe_layout,
-    number,
+    first_not_finite,
+    private_copy,
     statistics,
+    value_range,
 )
 from wrapper_ir.runtime.probes.session import DebugSession, current, line_writer
 
@@ -59,7 +61,8 @@ def make_probe(
     Args:
         label: Number and name of the call.
         when: ``before`` or ``after``.
-        level: ``names``, ``print``, ``save``, ``check``, ``stats`` or ``compare``.
+        level: ``names``, ``print``, ``save``, ``check``, ``stats``, ``compare`` or
+            ``hook``.
         buffers: What the buffers are called, in the order in which they will be passed.
         scalars: What the numbers are called, likewise.
         source: Where in the model the call comes from.
@@ -67,11 +70,19 @@ def make_probe(
     if level == "names":
         return line_writer(f"{label} {when}")
     probe = _Probe(label, when, tuple(buffers), tuple(scalars), source)
+    if level == "hook":
+        return probe.hook
     action: Callable[[DebugSession, Sequence[Any]], None] = getattr(probe, level)
 
     def run(*values: object) -> None:
-        with torch.no_grad():
-            action(current(), values)
+        session = current()
+        try:
+            with torch.no_grad():
+                action(session, values)
+        except NonFiniteError:
+            raise
+        except Exception as error:
+            session.line(f"{label} {when}: cannot be shown: {_one_line(error)}")
 
     return run
 
@@ -121,8 +132,8 @@ class _Probe:
             stem = f"{_file_name(call)}-{self._when}-{_file_name(name)}"
             entry = {**self._entry(name), **_layout(tensor)}
             try:
-                session.save(_private_copy(tensor), entry, stem)
-            except (OSError, RuntimeError) as error:
+                session.save(private_copy(tensor), entry, stem)
+            except Exception as error:
                 session.line(f"{self._head} {name}: cannot be saved: {_one_line(error)}")
 
     def stats(self, session: DebugSession, values: Sequence[Any]) -> None:
@@ -130,7 +141,7 @@ class _Probe:
         for name, tensor in self._tensors(values):
             try:
                 session.note({**self._entry(name), **_layout(tensor), **_statistics(tensor)})
-            except (OSError, RuntimeError) as error:
+            except Exception as error:
                 session.line(f"{self._head} {name}: no statistics: {_one_line(error)}")
 
     def check(self, session: DebugSession, values: Sequence[Any]) -> None:
@@ -144,10 +155,8 @@ class _Probe:
             session.inputs.of = (self._label, words)
             return
         for name, tensor in self._tensors(values):
-            if not (tensor.is_floating_point() or tensor.is_complex()):
-                continue
-            found = statistics(tensor)
-            if found.nan or found.inf:
+            found = first_not_finite(tensor)
+            if found is not None:
                 raise self._non_finite(session, name, found)
 
     def _non_finite(self, session: DebugSession, name: str, found: Statistics) -> NonFiniteError:
@@ -174,10 +183,21 @@ class _Probe:
             try:
                 expected = session.expected(self._label, self._when, name)
                 words = "not saved there" if expected is None else difference(tensor, expected)
-            except (OSError, RuntimeError, ValueError, KeyError) as error:
+            except Exception as error:
                 words = f"cannot be compared: {_one_line(error)}"
             if words:
                 session.line(f"{self._head} {name}: {words}")
+
+    def hook(self, *values: object) -> None:
+        """Tell the user's functions."""
+        event = ProbeEvent(
+            call=self._label,
+            when=self._when,
+            tensors={name: tensor.detach() for name, tensor in self._tensors(values)},
+            scalars=tuple(self._numbers(values)),
+            source=self._source,
+        )
+        report(event)
 
     def _entry(self, name: str) -> dict[str, Any]:
         entry = {"call": self._label, "when": self._when, "buffer": name}
@@ -187,16 +207,13 @@ class _Probe:
 def _guarded(name: str, tensor: Tensor) -> str:
     try:
         return describe(name, tensor)
-    except (RuntimeError, TypeError, ValueError) as error:
+    except Exception as error:
         return f"{name}: {describe_layout(tensor)} cannot be shown: {_one_line(error)}"
 
 
 def _range_words(name: str, tensor: Tensor) -> str:
-    try:
-        found = statistics(tensor)
-    except (RuntimeError, TypeError, ValueError):
-        return f"{name} {describe_layout(tensor)}"
     words = f"{name} {describe_layout(tensor)}"
+    found = value_range(tensor)
     if found.minimum is not None and found.maximum is not None:
         low, high = (number(v, tensor.dtype) for v in (found.minimum, found.maximum))
         words += f" in [{low}, {high}]"
@@ -225,23 +242,14 @@ def _statistics(tensor: Tensor) -> dict[str, Any]:
     return {
         "min": found.minimum,
         "max": found.maximum,
-        "mean": found.mean,
-        "std": found.std,
+        "mean": None if found.mean is None else _json(found.mean),
+        "std": None if found.std is None else _json(found.std),
         "nan": found.nan,
         "inf": found.inf,
+        **({} if found.first_nan is None else {"first_nan": list(found.first_nan)}),
+        **({} if found.first_inf is None else {"first_inf": list(found.first_inf)}),
         "checksum": checksum(tensor),
     }
-
-
-def _private_copy(tensor: Tensor) -> Tensor:
-    """The elements in storage of their own: a view would take its whole storage into the file."""
-    detached = tensor.detach().cpu()
-    if detached.is_quantized:
-        return detached.clone()
-    copy = torch.empty_strided(detached.shape, detached.stride(), dtype=detached.dtype)
-    if any(step == 0 for step, size in zip(copy.stride(), copy.shape, strict=True) if size > 1):
-        return detached.clone(memory_format=torch.contiguous_format)
-    return copy.copy_(detached)
 
 
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.]+")

@@ -1,8 +1,8 @@
 """Where probes write to and compare with: read when the program runs, never when it is made.
 
 The environment says it (``WRAPPER_IR_DEBUG_DIR``, ``WRAPPER_IR_DEBUG_REFERENCE``,
-``WRAPPER_IR_DEBUG_OUTPUT``), or a ``debug_session`` block. A directory is never written into twice:
-a second process, or a second session, takes the next free name.
+``WRAPPER_IR_DEBUG_OUTPUT``, ``WRAPPER_IR_DEBUG_LIMIT``), or a ``debug_session`` block. A directory
+is never written into twice: a second process, or a second session, takes the next free name.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+
+from wrapper_ir.errors import OptionValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +30,8 @@ __all__ = ["DebugSession", "current", "debug_session", "line_writer", "output_ad
 _DEFAULT_DIR: Final = "wrapper_ir_debug"
 _INDEX: Final = "index.jsonl"
 _STATS: Final = "stats.jsonl"
+_LIMIT_VARIABLE: Final = "WRAPPER_IR_DEBUG_LIMIT"
+_DEFAULT_LIMIT: Final = 1 << 30
 
 
 class DebugSession:
@@ -36,6 +41,11 @@ class DebugSession:
         directory: Where saved tensors and statistics go; made when something is written.
         reference: A directory that another run has saved tensors to.
         output: A file that lines are appended to, or ``stderr`` or ``stdout``.
+        limit: How many bytes of lines and files to write at most, 0 for any number. Lines of the
+            level ``names`` do not count: the last one must be there.
+
+    Raises:
+        OptionValueError: The limit is no number of bytes.
     """
 
     def __init__(
@@ -43,8 +53,10 @@ class DebugSession:
         directory: str | Path | None = None,
         reference: str | Path | None = None,
         output: str | Path | None = None,
+        limit: int | None = None,
     ) -> None:
         environ = os.environ
+        self._left: float = _limit(limit)
         self._wanted = Path(directory or environ.get("WRAPPER_IR_DEBUG_DIR") or _DEFAULT_DIR)
         named = reference or environ.get("WRAPPER_IR_DEBUG_REFERENCE")
         self._reference = Path(named) if named else None
@@ -62,8 +74,25 @@ class DebugSession:
     def line(self, text: str) -> None:
         """Write a line at once, past all buffers: it must be there if the program dies next."""
         data = (text + "\n").encode("utf-8", errors="backslashreplace")
+        if not self._spend(len(data)):
+            return
         with contextlib.suppress(OSError):  # a closed pipe is no reason for the program to fail
             os.write(self.fd, data)
+
+    def _spend(self, size: int) -> bool:
+        """Take bytes from what may be written; when they are not left, say so, once."""
+        with self._lock:
+            if self._left >= size:
+                self._left -= size
+                return True
+            if self._left >= 0:
+                self._left = -1
+                words = (
+                    f"debug: the limit is reached, the rest is not written ({_LIMIT_VARIABLE})\n"
+                )
+                with contextlib.suppress(OSError):
+                    os.write(self.fd, words.encode())
+            return False
 
     # Files.
 
@@ -85,7 +114,10 @@ class DebugSession:
         Raises:
             OSError: It cannot be written.
         """
+        size = tensor.numel() * tensor.element_size()
         with self._lock:
+            if not self._spend(size):
+                return
             file = f"{self._events:04d}-{stem}.pt"
             self._events += 1
             unfinished = self.directory / f"{file}.unfinished"
@@ -108,8 +140,10 @@ class DebugSession:
             self._append(_STATS, entry)
 
     def _append(self, name: str, entry: dict[str, Any]) -> None:
-        with (self.directory / name).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+        text = json.dumps(entry) + "\n"
+        if self._spend(len(text)):
+            with (self.directory / name).open("a", encoding="utf-8") as file:
+                file.write(text)
 
     # The other run.
 
@@ -163,6 +197,22 @@ def _new_directory(wanted: Path) -> Path:
             candidate = wanted.with_name(f"{wanted.name}.{number}")
         else:
             return candidate.absolute()
+
+
+def _limit(given: object) -> float:
+    """The number of bytes that may be written.
+
+    Only what was passed is refused: the environment is read when a program runs, and a word there
+    must not end it.
+    """
+    if given is None:
+        named = os.environ.get(_LIMIT_VARIABLE, "")
+        given = int(named) if named.isdecimal() else _DEFAULT_LIMIT
+        if named and not named.isdecimal():
+            os.write(2, f"debug: {_LIMIT_VARIABLE} is no number of bytes: {named!r}\n".encode())
+    elif not isinstance(given, int) or isinstance(given, bool) or given < 0:
+        raise OptionValueError(option="limit", value=given, expected="a number of bytes, or 0")
+    return given or math.inf
 
 
 def _open_output(name: str) -> int:
@@ -235,6 +285,7 @@ def debug_session(
     *,
     reference: str | Path | None = None,
     output: str | Path | None = None,
+    limit: int | None = None,
 ) -> Iterator[DebugSession]:
     """Have all probes of the process report to a new session for the length of a block.
 
@@ -245,8 +296,13 @@ def debug_session(
             default ``WRAPPER_IR_DEBUG_REFERENCE``.
         output: A file that printed lines are appended to, ``stderr`` or ``stdout``. By default
             ``WRAPPER_IR_DEBUG_OUTPUT``, else ``stderr``.
+        limit: How many bytes of lines and files to write at most, 0 for any number; a last line
+            says that there was more. By default ``WRAPPER_IR_DEBUG_LIMIT``, else 1 GiB.
+
+    Raises:
+        OptionValueError: The limit is no number of bytes.
     """
-    session = DebugSession(directory, reference, output)
+    session = DebugSession(directory, reference, output, limit)
     before = _current.set(session)
     try:
         yield session

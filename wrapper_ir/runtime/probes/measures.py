@@ -1,0 +1,229 @@
+"""What there is to say of a tensor's values: extremes, moments, and what is not finite.
+
+Nothing here changes a tensor. Extremes are exact; moments are computed in float64, piece by piece,
+so that a large tensor is read from memory once and never copied as a whole.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import math
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "SHORT_DTYPES",
+    "Statistics",
+    "checksum",
+    "first_not_finite",
+    "private_copy",
+    "readable",
+    "statistics",
+    "value_range",
+]
+
+#: Short names of element types, as in the text form of programs.
+SHORT_DTYPES: Final[dict[torch.dtype, str]] = {
+    dtype: short
+    for name, short in (
+        *(("float64", "f64"), ("float32", "f32"), ("float16", "f16"), ("bfloat16", "bf16")),
+        *(("float8_e4m3fn", "f8e4m3fn"), ("float8_e4m3fnuz", "f8e4m3fnuz")),
+        *(("float8_e5m2", "f8e5m2"), ("float8_e5m2fnuz", "f8e5m2fnuz")),
+        *(("float8_e8m0fnu", "f8e8m0fnu"), ("float4_e2m1fn_x2", "f4e2m1fnx2")),
+        *(("complex32", "c32"), ("complex64", "c64"), ("complex128", "c128")),
+        *(("int64", "i64"), ("int32", "i32"), ("int16", "i16"), ("int8", "i8")),
+        *(("uint64", "u64"), ("uint32", "u32"), ("uint16", "u16"), ("uint8", "u8")),
+        *(("bool", "bool"), ("qint32", "qi32"), ("qint8", "qi8"), ("quint8", "qu8")),
+    )
+    if isinstance(dtype := getattr(torch, name, None), torch.dtype)
+}
+
+#: Element types whose values are all exact in a wider one that torch computes with.
+_WIDER: Final[dict[str, torch.dtype]] = {
+    "f8e4m3fn": torch.float32,
+    "f8e4m3fnuz": torch.float32,
+    "f8e5m2": torch.float32,
+    "f8e5m2fnuz": torch.float32,
+    "f8e8m0fnu": torch.float32,
+    "u16": torch.int64,
+    "u32": torch.int64,
+    "c32": torch.complex64,
+}
+
+#: Elements of a piece: in float64 it fits a processor's own cache.
+_PIECE: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is said of a tensor's values.
+
+    Of complex tensors all numbers are of their real and imaginary parts together. ``minimum``,
+    ``maximum``, ``mean`` and ``std`` are of the finite values, and None where there are none.
+
+    Attributes:
+        minimum: Exact, in the tensor's own type; None also for types without order.
+        maximum: Likewise.
+        mean: Computed in float64.
+        std: Of the sample (divided by n - 1), in float64; None for fewer than two values.
+        nan: How many elements are NaN.
+        inf: How many are infinite.
+        first_nan: Index of the first NaN, or None.
+        first_inf: Index of the first infinite element, or None.
+    """
+
+    minimum: float | int | None = None
+    maximum: float | int | None = None
+    mean: float | None = None
+    std: float | None = None
+    nan: int = 0
+    inf: int = 0
+    first_nan: tuple[int, ...] | None = None
+    first_inf: tuple[int, ...] | None = None
+
+
+def statistics(tensor: Tensor) -> Statistics:
+    """The statistics of a tensor; all counts are zero where values cannot be read."""
+    values = readable(tensor)
+    if values is None or not values.numel():
+        return Statistics()
+    found, finite = _extremes(values)
+    mean, std = _moments(finite)
+    return dataclasses.replace(found, mean=mean, std=std)
+
+
+def value_range(tensor: Tensor) -> Statistics:
+    """The statistics without ``mean`` and ``std``, at a fraction of their price."""
+    values = readable(tensor)
+    return Statistics() if values is None or not values.numel() else _extremes(values)[0]
+
+
+def first_not_finite(tensor: Tensor) -> Statistics | None:
+    """The statistics, ``mean`` and ``std`` excepted, of a tensor that holds NaN or inf; or None."""
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return None
+    found = value_range(tensor)
+    return found if found.nan or found.inf else None
+
+
+def readable(tensor: Tensor) -> Tensor | None:
+    """The tensor's values on the CPU in a type that torch computes with; None if it cannot."""
+    short = SHORT_DTYPES.get(tensor.dtype, "")
+    if tensor.layout is not torch.strided or tensor.device.type == "meta" or not short:
+        return None
+    if short == "f4e2m1fnx2":
+        return None
+    values = tensor.detach()
+    if values.is_quantized:
+        values = values.int_repr()
+    values = values.resolve_conj().resolve_neg().cpu()
+    return values.to(_WIDER.get(short, values.dtype))
+
+
+def _extremes(values: Tensor) -> tuple[Statistics, Tensor]:
+    """All statistics but the moments, and the values that these are to be computed of."""
+    if values.is_complex():
+        parts, finite = _extremes(torch.view_as_real(values))
+        if not (parts.nan or parts.inf):
+            return parts, finite
+        counts = _not_finite(values.isnan(), values.isinf())
+        low, high = parts.minimum, parts.maximum
+        return dataclasses.replace(counts, minimum=low, maximum=high), finite
+    if values.dtype is torch.uint64:  # torch cannot order these; flipping the top bit keeps order
+        low, high = _limits(values.view(torch.int64) ^ (-(2**63)))
+        return Statistics(int(low) + 2**63, int(high) + 2**63), values
+    low, high = _limits(values)
+    if not values.is_floating_point():
+        return Statistics(int(low), int(high)), values
+    if math.isfinite(low) and math.isfinite(high):
+        return Statistics(low + 0.0, high + 0.0), values  # of zeros, not the one that came first
+    nan, inf = values.isnan(), values.isinf()
+    found = _not_finite(nan, inf)
+    finite = values[~(nan | inf)]
+    if finite.numel():
+        low, high = _limits(finite)
+        found = dataclasses.replace(found, minimum=low + 0.0, maximum=high + 0.0)
+    return found, finite
+
+
+def _limits(values: Tensor) -> tuple[float, float]:
+    low, high = torch.aminmax(values)
+    return low.item(), high.item()
+
+
+def _not_finite(nan: Tensor, inf: Tensor) -> Statistics:
+    return Statistics(
+        nan=int(nan.sum()), inf=int(inf.sum()), first_nan=_first(nan), first_inf=_first(inf)
+    )
+
+
+def _first(mask: Tensor) -> tuple[int, ...] | None:
+    if not mask.any():
+        return None
+    flat = int(mask.reshape(-1).to(torch.uint8).argmax())
+    index = []
+    for size in reversed(mask.shape):
+        index.append(flat % size)
+        flat //= size
+    return tuple(reversed(index))
+
+
+def _moments(values: Tensor) -> tuple[float | None, float | None]:
+    """Mean and standard deviation, each piece's own ones combined (Chan, Golub and LeVeque)."""
+    flat = values.reshape(-1)
+    total = flat.numel()
+    if not total:
+        return None, None
+    buffer = torch.empty(min(total, _PIECE), dtype=torch.float64, device="cpu")
+    count, mean, squares = 0, 0.0, 0.0
+    for start in range(0, total, _PIECE):
+        piece = flat[start : start + _PIECE]
+        wide = buffer[: piece.numel()].copy_(piece)
+        own = wide.mean().item()
+        own_squares = wide.var().item() * (len(wide) - 1) if len(wide) > 1 else 0.0
+        apart = own - mean
+        together = count + len(wide)
+        squares += own_squares + apart * apart * (count * len(wide) / together)
+        mean = own if not count else mean + apart * (len(wide) / together)
+        count = together
+    return mean, math.sqrt(squares / (total - 1)) if total > 1 else None
+
+
+def checksum(tensor: Tensor) -> str:
+    """CRC-32 of the elements' bytes in row-major order, eight hexadecimal digits."""
+    values = tensor.detach().cpu().resolve_conj().resolve_neg()
+    if values.is_quantized:
+        values = values.int_repr()
+    flat = values.contiguous()
+    size = flat.numel() * flat.element_size()
+    content = (ctypes.c_char * size).from_address(flat.data_ptr()) if size else b""
+    return f"{zlib.crc32(content):08x}"
+
+
+def private_copy(tensor: Tensor) -> Tensor:
+    """The elements in a storage of their own, in the same layout; zeros where it has gaps.
+
+    A view would take its whole storage along, and gaps hold whatever was in memory.
+    """
+    detached = tensor.detach().cpu()
+    if detached.is_quantized or detached.layout is not torch.strided:
+        return detached.clone()
+    if detached.dtype is getattr(torch, "float4_e2m1fn_x2", None):  # torch cannot copy these
+        return private_copy(detached.view(torch.uint8)).view(detached.dtype)
+    sizes = list(zip(detached.stride(), detached.shape, strict=True))
+    if any(step == 0 for step, size in sizes if size > 1):
+        return detached.clone(memory_format=torch.contiguous_format)
+    extent = 1 + sum(step * (size - 1) for step, size in sizes) if detached.numel() else 0
+    with_gaps = extent != detached.numel()
+    itemsize = detached.element_size()
+    make = torch.zeros if with_gaps else torch.empty
+    content = make(extent * itemsize, dtype=torch.uint8, device="cpu")
+    copy = content.view(detached.dtype).as_strided(detached.shape, detached.stride())
+    return copy.copy_(detached)
