@@ -17,11 +17,11 @@ from wrapper_ir.debug_printer.select import Call, NoCallMatchesWarning, calls_of
 from wrapper_ir.debug_printer.spec import OPERANDS, DebugPrinter
 
 if TYPE_CHECKING:
+    from wrapper_ir.debugging import ProbeEvent as ProbeEvent
     from wrapper_ir.debugging import bisect as bisect
+    from wrapper_ir.debugging import debug_session as debug_session
     from wrapper_ir.debugging import extract as extract
-    from wrapper_ir.runtime.probes import ProbeEvent as ProbeEvent
-    from wrapper_ir.runtime.probes import debug_session as debug_session
-    from wrapper_ir.runtime.probes import hook as hook
+    from wrapper_ir.debugging import hook as hook
 
 __all__ = [
     "LEVEL_NAMES",
@@ -38,18 +38,12 @@ __all__ = [
     "settings_from_environment",
 ]
 
-#: Names for users that are defined where programs are run -> the module.
-_RUNNING = {
-    "ProbeEvent": "wrapper_ir.runtime.probes",
-    "bisect": "wrapper_ir.debugging",
-    "debug_session": "wrapper_ir.runtime.probes",
-    "extract": "wrapper_ir.debugging",
-    "hook": "wrapper_ir.runtime.probes",
-}
+#: Names for users that are defined where programs are run.
+_RUNNING = ("ProbeEvent", "bisect", "debug_session", "extract", "hook")
 
 
 def __getattr__(name: str) -> object:
     """What runs programs, which this package, a layer of passes, cannot."""
     if name in _RUNNING:
-        return getattr(importlib.import_module(_RUNNING[name]), name)
+        return getattr(importlib.import_module("wrapper_ir.debugging"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

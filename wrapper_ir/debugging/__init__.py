@@ -9,6 +9,7 @@ from wrapper_ir.debugging.errors import (
     DifferentCallsError,
 )
 from wrapper_ir.debugging.extract import ExtractedCall, extract, find_call
+from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
 __all__ = [
     "BisectResult",
@@ -16,7 +17,10 @@ __all__ = [
     "CallNotReachedError",
     "DifferentCallsError",
     "ExtractedCall",
+    "ProbeEvent",
     "bisect",
+    "debug_session",
     "extract",
     "find_call",
+    "hook",
 ]
