@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 from wrapper_ir.debug_printer.environment import make_printer, settings_from_environment
 from wrapper_ir.debug_printer.insert import insert_probes, remove_probes
 from wrapper_ir.debug_printer.levels import LEVEL_NAMES, parse_level
+from wrapper_ir.debug_printer.operands import Operands
 from wrapper_ir.debug_printer.select import Call, NoCallMatchesWarning, calls_of, select
 from wrapper_ir.debug_printer.spec import OPERANDS, DebugPrinter
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import ProbeEvent as ProbeEvent
-    from wrapper_ir.debugging import bisect as bisect
     from wrapper_ir.debugging import debug_session as debug_session
-    from wrapper_ir.debugging import extract as extract
     from wrapper_ir.debugging import hook as hook
+    from wrapper_ir.debugging.bisect import bisect as bisect
+    from wrapper_ir.debugging.extract import extract as extract
 
 __all__ = [
     "LEVEL_NAMES",
@@ -29,6 +30,7 @@ __all__ = [
     "Call",
     "DebugPrinter",
     "NoCallMatchesWarning",
+    "Operands",
     "calls_of",
     "insert_probes",
     "make_printer",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from wrapper_ir.debug_printer.operands import Operands
 from wrapper_ir.debug_printer.select import Call, matches, select
 from wrapper_ir.lines.args import Arg, ListArg, ScalarArg
-from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.walk import Path, map_regions, regions_of, rewrite_lines
@@ -85,13 +85,13 @@ class _Maker:
     def __init__(self, program: Program, printer: DebugPrinter) -> None:
         self._program = program
         self._printer = printer
+        self._operands = Operands(program)
 
     def probes(self, call: Call) -> tuple[list[Probe], list[Probe]]:
         """The probes before and after a call."""
-        found = effects(call.line, self._program)
         wanted = self._printer.operands
-        reads = found.reads if "inputs" in wanted else []
-        writes = [*found.writes, *found.defines] if "outputs" in wanted else []
+        reads = self._operands.reads(call.path, call.line) if "inputs" in wanted else []
+        writes = self._operands.writes(call.line) if "outputs" in wanted else []
         scalars = _scalars(call.line) if "scalars" in wanted else ()
         before, after = [], []
         for level in self._printer.probe_levels:
@@ -112,7 +112,7 @@ class _Maker:
     ) -> Probe:
         if level is ProbeLevel.NAMES:
             return Probe(call.label, when, level, origin=call.line.origin)
-        shown = tuple(dict.fromkeys(name for name in buffers if self._is_shown(name)))
+        shown = tuple(name for name in buffers if self._is_shown(name))
         return Probe(call.label, when, level, shown, tuple(scalars), origin=call.line.origin)
 
     def _is_shown(self, name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debug_printer import Call, DebugPrinter, calls_of, insert_probes
+from wrapper_ir.debug_printer import Call, DebugPrinter, Operands, calls_of, insert_probes
 from wrapper_ir.debugging.errors import CallNotFoundError, CallNotReachedError
 from wrapper_ir.lines.args import Arg, BufferValue, ListArg, ScalarArg
 from wrapper_ir.lines.control import BufferInput
@@ -142,9 +142,8 @@ def extract(
         before, after, numbers = _read(session.directory)
     if not (before or after):
         raise CallNotReachedError(call=found.label)
-    does = effects(found.line, planned)
-    reads = list(dict.fromkeys(does.reads))
-    writes = list(dict.fromkeys((*does.writes, *does.defines)))
+    operands = Operands(planned)
+    reads, writes = operands.reads(found.path, found.line), operands.writes(found.line)
     first_before, first_after = before[: len(reads)], after[: len(writes)]
     taken, given = (
         dict(zip(names, tensors, strict=True))
