@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.aten import from_fx as from_fx
     from wrapper_ir.frontends.inductor import capture as capture
     from wrapper_ir.frontends.inductor import record as record
+    from wrapper_ir.interpreter import interpret as interpret
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
     from wrapper_ir.planning import plan_memory as plan_memory
     from wrapper_ir.text import load as load
@@ -72,6 +73,7 @@ _EXPORTS = {
     "export": "wrapper_ir.api",
     "from_fx": "wrapper_ir.frontends.aten",
     "insert_probes": "wrapper_ir.debug_printer",
+    "interpret": "wrapper_ir.interpreter",
     "load": "wrapper_ir.text",
     "parse": "wrapper_ir.text",
     "plan_memory": "wrapper_ir.planning",

@@ -18,6 +18,7 @@ Packages declare their errors in their own files and take codes from their own r
 ``15xx``  ``debug_printer``
 ``2xxx``  ``emitters``
 ``21xx``  ``toolchain``
+``24xx``  ``interpreter``
 ``3xxx``  ``frontends``
 ``4xxx``  ``cli``
 ========  ==========================================

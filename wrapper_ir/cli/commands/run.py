@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,15 @@ from wrapper_ir.cli.command import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wrapper_ir.debug_printer import DebugPrinter
+    from wrapper_ir.lines import Program
+
 
 @click.command(epilog=examples("""
 wrapper-ir run program.wir --random 0
 wrapper-ir run program.wir --inputs inputs.safetensors -o results.safetensors
 wrapper-ir run program.wir --inputs inputs.pt --json
+wrapper-ir run program.wir --random 0 --interpret
 wrapper-ir run program.wir --random 0 -O arena=kept
 wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 """))
@@ -30,6 +35,12 @@ wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 @click.option("--inputs", metavar="PATH", help="A .safetensors file, or a .pt file of plain data.")
 @click.option("--random", "seed", type=int, metavar="SEED", help="Make inputs up instead.")
 @target_options("--target")
+@click.option(
+    "--interpret",
+    "interpreted",
+    is_flag=True,
+    help="No emitter: run it line by line, slowly, and check every access to memory.",
+)
 @click.option("-o", "--output", metavar="PATH", help="Write the results (.safetensors).")
 @click.option("--debug", metavar="LEVEL", help="Show values: print, names, check, save, stats, ...")
 @click.option("--debug-filter", default="*", metavar="PATTERN", help="At these kernels and ops.")
@@ -41,6 +52,7 @@ def run(  # noqa: PLR0913 - an option each
     seed: int | None,
     target: str,
     options: tuple[str, ...],
+    interpreted: bool,
     output: str | None,
     debug: str | None,
     debug_filter: str,
@@ -59,6 +71,7 @@ def run(  # noqa: PLR0913 - an option each
     from wrapper_ir.cli.tensors import made_up_inputs, read_inputs, summary, write_results
     from wrapper_ir.cli.terminal import step
     from wrapper_ir.debug_printer import make_printer
+    from wrapper_ir.interpreter import interpret
 
     chosen = check_target(target, options)
     program = read_program(file, data=True)
@@ -67,13 +80,29 @@ def run(  # noqa: PLR0913 - an option each
     else:
         arguments = made_up_inputs(program, seed or 0)
     printer = make_printer(debug, debug_filter)
-    with step("compiling"):
-        function = compile_program(program, target=target, debug=printer or "off", **chosen)
+    function: Callable[..., Sequence[Any]]
+    if interpreted:
+        function = functools.partial(interpret, _probed(program, printer))
+    else:
+        with step("compiling"):
+            function = compile_program(program, target=target, debug=printer or "off", **chosen)
     results = _call(function, arguments)
     if output is not None:
         with replacing(output) as temporary:
             write_results(temporary, results)
     _show([summary(value) for value in results], as_json)
+
+
+def _probed(program: Program, printer: DebugPrinter | None) -> Program:
+    """The program with probes, for which it is planned; without any, the program as it is."""
+    if printer is None:
+        return program
+    from wrapper_ir.debug_printer import insert_probes
+    from wrapper_ir.lines import Stage
+    from wrapper_ir.planning import plan_memory
+
+    planned = program if program.stage is Stage.PLANNED else plan_memory(program)
+    return insert_probes(planned, printer)
 
 
 def _call(function: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> Sequence[Any]:

@@ -1,0 +1,193 @@
+"""What a region sees while it runs: its buffers, the numbers of symbols, what it has to end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from wrapper_ir.interpreter.errors import (
+    DeadBufferError,
+    OutOfBoundsError,
+    SymbolValueError,
+    UndefinedBufferError,
+    WrongEndError,
+)
+from wrapper_ir.interpreter.memory import Kind, Storage, poison, view
+from wrapper_ir.interpreter.numbers import Number, evaluate
+from wrapper_ir.lines.program import Program, SymbolKind
+
+if TYPE_CHECKING:
+
+    from wrapper_ir.lines.expr import Dim
+    from wrapper_ir.lines.layout import Layout
+
+__all__ = ["Buffer", "Frame", "dtype_of"]
+
+_KINDS = {SymbolKind.INT: int, SymbolKind.FLOAT: float, SymbolKind.BOOL: bool}
+
+
+def dtype_of(layout: Layout) -> torch.dtype:
+    """Torch's element type of a layout."""
+    found: torch.dtype = getattr(torch, layout.dtype.torch_name)
+    return found
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A name: its tensor and the storages it is, or may be, a view of.
+
+    Attributes:
+        name: The name.
+        tensor: What it denotes.
+        storages: The first is the one that the tensor lies in.
+        owns: Whether the name may end the storage.
+        is_new: Whether its layout is still to be compared: symbols of it may be bound later.
+        maker: The call whose result it is.
+    """
+
+    name: str
+    tensor: Tensor
+    storages: tuple[Storage, ...]
+    owns: bool = False
+    is_new: bool = False
+    maker: str = ""
+
+
+@dataclass(eq=False)
+class Frame:
+    """One run of one region."""
+
+    program: Program
+    constants: Mapping[str, Buffer]
+    symbols: dict[str, Number] = field(default_factory=dict)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    owned: list[Storage] = field(default_factory=list)
+
+    # Names.
+
+    def find(self, name: str) -> Buffer:
+        """A living buffer.
+
+        Raises:
+            UndefinedBufferError: There is none of that name.
+            DeadBufferError: Its storage has ended.
+        """
+        buffer = self.buffers.get(name) or self.constants.get(name)
+        if buffer is None:
+            raise UndefinedBufferError(name=name)
+        for storage in buffer.storages:
+            if storage.end:
+                raise DeadBufferError(name=name, why=storage.end)
+            if storage.pool is not None and storage.pool.end:
+                raise DeadBufferError(name=name, why=storage.pool.end)
+        return buffer
+
+    def define(self, buffer: Buffer) -> Buffer:
+        """Enters a name."""
+        self.buffers[buffer.name] = buffer
+        return buffer
+
+    def own(self, storage: Storage, tensor: Tensor) -> Buffer:
+        """Enters the name that owns a storage, which this region has to end."""
+        self.owned.append(storage)
+        return self.define(Buffer(storage.owner, tensor, (storage,), owns=True))
+
+    # Numbers.
+
+    def number(self, value: object) -> Number:
+        """The value of an expression."""
+        return evaluate(value, self.symbols)
+
+    def dim(self, value: Dim) -> int:
+        """The value of a size, stride or offset."""
+        found = self.number(value)
+        if not isinstance(found, int) or isinstance(found, bool):
+            raise SymbolValueError(what=f"'{value}' is {found!r}, which counts nothing")
+        return found
+
+    def dims(self, values: tuple[Dim, ...]) -> list[int]:
+        """The values of sizes or strides."""
+        return [self.dim(value) for value in values]
+
+    def bind(self, symbol: str, value: object) -> None:
+        """Gives a symbol its value.
+
+        Raises:
+            SymbolValueError: It is of another kind, or out of the range that the program states.
+        """
+        info = self.program.symbols[symbol]
+        kind = _KINDS[info.kind]
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind or not isinstance(value, (bool, int, float)):
+            what = f"symbol {symbol} is of type {kind.__name__}, but is to be {value!r}"
+            raise SymbolValueError(what=what)
+        low, high = info.lower, info.upper
+        if (low is not None and value < low) or (high is not None and value > high):
+            what = f"symbol {symbol} is {value}, outside of its range [{low}, {high}]"
+            raise SymbolValueError(what=what)
+        self.symbols[symbol] = value
+
+    # Memory.
+
+    def nbytes(self, layout: Layout) -> int:
+        """Bytes from the first to the last element of a layout, offset not counted."""
+        size, stride = self.dims(layout.size), self.dims(layout.stride)
+        if 0 in size:
+            return 0
+        steps = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+        return (steps + 1) * layout.dtype.itemsize
+
+    def place(self, name: str, storage: Storage, layout: Layout) -> Tensor:
+        """A view of a storage with a layout.
+
+        Raises:
+            OutOfBoundsError: It begins inside an element, or ends behind the storage.
+        """
+        size, stride = self.dims(layout.size), self.dims(layout.stride)
+        if any(n < 0 for n in size):
+            raise OutOfBoundsError(name=name, why=f"its sizes are {size}")
+        at = self.dim(layout.offset) * layout.dtype.itemsize
+        if (storage.start + at) % layout.dtype.itemsize:
+            raise OutOfBoundsError(name=name, why="it begins inside an element")
+        length = self.nbytes(layout)
+        room = storage.nbytes
+        if storage.block is None:  # what the caller's tensor lies in counts, not the tensor
+            room = storage.tensor.untyped_storage().nbytes() - storage.start
+        if length and (at < 0 or at + length > room):
+            why = f"it ends at byte {at + length} of a storage of {room} bytes"
+            raise OutOfBoundsError(name=name, why=why)
+        if not length and not 0 <= at <= room:
+            at = 0  # no element, no place
+        return view(storage, dtype_of(layout), size, stride, at)
+
+    def end(self, buffer: Buffer, why: str, *, heir: str = "") -> Storage:
+        """Ends the storage that a name owns; gives it on to ``heir`` if there is one.
+
+        Returns:
+            The storage, or the heir's.
+
+        Raises:
+            WrongEndError: The name does not own it, or something in it lives on.
+        """
+        storage = buffer.storages[0]
+        if storage.kind is Kind.CONSTANT or not buffer.owns:
+            what = "it is a constant's" if storage.kind is Kind.CONSTANT else "it is a view"
+            raise WrongEndError(name=buffer.name, why=what)
+        if storage.slices:
+            names = ", ".join(f"%{each.owner}" for each in storage.slices)
+            raise WrongEndError(name=buffer.name, why=f"slices of it live: {names}")
+        storage.end = why
+        if storage in self.owned:
+            self.owned.remove(storage)
+        if heir:
+            return storage.heir(heir)
+        if storage.pool is not None:
+            storage.pool.slices.remove(storage)
+        if storage.kind is Kind.OWNED:
+            poison(storage)
+        return storage

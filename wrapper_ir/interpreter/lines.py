@@ -1,0 +1,283 @@
+"""Running the lines of a region, one method a kind of line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from wrapper_ir.errors import UnsupportedError, WrapperIRError
+from wrapper_ir.interpreter.calls import buffers_in, find_op, value_of
+from wrapper_ir.interpreter.errors import CallFailedError, DeadBufferError, OutOfBoundsError
+from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
+from wrapper_ir.interpreter.memory import Block, Kind, Storage, poison
+from wrapper_ir.interpreter.results import bind_results, settle
+from wrapper_ir.interpreter.watch import Watch
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.memory import MemoryKind
+from wrapper_ir.lines.symbols import ItemOf, SizeOf, StorageOffsetOf, StrideOf
+from wrapper_ir.lines.visitor import LineVisitor
+from wrapper_ir.lines.walk import Path
+from wrapper_ir.runtime import check_result, check_that, make_probe, refuse_misaligned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from wrapper_ir.lines.args import Arg
+    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.memory import (
+        Allocate,
+        AllocateFromPool,
+        AllocatePool,
+        Free,
+        Reinterpret,
+        Reuse,
+    )
+    from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
+    from wrapper_ir.lines.trace import Comment, Probe
+
+__all__ = ["LineRunner"]
+
+_KEPT_DEAD = 16
+"""How many ended storages are watched for writes; each is looked at after every call."""
+
+
+class LineRunner(LineVisitor[None]):
+    """Runs all lines but those that hold regions.
+
+    Args:
+        program: The program.
+        kernels: Its C++ kernels as functions.
+    """
+
+    def __init__(self, program: Program, kernels: Mapping[str, Callable[..., None]]) -> None:
+        self.program = program
+        self.frame = Frame(program, {})
+        self.path = Path()
+        self.storages: list[Storage] = []
+        self._kernels = kernels
+
+    # Walking.
+
+    def run_body(self, region: Region, parent: Path, name: str) -> None:
+        """Runs the lines of a region in the present frame.
+
+        Raises:
+            WrapperIRError: A line did what it may not; it has the line's path and origin.
+        """
+        for index, line in enumerate(region.body):
+            self.path = path = parent.then(name, index)
+            try:
+                self._look(line)
+                self.visit(line)
+            except WrapperIRError as error:
+                if error.path is None:
+                    error.path, error.origin = path, self._origin(line)
+                raise
+
+    def _origin(self, line: AnyLine) -> str | None:
+        if line.origin is None or line.origin >= len(self.program.origins):
+            return None
+        return self.program.origins[line.origin].place or None
+
+    def _look(self, line: AnyLine) -> None:
+        """Checks that all that a line touches lives, and is what its layout says."""
+        for name in effects(line, self.program).touched:
+            settle(self.frame, self.frame.find(name))
+
+    def enter(self, storage: Storage) -> Storage:
+        """Notes a storage, so that calls are seen to leave its surroundings alone."""
+        dead = [s for s in self.storages if s.end]
+        for each in dead[:-_KEPT_DEAD]:
+            self.storages.remove(each)
+        storage.place = self.path
+        self.storages.append(storage)
+        return storage
+
+    def alive(self) -> list[Storage]:
+        """The storages that live."""
+        return [storage for storage in self.storages if not storage.end]
+
+    # Memory.
+
+    @override
+    def visit_allocate(self, line: Allocate) -> None:
+        self._refuse(line.memory)
+        storage = self._allocate(line.out)
+        if line.zeroed:
+            assert storage.block is not None
+            storage.block.bytes.zero_()
+
+    @override
+    def visit_allocate_pool(self, line: AllocatePool) -> None:
+        self._refuse(line.memory)
+        self._allocate(line.out).is_pool = True
+
+    def _refuse(self, memory: MemoryKind) -> None:
+        if memory is MemoryKind.SYMMETRIC:
+            raise UnsupportedError(what="memory that peers address", where="the interpreter")
+
+    def _allocate(self, name: str) -> Storage:
+        layout = self.program.layout(name)
+        at = self.frame.dim(layout.offset) * layout.dtype.itemsize
+        block = Block(at + self.frame.nbytes(layout))
+        storage = Storage(name, Kind.OWNED, block.bytes, 0, block.bytes.numel(), block)
+        self.frame.own(self.enter(storage), self._placed(name, storage, layout))
+        return storage
+
+    def _placed(self, name: str, storage: Storage, layout: Layout) -> Tensor:
+        return self.frame.place(name, storage, layout)
+
+    @override
+    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+        pool = self.frame.find(line.pool).storages[0]
+        layout = self.program.layout(line.out)
+        offset, nbytes = self.frame.dim(line.offset), self.frame.nbytes(layout)
+        if not pool.is_pool:
+            raise OutOfBoundsError(name=line.out, why=f"%{line.pool} is no pool")
+        if nbytes and not 0 <= offset <= offset + nbytes <= pool.nbytes:
+            why = f"it is cut from bytes {offset} to {offset + nbytes} of {pool.nbytes}"
+            raise OutOfBoundsError(name=line.out, why=why)
+        offset = offset if nbytes else 0
+        storage = Storage(line.out, Kind.OWNED, pool.tensor, offset, nbytes, pool.block)
+        for other in pool.slices:
+            if offset < other.start + other.nbytes and other.start < offset + nbytes:
+                why = f"it overlaps %{other.owner}, which lives"
+                raise OutOfBoundsError(name=line.out, why=why)
+        storage.pool = pool
+        pool.slices.append(storage)
+        poison(storage)
+        self.frame.own(self.enter(storage), self._placed(line.out, storage, layout))
+
+    @override
+    def visit_free(self, line: Free) -> None:
+        self.frame.end(self.frame.find(line.buffer), f"was freed at {self.path}")
+
+    @override
+    def visit_reuse(self, line: Reuse) -> None:
+        donor = self.frame.find(line.donor)
+        layout = self.program.layout(line.out)
+        why = f"went to %{line.out} at {self.path}"
+        storage = self.frame.end(donor, why, heir=line.out)
+        needed = self.frame.nbytes(layout)
+        if needed > storage.nbytes:
+            why = f"it needs {needed} bytes, %{line.donor} has {storage.nbytes}"
+            raise OutOfBoundsError(name=line.out, why=why)
+        self.frame.own(self.enter(storage), self._placed(line.out, storage, layout))
+
+    @override
+    def visit_reinterpret(self, line: Reinterpret) -> None:
+        source = self.frame.find(line.source)
+        tensor = self._placed(line.out, source.storages[0], self.program.layout(line.out))
+        self.frame.define(Buffer(line.out, tensor, source.storages))
+
+    # Calls.
+
+    @override
+    def visit_kernel_definition(self, line: KernelDefinition) -> None:
+        """It was compiled before the program began."""
+
+    @override
+    def visit_kernel_call(self, line: KernelCall) -> None:
+        kernel = self._kernels[line.kernel]
+        args = [value_of(self.frame, arg) for arg in line.args]
+        self.watched(line.kernel, line.args, lambda: kernel(*args))
+
+    @override
+    def visit_extern_kernel(self, line: ExternKernel) -> None:
+        args = [value_of(self.frame, arg) for arg in line.args]
+        kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
+        passed = [*line.args, *(arg for _, arg in line.kwargs)]
+        value = self.watched(line.op, passed, lambda: find_op(line.op)(*args, **kwargs))
+        made = bind_results(self.frame, line.op, line.results, value, self.alive())
+        for storage in made:
+            self.enter(storage)
+
+    def watched(
+        self, call: str, args: Sequence[Arg], run: Callable[[], Any]
+    ) -> Any:  # noqa: ANN401 - its result
+        """Makes a call, and looks at what it did to memory.
+
+        Raises:
+            CallFailedError: It raised.
+            WrapperIRError: It wrote where it may not.
+        """
+        passed = [(self.frame.find(arg.buffer), arg.access) for arg in buffers_in(args)]
+        for buffer, access in passed:
+            constant = next((s for s in buffer.storages if not s.writable), None)
+            if access.writes and constant is not None:
+                why = f"is the constant %{constant.owner}, which is not mutable"
+                raise DeadBufferError(name=buffer.name, why=why)
+        watch = Watch(call, passed)
+        try:
+            value = run()
+        except WrapperIRError:
+            raise
+        except Exception as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise CallFailedError(call=call, reason=reason) from error
+        watch.check(self.storages)
+        return value
+
+    # Symbols.
+
+    @override
+    def visit_bind_symbol(self, line: BindSymbol) -> None:
+        tensor = self.frame.find(line.source.buffer).tensor
+        match line.source:
+            case SizeOf(dim=dim):
+                value: object = tensor.size(dim)
+            case StrideOf(dim=dim):
+                value = tensor.stride(dim)
+            case StorageOffsetOf():
+                value = tensor.storage_offset()
+            case ItemOf():
+                value = tensor.item()
+            case _:
+                assert_never(line.source)
+        self.frame.bind(line.symbol, value)
+
+    @override
+    def visit_compute_symbol(self, line: ComputeSymbol) -> None:
+        self.frame.bind(line.symbol, self.frame.number(line.value))
+
+    @override
+    def visit_assert_layout(self, line: AssertLayout) -> None:
+        layout, tensor = self.program.layout(line.buffer), self.frame.find(line.buffer).tensor
+        size, stride = tuple(self.frame.dims(layout.size)), tuple(self.frame.dims(layout.stride))
+        device = torch.device(str(layout.device))
+        check_result(tensor, line.subject, dtype_of(layout), size, stride, device)
+        if line.alignment and tensor.data_ptr() % line.alignment:
+            refuse_misaligned(tensor, line.buffer, line.alignment)
+
+    @override
+    def visit_assert_symbol(self, line: AssertSymbol) -> None:
+        values: dict[str, Any] = {
+            s: self.frame.symbols[s] for s in sorted(free_symbols(line.condition))
+        }
+        text = line.message or str(line.condition)
+        check_that(bool(self.frame.number(line.condition)), text, **values)
+
+    # Remarks.
+
+    @override
+    def visit_comment(self, line: Comment) -> None:
+        """There is nothing to do."""
+
+    @override
+    def visit_probe(self, line: Probe) -> None:
+        constants = self.program.constants
+        names = [constants[n].qualified_name or n if n in constants else n for n in line.buffers]
+        scalars = [str(value) for value in line.scalars]
+        values = [
+            *(self.frame.find(name).tensor for name in line.buffers),
+            *(self.frame.number(value) for value in line.scalars),
+        ]
+        origin = self._origin(line) or ""
+        make_probe(line.label, line.when.value, line.level.value, names, scalars, origin)(*values)

@@ -1,0 +1,153 @@
+"""Memory that tells on those who misuse it.
+
+Each storage of the interpreter's own lies between two red zones. New storage, ended storage and the
+red zones are filled with :data:`POISON`: NaN in every floating-point type of two bytes and more,
+and a striking number in every other. So what is read before it was written, after it ended or
+outside of its storage shows in the results, and what is written there shows in the pattern.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+from torch import Tensor
+
+__all__ = ["POISON", "Block", "Kind", "Storage", "all_bytes", "memory_of", "poison", "view"]
+
+POISON: Final = b"\xa5\xff"
+
+_ALIGNMENT: Final = 64
+"""What kernels may rely on, in bytes: torch's own allocations are aligned so."""
+
+_RED_ZONE: Final = 256
+"""Bytes on either side, enough for several vectors; a multiple of the alignment."""
+
+
+class Block:
+    """Memory of one storage, between red zones.
+
+    Attributes:
+        bytes: The storage, as a tensor of bytes that cannot be resized.
+        is_dead: Whether the storage has ended, so that nothing may write here.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        total = nbytes + 2 * _RED_ZONE + _ALIGNMENT
+        self._raw = bytearray(POISON * (-(-total // 2)))
+        address = torch.frombuffer(self._raw, dtype=torch.uint8).data_ptr()
+        self._start = _RED_ZONE + -address % _ALIGNMENT
+        self._end = self._start + nbytes
+        self.bytes = (
+            torch.frombuffer(self._raw, dtype=torch.uint8, count=nbytes, offset=self._start)
+            if nbytes
+            else torch.empty(0, dtype=torch.uint8)
+        )
+        self.is_dead = False
+
+    def damage(self) -> str:
+        """What was written to that may not be, in words; nothing if all is well."""
+        before = _first_difference(self._raw, 0, self._start, from_end=True)
+        if before is not None:
+            return f"byte {self._start - before} before its start"
+        after = _first_difference(self._raw, self._end, len(self._raw))
+        if after is not None:
+            return f"byte {after - self._end + 1} behind its end"
+        if self.is_dead and _first_difference(self._raw, self._start, self._end) is not None:
+            return "it has ended"
+        return ""
+
+
+def _first_difference(
+    raw: bytearray, start: int, end: int, *, from_end: bool = False
+) -> int | None:
+    """Index of the first byte (the last, with ``from_end``) that is not the pattern's."""
+    pattern = (POISON * ((end - start) // 2 + 2))[start % 2 : start % 2 + end - start]
+    if raw[start:end] == pattern:
+        return None
+    found = [start + n for n in range(end - start) if raw[start + n] != pattern[n]]
+    return found[-1 if from_end else 0]
+
+
+class Kind(enum.Enum):
+    """Where storage comes from."""
+
+    OWNED = "owned"
+    INPUT = "an input"
+    CONSTANT = "a constant"
+
+
+@dataclass(eq=False)
+class Storage:
+    """A piece of memory that begins and ends as a whole.
+
+    Attributes:
+        owner: The name that defined it.
+        kind: Where it comes from.
+        tensor: Any tensor on the memory: views are made from it.
+        start: Where it begins in that memory, in bytes.
+        nbytes: How long it is.
+        block: The memory, where it is the interpreter's own.
+        writable: Whether anything may write to it.
+        pool: What it is a slice of.
+        slices: The living slices, for a pool.
+        end: How it ended, in words; empty while it lives.
+        place: The path of the line that made it.
+    """
+
+    owner: str
+    kind: Kind
+    tensor: Tensor
+    start: int
+    nbytes: int
+    block: Block | None = None
+    writable: bool = True
+    is_pool: bool = False
+    pool: Storage | None = None
+    slices: list[Storage] = field(default_factory=list)
+    end: str = ""
+    place: object = None
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether a tensor lies in this memory."""
+        return memory_of(tensor) == memory_of(self.tensor)
+
+    def heir(self, owner: str) -> Storage:
+        """The same memory under another owner."""
+        found = Storage(owner, Kind.OWNED, self.tensor, self.start, self.nbytes, self.block)
+        found.pool = self.pool
+        if self.pool is not None:
+            self.pool.slices[self.pool.slices.index(self)] = found
+        return found
+
+
+def memory_of(tensor: Tensor) -> int:
+    """What tells memories apart: 0 for none."""
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def all_bytes(tensor: Tensor) -> Tensor:
+    """The whole memory behind a tensor, as bytes."""
+    made = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return made.set_(tensor.untyped_storage())
+
+
+def poison(storage: Storage) -> None:
+    """Fills a storage with the pattern."""
+    found = all_bytes(storage.tensor)[storage.start : storage.start + storage.nbytes]
+    even = storage.start % 2
+    found[even::2] = POISON[0]
+    found[1 - even :: 2] = POISON[1]
+    if storage.block is not None:
+        storage.block.is_dead = bool(storage.end) and storage.pool is None
+
+
+def view(
+    storage: Storage, dtype: torch.dtype, size: list[int], stride: list[int], at: int
+) -> Tensor:
+    """A tensor on a storage, ``at`` bytes from its start."""
+    made = torch.empty(0, dtype=dtype, device=storage.tensor.device)
+    memory = storage.tensor.untyped_storage()
+    return made.set_(memory, (storage.start + at) // dtype.itemsize, size, stride)

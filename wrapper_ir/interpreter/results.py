@@ -1,0 +1,154 @@
+"""What calls give: compared with what their lines promise, and bound to names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from wrapper_ir.interpreter.calls import part
+from wrapper_ir.interpreter.errors import BrokenPromiseError
+from wrapper_ir.interpreter.frame import Buffer, dtype_of
+from wrapper_ir.interpreter.memory import Block, Kind, Storage, all_bytes, memory_of
+from wrapper_ir.interpreter.watch import is_plain
+from wrapper_ir.lines.args import Relation, ResultBuffer
+from wrapper_ir.runtime import InputLayoutError, check_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wrapper_ir.interpreter.frame import Frame
+    from wrapper_ir.lines.args import CallResult
+
+__all__ = ["bind_results", "check_input", "guarded", "settle"]
+
+
+def bind_results(
+    frame: Frame,
+    call: str,
+    results: Sequence[CallResult],
+    value: object,
+    alive: Iterable[Storage],
+) -> list[Storage]:
+    """Binds what an op returned.
+
+    Args:
+        frame: Where names are entered.
+        call: What errors call the op.
+        results: The names, and what they promise.
+        value: What came back.
+        alive: Every storage that lives, in this region or outside.
+
+    Returns:
+        The new storages.
+
+    Raises:
+        BrokenPromiseError: Something else came back.
+    """
+    known = list(alive)
+    made: list[Storage] = []
+    for result in results:
+        leaf = part(call, value, result.path)
+        if not isinstance(result, ResultBuffer):
+            frame.bind(result.symbol, leaf)
+            continue
+        if not isinstance(leaf, Tensor):
+            what = f"%{result.out} is a value of type {type(leaf).__name__}, no tensor"
+            raise BrokenPromiseError(call=call, what=what)
+        buffer = _bind_tensor(frame, call, result, leaf, [*known, *made])
+        made += [s for s in buffer.storages if s not in known and s not in made]
+        buffer.is_new, buffer.maker = True, call
+        settle(frame, buffer)
+    return made
+
+
+def _bind_tensor(
+    frame: Frame, call: str, result: ResultBuffer, leaf: Tensor, alive: Sequence[Storage]
+) -> Buffer:
+    sources = [s for name in result.of for s in frame.find(name).storages]
+    holders = [s for s in sources if s.holds(leaf)]
+    if holders or (sources and not memory_of(leaf)):
+        _check_offset(frame, call, result, leaf, holders)
+        storages = (*holders, *(s for s in sources if s not in holders))
+        return frame.define(Buffer(result.out, leaf, tuple(dict.fromkeys(storages))))
+    if result.relation is Relation.ALIAS:
+        names = " and ".join(f"%{name}" for name in result.of)
+        what = f"%{result.out} is no view of {names}"
+        raise BrokenPromiseError(call=call, what=what)
+    holder = next((s for s in alive if memory_of(leaf) and s.holds(leaf)), None)
+    if holder is not None:
+        what = f"%{result.out} is not new, but lies in the storage of %{holder.owner}"
+        raise BrokenPromiseError(call=call, what=what)
+    storage, tensor = guarded(result.out, leaf)
+    if result.relation is Relation.FRESH:
+        return frame.own(storage, tensor)
+    return frame.define(Buffer(result.out, tensor, (storage, *sources)))
+
+
+def _check_offset(
+    frame: Frame, call: str, result: ResultBuffer, leaf: Tensor, holders: Sequence[Storage]
+) -> None:
+    """Compares where a view begins with its layout, where both are known."""
+    layout = frame.program.layout(result.out)
+    if result.relation is not Relation.ALIAS or not leaf.numel() or not is_plain(leaf):
+        return
+    if not layout.symbols <= frame.symbols.keys():
+        return
+    begin = leaf.storage_offset() * leaf.element_size()
+    wanted = frame.dim(layout.offset) * leaf.element_size()
+    if all(begin - storage.start != wanted for storage in holders):
+        what = f"%{result.out} begins {begin - holders[0].start} bytes into %{holders[0].owner}"
+        raise BrokenPromiseError(call=call, what=f"{what}, not {wanted}")
+
+
+def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
+    """New storage with what a tensor's memory holds, and the tensor in it.
+
+    What has no plain memory stays where it is.
+    """
+    if not is_plain(tensor) or type(tensor) is not Tensor:
+        nbytes = tensor.untyped_storage().nbytes() if tensor.layout is torch.strided else 0
+        return Storage(name, Kind.OWNED, tensor, 0, nbytes), tensor
+    memory = all_bytes(tensor)
+    block = Block(memory.numel())
+    block.bytes.copy_(memory)
+    made = torch.empty(0, dtype=tensor.dtype).set_(
+        block.bytes.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
+    )
+    start = int(tensor.storage_offset()) * tensor.element_size()
+    return Storage(name, Kind.OWNED, made, start, memory.numel() - start, block), made
+
+
+def check_input(frame: Frame, name: str, value: Any) -> None:  # noqa: ANN401 - what the caller gave
+    """Compares an input with what its layout says in numbers; the rest is for :func:`settle`.
+
+    Raises:
+        InputLayoutError: It is another one than was promised, or no tensor.
+    """
+    layout = frame.program.layout(name)
+    size = tuple(n if isinstance(n, int) else None for n in layout.size)
+    stride = tuple(n if isinstance(n, int) else None for n in layout.stride)
+    device = torch.device(str(layout.device))
+    check_layout(value, name, dtype_of(layout), device, size, stride)
+
+
+def settle(frame: Frame, buffer: Buffer) -> None:
+    """Compares a buffer with its layout, once all that the layout mentions has a value.
+
+    Raises:
+        InputLayoutError: It is an input, and another one than was promised.
+        BrokenPromiseError: It is a result, and another one than was promised.
+    """
+    layout = frame.program.layout(buffer.name)
+    if not buffer.is_new or not layout.symbols <= frame.symbols.keys():
+        return
+    buffer.is_new = False
+    size, stride = tuple(frame.dims(layout.size)), tuple(frame.dims(layout.stride))
+    try:
+        device = torch.device(str(layout.device))
+        check_layout(buffer.tensor, buffer.name, dtype_of(layout), device, size, stride)
+    except InputLayoutError as error:
+        if not buffer.maker:
+            raise
+        raise BrokenPromiseError(call=buffer.maker, what=error.message) from error
