@@ -116,6 +116,17 @@ def test_plan_table(room: Path, invoke: Invoke) -> None:
     assert "160 B" in table
 
 
+def test_plan_for_kept_arenas(room: Path, invoke: Invoke) -> None:
+    result = invoke("plan", "small.wir", "--arena", "kept")
+    assert "kept between calls" in result.stdout
+    assert "is a result, or may be part of one" in result.stdout
+    report = json.loads(invoke("plan", "small.wir", "--arena", "kept", "--json").stdout)
+    assert (report["strategy"], report["arena"]) == ("pool", "kept")
+    assert [each["name"] for each in report["outside"]] == ["y", "z"]
+    assert invoke("plan", "small.wir", "--arena", "kept", "-o", "kept.wir").exit_code == 0
+    assert wir.load("kept.wir") == wir.plan_memory(wir.parse(PROGRAM), arena="kept")
+
+
 def test_plan_writes_the_planned_program(room: Path, invoke: Invoke) -> None:
     assert invoke("plan", "small.wir", "-o", "planned.wir").exit_code == 0
     assert wir.load("planned.wir") == wir.plan_memory(wir.parse(PROGRAM))
@@ -138,6 +149,15 @@ def test_emit_passes_options_on(room: Path, invoke: Invoke) -> None:
     words = ("-O", "checks=never", "-O", "keep-buffers=0")
     assert invoke("emit", "small.wir", *words).stdout == expected
     assert expected != wir.emit(wir.parse(PROGRAM), "python").source
+    kept = wir.emit(wir.parse(PROGRAM), "python", arena="kept", out=True).source
+    assert invoke("emit", "small.wir", "-O", "arena=kept", "-O", "out").stdout == kept
+
+
+def test_run_passes_options_on(room: Path, invoke: Invoke) -> None:
+    plain = invoke("run", "small.wir", "--random", "3", "--json")
+    assert plain.exit_code == 0
+    kept = invoke("run", "small.wir", "--random", "3", "--json", "-O", "arena=kept")
+    assert kept.stdout == plain.stdout
 
 
 @pytest.mark.parametrize("command", ["emit", "plan"])

@@ -91,6 +91,9 @@ class Settings:
         if given.get("arena") == "kept" and own.memory not in (None, "pool"):
             expected = "'pool' where arenas are kept"
             raise OptionValueError(option="memory", value=own.memory, expected=expected)
+        if given.get("out"):
+            expected = "False: functions of torch.compile take no out="
+            raise OptionValueError(option="out", value=True, expected=expected)
         return replace(own, emitter_options=tuple(sorted(given.items())))
 
     @property
