@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test models check opinfo bench sanitize format clean
+.PHONY: help setup demo test models gpu check opinfo bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,10 +28,14 @@ demo: setup ## compile, train and run a small transformer; leaves program.wir an
 	$(BIN)/wrapper-ir demo
 
 test: check ## everything `check` does, then the tests
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not models"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not models and not gpu"
 
 models: setup ## every model of the zoo through every emitter, against the Python emitter
 	$(BIN)/python -m pytest -n $(WORKERS) -m models
+
+gpu: setup ## what needs a GPU and Triton: tests, then the cost of a call
+	$(BIN)/python -m pytest -m gpu tests/gpu
+	$(BIN)/python benchmarks/gpu.py
 
 check: setup ## ruff, black, mypy, import-linter
 	$(BIN)/ruff check .

@@ -298,9 +298,11 @@ PROBED: dict[str, Case] = {"probes": Case(lambda: [t(4, 4)], lambda x: (x.relu()
 UNSUPPORTED: dict[str, str] = {
     "collectives": "memory that peers address",
     "devices_and_streams": "streams",
-    "triton": "Triton kernels",
 }
 """Programs that the Python emitter cannot render yet, with a part of the reason it gives."""
 
 TEXT_ONLY = ("device_zoo",)
 """Programs whose devices a test machine has not."""
+
+PYTHON_ONLY: dict[str, str] = {"triton": "Triton kernels"}
+"""Programs that only the Python emitter can render yet; as text, without such a device."""

@@ -4,7 +4,12 @@ Emitted modules import torch and this package, nothing else. It imports ``wrappe
 and errors, otherwise nothing of ours: what runs a program knows nothing of how programs are made.
 """
 
-from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor
+from wrapper_ir.runtime._private import (
+    current_stream,
+    empty_strided_cpu,
+    empty_strided_cuda,
+    reinterpret_tensor,
+)
 from wrapper_ir.runtime.autograd import past_autograd
 from wrapper_ir.runtime.checks import (
     InputChecks,
@@ -56,6 +61,7 @@ from wrapper_ir.runtime.scalars import (
     tanh,
 )
 from wrapper_ir.runtime.scratch import Scratch
+from wrapper_ir.runtime.triton import TritonKernels, on_device
 from wrapper_ir.runtime.views import KeptViews, MisalignedViewError, reinterpret_as
 from wrapper_ir.toolchain import CppSource
 
@@ -83,6 +89,7 @@ __all__ = [
     "Scratch",
     "SymbolError",
     "TensorSpec",
+    "TritonKernels",
     "ceil",
     "check_layout",
     "check_number",
@@ -91,8 +98,10 @@ __all__ = [
     "check_symbol",
     "check_that",
     "cos",
+    "current_stream",
     "debug_session",
     "empty_strided_cpu",
+    "empty_strided_cuda",
     "exp",
     "floor",
     "load_constants",
@@ -101,6 +110,7 @@ __all__ = [
     "log2",
     "make_constants",
     "make_probe",
+    "on_device",
     "once",
     "past_autograd",
     "random_tensor",

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "below_autograd",
+    "current_stream",
     "data_ptr_address",
     "empty_strided_cpu",
+    "empty_strided_cuda",
     "enable_amx",
     "reinterpret_tensor",
     "tensor_guard",
@@ -107,3 +109,25 @@ def enable_amx() -> bool:
     """
     ask = getattr(torch.cpu, "_init_amx", None)
     return bool(ask()) if ask is not None else False
+
+
+def _public_empty_strided_cuda(
+    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+) -> Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+
+
+empty_strided_cuda: Final[Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]] = getattr(
+    _guards, "_empty_strided_cuda", _public_empty_strided_cuda
+)
+"""``(size, stride, dtype)``: a tensor on the current GPU with undefined contents."""
+
+
+def _public_current_stream(device: int) -> int:
+    return int(torch.cuda.current_stream(device).cuda_stream)
+
+
+current_stream: Final[Callable[[int], int]] = getattr(
+    torch._C, "_cuda_getCurrentRawStream", _public_current_stream
+)
+"""``(device index)``: the raw handle of a GPU's current stream."""

@@ -61,18 +61,20 @@ class CallLines(RegionBase):
         if self._definitions is None:
             self.unsupported(line, "a kernel is defined inside a region")
             return
-        kernels, ops = self._definitions
+        found = self._definitions
+        problem = None
         match line.source:
             case CppKernel():
                 with self.context.section("kernels").at(self.path):
-                    problem = kernels.add(line, line.source)
-                if problem:
-                    self.unsupported(line, problem)
+                    problem = found.kernels.add(line, line.source)
             case TritonKernel():
-                self.unsupported(line, "Triton kernels are not supported in Python yet")
+                with self.context.section("triton").at(self.path):
+                    problem = found.triton.add(line, line.source)
             case TorchOp():
                 with self.context.section("ops").at(self.path):
-                    ops.add(line)
+                    found.ops.add(line)
+        if problem:
+            self.unsupported(line, problem)
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
@@ -80,7 +82,17 @@ class CallLines(RegionBase):
             self.unsupported(line, "streams are not supported in Python yet")
         kernel = self.context.kernel(line.kernel)
         args = [self.arg(line, arg) for arg in line.args]
+        if line.grid:
+            args = [self.context.dims(line.grid), self._stream(line), *args]
         self.put(statement(call(kernel, *args), self.writer.width))
+
+    def _stream(self, line: KernelCall) -> str:
+        """The variable of the current stream, fetched before the region's first launch."""
+        index = line.device.index or 0
+        if index not in self._streams:
+            name = self._streams[index] = self.context.names.fresh("stream")
+            self.writer.line(f"{name} = {self.context.helper('current_stream')}({index})")
+        return self._streams[index]
 
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:

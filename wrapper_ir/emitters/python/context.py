@@ -29,17 +29,18 @@ Key = tuple[str, str]
 """What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
-    CppKernels InputChecks KeptArena KeptViews Outputs Scratch TensorSpec check_layout check_number
-    check_result check_symbol check_that empty_strided_cpu make_constants make_probe once
-    past_autograd random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check
-    run_main run_while run_while_stacked
+    CppKernels InputChecks KeptArena KeptViews Outputs Scratch TensorSpec TritonKernels
+    check_layout check_number check_result check_symbol check_that current_stream
+    empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
+    random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
+    run_while run_while_stacked
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
 """Everything that emitted files may import from the runtime package."""
 
 #: What the file calls things of its own, and the keywords of ``check_that``.
 _FILE_NAMES: Final = frozenset("""
     CONSTANTS args call check_inputs cpu holds kept_views kernels make_inputs relation release
-    scratch spare torch
+    scratch spare torch triton_kernels
     """.split())  # noqa: SIM905 - one name a line would take the page
 
 #: Likewise, where callers may give memory for results.
@@ -86,6 +87,8 @@ class Context:
         #: Functions that check results, by what they check.
         self.shared_checks: dict[str, str] = {}
         self._devices: dict[Device, str] = {}
+        #: The one GPU that the program uses; None where there are several, or none.
+        self.gpu = _only_gpu(program)
 
     def section(self, name: str) -> CodeWriter:
         """The writer of a part of the file, made when it is first asked for."""
@@ -157,6 +160,12 @@ class Context:
         definition: KernelDefinition = self.program.kernels[op]
         assert isinstance(definition.source, TorchOp)
         return parse_schema(definition.source.schema)
+
+
+def _only_gpu(program: Program) -> Device | None:
+    found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
+    gpus = [device for device in found if device.type == "cuda"]
+    return gpus[0] if len(gpus) == 1 else None
 
 
 def _wanted(program: Program) -> list[tuple[Key, str]]:

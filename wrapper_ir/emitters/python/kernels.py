@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.kernel_types import cpp_type
@@ -15,6 +16,7 @@ from wrapper_ir.emitters.python.statements import (
     statement,
     tuple_of,
 )
+from wrapper_ir.emitters.python.triton import TritonSection
 from wrapper_ir.lines.kernels import (
     CppKernel,
     ExternKernel,
@@ -25,7 +27,7 @@ from wrapper_ir.lines.walk import walk
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
 
-__all__ = ["KernelSection", "OpSection"]
+__all__ = ["Definitions", "KernelSection", "OpSection"]
 
 
 class KernelSection:
@@ -105,3 +107,22 @@ class OpSection:
             writer.lines(*statement(lookup, 0, head=f"{name} = "))
         else:
             writer.lines(*statement(f"torch.{function}", 0, head=f"{name} = "))
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """Where definitions go, by what they define."""
+
+    kernels: KernelSection
+    triton: TritonSection
+    ops: OpSection
+
+    @classmethod
+    def of(cls, context: Context) -> Definitions:
+        """New sections of a file."""
+        return cls(KernelSection(context), TritonSection(context), OpSection(context))
+
+    def finish(self) -> None:
+        """Writes what loads the kernels."""
+        self.kernels.finish()
+        self.triton.finish()

@@ -91,6 +91,9 @@ class MemoryLines(RegionBase):
             return None
         if memory is MemoryKind.DEFAULT and layout.device == CPU:
             return call(self.context.helper("empty_strided_cpu"), size, stride, dtype)
+        if memory is MemoryKind.DEFAULT and layout.device == self.context.gpu:
+            # `call` runs on that GPU.
+            return call(self.context.helper("empty_strided_cuda"), size, stride, dtype)
         extra = [keyword("device", self.context.device(layout.device))]
         if memory is MemoryKind.PINNED:
             extra.append("pin_memory=True")

@@ -8,7 +8,7 @@ from wrapper_ir.emitters.header import header_lines, header_title
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.arenas import keep_arenas, render_release
 from wrapper_ir.emitters.python.entry import Entry
-from wrapper_ir.emitters.python.kernels import KernelSection, OpSection
+from wrapper_ir.emitters.python.kernels import Definitions
 from wrapper_ir.emitters.python.lines import RegionRenderer
 from wrapper_ir.emitters.python.statements import (
     Node,
@@ -35,6 +35,7 @@ _SECTIONS = (
     ("devices", ""),
     ("ops", "Library ops."),
     ("kernels", "Compiled kernels."),
+    ("triton", "Triton kernels."),
     ("constants", "Constants: whoever loads this file gives them values."),
     ("checks", "What inputs and results must be."),
     ("kept", "What is kept from call to call."),
@@ -44,17 +45,17 @@ _SECTIONS = (
 
 def render_module(context: Context, *, origins: bool) -> CodeWriter:
     """Renders a program as a file of Python."""
-    kernels, ops = KernelSection(context), OpSection(context)
+    definitions = Definitions.of(context)
     body = CodeWriter()
     last = context.facts.last
-    renderer = RegionRenderer(context, context.program.region, body, last, (kernels, ops))
+    renderer = RegionRenderer(context, context.program.region, body, last, definitions)
     renderer.show_origins = origins
     _constants(context)
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
         kept.append("scratch")
     _call(context, renderer, body)
-    kernels.finish()
+    definitions.finish()
     main = _main(context)
     file = CodeWriter()
     file.lines(*_header(context.program))
@@ -122,6 +123,8 @@ def _constants(context: Context) -> None:
 
 def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
     entry = Entry(context, renderer)
+    if context.gpu is not None:
+        body.line(f"@{context.helper('on_device')}({context.device(context.gpu)})")
     # Past autograd, it would not learn that ops write to what the caller has given.
     if context.facts.may_pass_autograd and not context.takes_out:
         body.line(f"@{context.helper('past_autograd')}")

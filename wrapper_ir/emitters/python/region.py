@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.python.context import Context
-    from wrapper_ir.emitters.python.kernels import KernelSection, OpSection
+    from wrapper_ir.emitters.python.kernels import Definitions
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.origin import Origin
@@ -49,7 +49,7 @@ class RegionBase(LineVisitor[None]):
         region: Region,
         writer: CodeWriter,
         last: Mapping[str, int],
-        definitions: tuple[KernelSection, OpSection] | None = None,
+        definitions: Definitions | None = None,
     ) -> None:
         self.context = context
         self.region = region
@@ -68,6 +68,8 @@ class RegionBase(LineVisitor[None]):
         #: Arenas that outlive the call, by pool: the variable of the file that holds each.
         self.kept_pools: dict[str, str] = {}
         self._pools: dict[tuple[str, str], str] = {}
+        #: Variables that hold the raw handles of streams.
+        self._streams: dict[int, str] = {}
         self._origin: int | None = None
         #: Buffers that are there before the line that defines them is reached.
         self.given: dict[str, str | None] = {}

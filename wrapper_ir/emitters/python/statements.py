@@ -21,6 +21,7 @@ __all__ = [
     "Node",
     "assignment",
     "call",
+    "dict_of",
     "flat",
     "keyword",
     "list_of",
@@ -68,6 +69,11 @@ def tuple_of(items: Iterable[Node]) -> Group:
 def list_of(items: Iterable[Node]) -> Group:
     """``[items]``."""
     return Group("", tuple(items), "[]", is_display=True)
+
+
+def dict_of(items: Iterable[tuple[str, str]]) -> Group:
+    """``{"key": value}``; keys are names."""
+    return Group("", tuple(f'"{key}": {value}' for key, value in items), "{}", is_display=True)
 
 
 def keyword(name: str, value: Node) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 from wrapper_ir.lines.args import Access
 
-__all__ = ["BufferNote", "KernelNote", "SizeNote"]
+__all__ = ["BufferNote", "KernelNote", "SizeNote", "TritonNote"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +55,21 @@ class KernelNote:
     name: str
     code: str
     params: tuple[BufferNote | SizeNote, ...]
+    nodes: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TritonNote:
+    """A Triton kernel, noted where Inductor defines it.
+
+    Attributes:
+        name: Inductor's name of the kernel, unique within a graph and its subgraphs.
+        code: Inductor's text, with the function's name filled in: it is ``name``.
+        buffers: What this call passes for each pointer, by the parameter's name.
+        nodes: The IR nodes that the kernel computes.
+    """
+
+    name: str
+    code: str
+    buffers: Mapping[str, BufferNote]
     nodes: tuple[Any, ...] = ()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.frontends.inductor.compat import codegen_common
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import IdentityPass
-from wrapper_ir.frontends.inductor.scheduling import own_scheduling
+from wrapper_ir.frontends.inductor.own_scheduling import own_scheduling
 from wrapper_ir.frontends.inductor.session import Session, current_session, use_session
 from wrapper_ir.frontends.inductor.unsupported import announce, refuse
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["SUPPORTED_DEVICES", "acquire", "registered", "release"]
 
 #: Device types whose graphs become programs.
-SUPPORTED_DEVICES: Final = frozenset({"cpu"})
+SUPPORTED_DEVICES: Final = frozenset({"cpu", "cuda"})
 
 Slot = tuple[bool, bool]
 """Which wrapper of a device: (C++ wrapper, fx wrapper)."""

@@ -26,7 +26,7 @@ from wrapper_ir.lines.args import Access
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["NotingCppScheduling", "own_scheduling"]
+__all__ = ["NotingCppScheduling", "buffers_of", "kernel_note", "nodes_of"]
 
 #: The prefix header, which older releases include by the absolute path of a copy.
 _COPIED_PREFIX = re.compile(r'^#include "[^"\n]*"$', re.MULTILINE)
@@ -47,12 +47,6 @@ class NotingCppScheduling(CppScheduling):
         return name
 
 
-def own_scheduling(made: Any, scheduler: Any) -> Any:
-    """Return the scheduling to use instead of ``made``: ours for C++, else ``made`` itself."""
-    noting: Any = NotingCppScheduling
-    return noting(scheduler) if type(made) is CppScheduling else made
-
-
 def kernel_note(name: str, src_code: str, args: KernelArgs, nodes: Sequence[Any]) -> KernelNote:
     """Note a kernel: its source under its own name, and its parameters with what is passed."""
     code = src_code.replace(str(Placeholder.KERNEL_NAME), name)
@@ -60,11 +54,11 @@ def kernel_note(name: str, src_code: str, args: KernelArgs, nodes: Sequence[Any]
     code = code.replace("#pragma CMT", "//")
     code = _COPIED_PREFIX.sub(_PREFIX, code, count=1)
     produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
-    params: tuple[BufferNote | SizeNote, ...] = (*_buffers(args, produced), *_sizes(args))
-    return KernelNote(name, code.strip() + "\n", params, _ir_nodes(nodes))
+    params: tuple[BufferNote | SizeNote, ...] = (*buffers_of(args, produced), *_sizes(args))
+    return KernelNote(name, code.strip() + "\n", params, nodes_of(nodes))
 
 
-def _buffers(args: KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
+def buffers_of(args: KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
     """Yield the pointers in the order of ``KernelArgs.cpp_argdefs``.
 
     The access is the narrowest one that is certain. What a fused kernel makes itself it need not
@@ -101,6 +95,7 @@ def _sizes(args: KernelArgs) -> Iterator[SizeNote]:
         yield SizeNote(param, value, SizeType.FLOAT if is_float else SizeType.INT64)
 
 
-def _ir_nodes(nodes: Sequence[Any]) -> tuple[Any, ...]:
+def nodes_of(nodes: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the IR nodes of scheduled nodes."""
     found = (inner.node for node in nodes for inner in node.get_nodes())
     return tuple(node for node in found if node is not None)

@@ -28,7 +28,7 @@ from wrapper_ir.frontends.inductor.unsupported import announcing, refuse
 from wrapper_ir.lines.expr import UnsupportedExprError
 
 if TYPE_CHECKING:
-    from wrapper_ir.frontends.inductor.notes import KernelNote
+    from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
 
 __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
 
@@ -49,10 +49,10 @@ class _Notes:
         #: Index of a line -> the IR node that Inductor was generating code for.
         self.writing_node: dict[int, Any] = {}
         #: Index of a kernel call -> the kernel and its arguments.
-        self.call_notes: dict[int, KernelNote] = {}
-        self._next_call: KernelNote | None = None
+        self.call_notes: dict[int, KernelNote | TritonNote] = {}
+        self._next_call: KernelNote | TritonNote | None = None
 
-    def note_kernel(self, note: KernelNote) -> None:
+    def note_kernel(self, note: KernelNote | TritonNote) -> None:
         """Keep a note for the call of this kernel, which comes next."""
         self._next_call = note
 

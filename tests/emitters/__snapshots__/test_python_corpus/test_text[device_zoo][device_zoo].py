@@ -17,7 +17,13 @@ Results:
 
 import torch
 
-from wrapper_ir.runtime import InputChecks, TensorSpec, random_tensor, run_main
+from wrapper_ir.runtime import (
+    InputChecks,
+    TensorSpec,
+    on_device,
+    random_tensor,
+    run_main,
+)
 
 cuda_0 = torch.device("cuda:0")
 xpu_1 = torch.device("xpu:1")
@@ -33,6 +39,7 @@ check_inputs = InputChecks(
 )
 
 
+@on_device(cuda_0)
 def call(args):
     """Run the program on a list of inputs, which is emptied."""
     check_inputs(*args)

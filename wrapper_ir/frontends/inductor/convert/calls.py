@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.frontends.inductor.convert.triton import convert_triton_call
 from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.flags import kernel_flags
-from wrapper_ir.frontends.inductor.notes import BufferNote, KernelNote, SizeNote, SizeType
+from wrapper_ir.frontends.inductor.notes import (
+    BufferNote,
+    KernelNote,
+    SizeNote,
+    SizeType,
+    TritonNote,
+)
 from wrapper_ir.lines.args import Arg, BufferArg, ScalarArg
 from wrapper_ir.lines.kernels import (
     BufferParam,
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["convert_kernel_call"]
 
 
-def convert_kernel_call(scope: Scope, line: Any, note: KernelNote | None) -> None:
+def convert_kernel_call(scope: Scope, line: Any, note: KernelNote | TritonNote | None) -> None:
     """Convert a ``KernelCallLine`` by the note that its scheduling left.
 
     Raises:
@@ -36,6 +43,9 @@ def convert_kernel_call(scope: Scope, line: Any, note: KernelNote | None) -> Non
         raise UnsupportedLineError(
             kind="KernelCallLine", text=line.kernel_name, why=f"its kernel is {language}"
         )
+    if isinstance(note, TritonNote):
+        convert_triton_call(scope, line, note)
+        return
     scope.emit(
         KernelCall(
             kernel=_definition(scope, note),

@@ -59,8 +59,8 @@ class LineConverter:
     def _nothing(self, line: Any, index: int) -> None:
         """Skip a line that says nothing to us.
 
-        Ends of storage are derived from the program, comments from the origins, and definitions
-        from the calls.
+        Ends of storage are derived from the program, comments from the origins, definitions from
+        the calls, and devices from the buffers.
         """
 
     def _allocate(self, line: Any, index: int) -> None:
@@ -116,6 +116,8 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "FreeIfNotReusedLine": LineConverter._nothing,
     "FreeLine": LineConverter._nothing,
     "NullLine": LineConverter._nothing,
+    "EnterDeviceContextManagerLine": LineConverter._nothing,
+    "ExitDeviceContextManagerLine": LineConverter._nothing,
     "CommentLine": LineConverter._nothing,
     "LineContext": LineConverter._nothing,
     "KernelDefinitionLine": LineConverter._nothing,

@@ -36,10 +36,11 @@ def allocate(scope: Scope, line: Any) -> None:
     layout = _view_layout(scope, node)
     origin = scope.origin(node)
     memory = MemoryKind.PINNED if node.get_is_pinned() else MemoryKind.DEFAULT
+    zeroed = _is_zeroed(node)
     storage = tuple(map(scope.dim, scope.graph.get_allocation_size(node)))
     if storage == layout.size:
         scope.define(name, layout)
-        scope.emit(Allocate(out=name, memory=memory, origin=origin))
+        scope.emit(Allocate(out=name, memory=memory, zeroed=zeroed, origin=origin))
         return
     # The buffer is padded: its storage is larger than what is looked at.
     owner = scope.shared.fresh_name(f"{name}_storage")
@@ -47,6 +48,12 @@ def allocate(scope: Scope, line: Any) -> None:
     scope.emit(Allocate(out=owner, memory=memory, origin=origin))
     scope.define_view(name, owner, layout)
     scope.emit(Reinterpret(out=name, source=owner, origin=origin))
+
+
+def _is_zeroed(node: Any) -> bool:
+    """Whether it is a workspace of a kernel that has to hold zeros."""
+    mode = getattr(node, "zero_mode", None)
+    return mode is not None and mode.name != "UNINITIALIZED"
 
 
 def reuse(scope: Scope, line: Any) -> None:

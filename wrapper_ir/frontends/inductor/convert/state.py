@@ -50,6 +50,7 @@ class Shared:
         data: Their tensors.
         definitions: Kernels and ops in use, in the order of first use.
         kernel_names: Name of the definition of each (kernel, parameters).
+        triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
         reserved: Names that Inductor uses or may use; ours must differ.
     """
 
@@ -61,6 +62,7 @@ class Shared:
     data: dict[str, torch.Tensor] = field(default_factory=dict)
     definitions: dict[str, KernelDefinition] = field(default_factory=dict)
     kernel_names: dict[Any, str] = field(default_factory=dict)
+    triton_kernels: dict[Any, Any] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
 
     def fresh_name(self, stem: str) -> str:

@@ -16,6 +16,7 @@ from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
 from wrapper_ir.frontends.inductor.convert.externs import node_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.memory import Allocate
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class StringConverter:
             origin = self._scope.origin(node)
             self._scope.emit(AssertLayout(node.get_name(), node.get_op_name(), origin=origin))
             return
+        if self._zeroes_workspace(text):
+            return
         handler = _HANDLERS.get(type(node).__name__)
         if handler is None:
             writer = "unknown" if node is None else f"{type(node).__name__} {node.get_name()}"
@@ -61,6 +64,15 @@ class StringConverter:
             )
         self._done.add(id(node))
         handler(self, node)
+
+    def _zeroes_workspace(self, text: str) -> bool:
+        """Whether the text fills the workspace just allocated, which is allocated as zeros."""
+        scope = self._scope
+        last = scope.body[-1] if scope.body else None
+        if not isinstance(last, Allocate) or not last.zeroed:
+            return False
+        filling: str = scope.shared.wrapper.make_zero_buffer(last.out)
+        return text == filling
 
     def _assert_alignment(self, node: Any) -> None:
         """Check a result's address, in the layout check before it where there is one."""

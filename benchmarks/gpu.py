@@ -1,0 +1,123 @@
+"""What a call costs on a GPU: a decoder of many small kernels, ours against Inductor's wrapper.
+
+    python benchmarks/gpu.py [--blocks N]
+
+One process, rounds in turn, medians. Needs a CUDA device and Triton.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import wrapper_ir as wir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BOUND = 0.85
+"""Of Inductor's Python wrapper."""
+
+WIDTH, HEADS, TOKENS = 512, 8, 16
+
+
+class Block(nn.Module):
+    """One block of a decoder, as large models have them, at toy size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.between = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        self.out = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.up = nn.Linear(WIDTH, 4 * WIDTH, bias=False)
+        self.gate = nn.Linear(WIDTH, 4 * WIDTH, bias=False)
+        self.down = nn.Linear(4 * WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, tokens, width = x.shape
+        parts = self.qkv(self.before(x)).view(batch, tokens, 3, HEADS, width // HEADS)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        y = self.between(x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+
+def times(function: Callable[[Tensor], Any], x: Tensor, calls: int) -> tuple[float, float]:
+    """Median microseconds of a call, and of its part on the host."""
+    total, host = [], []
+    for _ in range(calls):
+        start = time.perf_counter()
+        function(x)
+        returned = time.perf_counter()
+        torch.cuda.synchronize()
+        total.append(time.perf_counter() - start)
+        host.append(returned - start)
+    return statistics.median(total) * 1e6, statistics.median(host) * 1e6
+
+
+def kernel_time(function: Callable[[Tensor], Any], x: Tensor) -> float:
+    """Microseconds that a call's kernels take, from a replay of its captured graph."""
+    function(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function(x)
+    found = []
+    for _ in range(50):
+        start = time.perf_counter()
+        graph.replay()
+        torch.cuda.synchronize()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found) * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--blocks", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    torch.set_grad_enabled(False)
+    torch.manual_seed(0)
+    model = nn.Sequential(*(Block() for _ in range(args.blocks))).to("cuda", torch.bfloat16).eval()
+    x = torch.randn(1, TOKENS, WIDTH, device="cuda", dtype=torch.bfloat16)
+
+    program = wir.capture(model, (x,))
+    direct = wir.compile(program)
+    functions: dict[str, Callable[[Tensor], Any]] = {"eager": model}
+    for name, backend in (("Inductor, Python", "inductor"), ("torch.compile, ours", "wrapper_ir")):
+        torch._dynamo.reset()
+        functions[name] = torch.compile(model, backend=backend)
+        functions[name](x)
+    functions["wir.compile"] = lambda x: direct(x)[0]
+    expected = functions["Inductor, Python"](x)
+
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in functions}
+    for function in functions.values():
+        times(function, x, 20)
+    for _ in range(args.rounds):
+        for name, function in functions.items():
+            found[name].append(times(function, x, 60))
+
+    stock = statistics.median(total for total, _ in found["Inductor, Python"])
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {args.blocks} blocks")
+    print(f"{'':22}{'us a call':>10}{'us host':>9}{'ratio':>7}  bits")
+    for name, rounds in found.items():
+        total = statistics.median(total for total, _ in rounds)
+        host = statistics.median(host for _, host in rounds)
+        bits = "same" if torch.equal(functions[name](x), expected) else "differ"
+        print(f"{name:22}{total:10.0f}{host:9.0f}{total / stock:7.2f}  {bits}")
+    print(
+        f"the kernels alone, as a captured graph: {kernel_time(functions['wir.compile'], x):.0f} us"
+    )
+    print(f"bound: {BOUND} of Inductor's Python wrapper")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Programs on a GPU: captured, printed and read back, planned, run; against stock Inductor."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+import torch._inductor.config
+from torch import Tensor, nn
+
+import wrapper_ir as wir
+from tests.gpu.cases import CASES, t
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.lines.kernels import KernelCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def no_tuning_by_time() -> Iterator[None]:
+    """Have both sides choose configurations by rule: sums depend on them in the last bit."""
+    with torch._inductor.config.patch(deterministic=True):
+        yield
+
+
+def same(actual: Any, expected: Any) -> bool:
+    """Whether tensors are of one layout and have the same bits."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return False
+    return torch.equal(bits(actual), bits(expected)) and actual.device == expected.device
+
+
+def bits(tensor: Tensor) -> Tensor:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+
+
+def captured(name: str) -> tuple[nn.Module, wir.Program, tuple[Tensor, ...]]:
+    torch.manual_seed(0)
+    case = CASES[name]
+    model, inputs = case.make().cuda(), case.inputs()
+    options: dict[str, Any] = {}
+    if case.dynamic is not None:
+        options["dynamic_shapes"] = (case.dynamic,)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        return model, wir.capture(model, inputs, **options), inputs
+
+
+def stock(name: str, model: nn.Module, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+    torch._dynamo.reset()
+    for value, sizes in zip(inputs, CASES[name].dynamic or (), strict=False):
+        for size in sizes:
+            torch._dynamo.mark_dynamic(value, size)
+    with torch.no_grad():
+        results = torch.compile(model)(*inputs)
+    return list(results) if isinstance(results, (tuple, list)) else [results]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_as_stock(name: str) -> None:
+    model, program, inputs = captured(name)
+    expected = stock(name, model, inputs)
+    actual = wir.compile(program)(*inputs)
+    assert len(actual) == len(expected)
+    assert all(map(same, actual, expected))
+
+
+@pytest.mark.parametrize("name", ["pointwise", "scan_in_parts", "dynamic", "attention"])
+def test_read_back_from_text(name: str) -> None:
+    _, program, inputs = captured(name)
+    again = wir.parse(str(program)).replace(data=program.data)
+    assert again == program
+    assert all(map(same, wir.compile(again)(*inputs), wir.compile(program)(*inputs)))
+
+
+@pytest.mark.parametrize("name", ["pointwise", "scan_in_parts", "dynamic", "attention"])
+@pytest.mark.parametrize("strategy", ["none", "reuse", "pool"])
+def test_every_plan_gives_the_same(name: str, strategy: str) -> None:
+    _, program, inputs = captured(name)
+    expected = wir.compile(program)(*inputs)
+    planned = wir.plan_memory(program, strategy)
+    assert all(map(same, wir.compile(planned)(*inputs), expected))
+
+
+def test_other_sizes() -> None:
+    model, program, _ = captured("dynamic")
+    function = wir.compile(program)
+    for size in (2, 7, 200):
+        inputs = (t(size, 64), t(64, 64))
+        torch.testing.assert_close(tuple(function(*inputs)), tuple(model(*inputs)))
+
+
+def test_kernels_are_pinned() -> None:
+    _, program, _ = captured("softmax")
+    calls = [line for line in program.body if isinstance(line, KernelCall)]
+    assert calls
+    assert all(call.grid for call in calls)
+    text = str(program)
+    assert "XBLOCK" in text
+    assert "triton_heuristics" not in text
+    assert wir.emit(program).source == wir.emit(wir.parse(text)).source
+
+
+def test_training() -> None:
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 8)).cuda()
+    theirs = copy.deepcopy(ours)
+    x = t(32, 64)
+    for model, backend in ((ours, "wrapper_ir"), (theirs, "inductor")):
+        torch._dynamo.reset()
+        torch.compile(model, backend=backend)(x).square().sum().backward()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert mine.grad is not None
+        assert other.grad is not None
+        assert same(mine.grad, other.grad)
+
+
+def test_dropout_draws_the_same_numbers() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5)).cuda().train()
+    x, found = t(32, 64), []
+    for backend in ("wrapper_ir", "inductor"):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            compiled = torch.compile(model, backend=backend)
+            torch.manual_seed(3)
+            found.append((compiled(x), compiled(x), torch.rand(4, device="cuda")))
+    assert all(map(same, *found))
+
+
+def test_a_thread_that_has_not_used_the_gpu() -> None:
+    _, program, inputs = captured("pointwise")
+    function, found = wir.compile(program), []
+    thread = threading.Thread(target=lambda: found.append(function(*inputs)))
+    thread.start()
+    thread.join()
+    assert all(map(same, found[0], function(*inputs)))
+
+
+def test_another_stream() -> None:
+    _, program, inputs = captured("pointwise")
+    function = wir.compile(program)
+    expected = function(*inputs)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        actual = function(*inputs)
+    stream.synchronize()
+    assert all(map(same, actual, expected))
+
+
+def test_a_captured_graph() -> None:
+    _, program, inputs = captured("pointwise")
+    function = wir.compile(program)
+    expected = function(*inputs)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        actual = function(*inputs)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(map(same, actual, expected))
+
+
+def test_inputs_on_the_host_are_refused() -> None:
+    _, program, inputs = captured("pointwise")
+    with pytest.raises(WrapperIRError, match="device"):
+        wir.compile(program)(inputs[0].cpu(), inputs[1])
+
+
+def test_values_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    _, program, inputs = captured("softmax")
+    expected = wir.compile(program)(*inputs)
+    actual = wir.compile(program, debug="print")(*inputs)
+    assert all(map(same, actual, expected))
+    assert "triton_" in "".join(capfd.readouterr())

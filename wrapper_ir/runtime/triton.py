@@ -1,0 +1,269 @@
+"""The Triton kernels of an emitted module, compiled by Triton and launched by us.
+
+A kernel is compiled when the module is loaded, for the device that is current then, with exactly
+the constants, warps and stages that the module says; nothing is tuned. Triton keeps what it
+compiled in its own cache. Launching goes straight to the CUDA driver (``native/cuda/launch.cpp``):
+Triton's own way specialises on its arguments again in every call.
+
+Emitted modules look like this::
+
+    triton_kernels = TritonKernels("cuda:0")
+    triton_kernels.add(
+        "relu",
+        {"in_ptr0": "*fp32:16", "out_ptr0": "*fp32:16", "xnumel": "i32"},
+        r'''
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def relu(in_ptr0, out_ptr0, xnumel, XBLOCK: tl.constexpr):
+        ...
+    ''',
+        constants={"XBLOCK": 256},
+    )
+    (relu,) = triton_kernels.load()
+    ...
+    relu((4,), stream, x, y, 1024)
+
+The types are Triton's, ``:16`` promises a multiple of 16 (for pointers: bytes).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import linecache
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import torch
+
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.runtime._private import data_ptr_address
+from wrapper_ir.toolchain.extension import load_extension
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Call: TypeAlias = Callable[..., Any]
+
+__all__ = ["TritonKernels", "on_device"]
+
+_LAUNCHER: Final = Path(__file__).resolve().parents[1] / "native" / "cuda" / "launch.cpp"
+
+#: Triton's types of numbers -> how the launcher writes them.
+_LETTERS: Final = {
+    "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
+    "u1": "?", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
+    "fp32": "f", "f32": "f", "fp64": "d", "f64": "d",
+}  # fmt: skip
+
+_WARP: Final = 32
+"""Threads in a warp of every NVIDIA GPU."""
+
+
+class TritonKernelError(WrapperIRError):
+    """A Triton kernel cannot be compiled or launched here.
+
+    Fields: ``kernel`` is its name, ``reason`` says why.
+    """
+
+    code = "WIR2165"
+    template = "Triton kernel {kernel!r}: {reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    name: str
+    signature: Mapping[str, str]
+    code: str
+    entry: str
+    constants: Mapping[str, object]
+    options: Mapping[str, object]
+
+
+def on_device(device: torch.device) -> Callable[[_Call], _Call]:
+    """Return a decorator that runs a program's ``call`` on a GPU.
+
+    Where there is but one GPU, that is no work: it is the current one.
+    """
+
+    def decorate(call: _Call) -> _Call:
+        if torch.cuda.device_count() == 1:
+            return call
+
+        @functools.wraps(call)
+        def run(*args: Any) -> Any:  # noqa: ANN401 - what the program returns
+            with torch.cuda.device(device):
+                return call(*args)
+
+        return run
+
+    return decorate
+
+
+class TritonKernels:
+    """The Triton kernels of one module, in the order in which they were added.
+
+    Args:
+        device: The GPU that they run on.
+    """
+
+    def __init__(self, device: str | torch.device = "cuda") -> None:
+        self._device = torch.device(device)
+        self._sources: dict[str, _Source] = {}
+
+    def add(  # noqa: PLR0913 - each says one thing of the kernel
+        self,
+        name: str,
+        signature: Mapping[str, str],
+        code: str,
+        *,
+        entry: str = "",
+        constants: Mapping[str, object] | None = None,
+        num_warps: int = 4,
+        num_stages: int = 1,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """Add one kernel.
+
+        Args:
+            name: What it is called, in Python and in error messages.
+            signature: Triton's type of each parameter that is passed, in order.
+            code: Its text, a module of Python that defines the function ``entry``.
+            entry: Name of that function, by default ``name``.
+            constants: Values of ``tl.constexpr`` parameters, and of others that are fixed.
+            num_warps: Warps a block.
+            num_stages: Stages of software pipelining.
+            options: Further options of Triton's compiler.
+
+        Raises:
+            TritonKernelError: A kernel of that name was added before, or a type is not known.
+        """
+        if name in self._sources:
+            reason = "a kernel of that name was added before"
+            raise TritonKernelError(kernel=name, reason=reason)
+        for type_ in signature.values():
+            plain = type_.removesuffix(":16")
+            if not plain.startswith("*") and plain not in _LETTERS:
+                raise TritonKernelError(
+                    kernel=name, reason=f"{type_!r} cannot be passed to kernels"
+                )
+        launch = {"num_warps": num_warps, "num_stages": num_stages}
+        self._sources[name] = _Source(
+            name,
+            dict(signature),
+            code,
+            entry or name,
+            dict(constants or {}),
+            {**(options or {}), **launch},
+        )
+
+    def load(self) -> tuple[Callable[..., None], ...]:
+        """Compile what Triton has not compiled before; return one callable a kernel, in order.
+
+        It takes the grid, a tuple of one to three sizes, a raw stream, and the kernel's arguments.
+
+        Raises:
+            TritonKernelError: Triton is not installed, there is no GPU, or a kernel does not
+                compile.
+        """
+        launcher = _launcher()
+        with torch.cuda.device(self._device):
+            torch.empty(1, device=self._device)  # makes the device's context, where kernels go
+            return tuple(_load(launcher, source) for source in self._sources.values())
+
+
+def _launcher() -> Any:  # noqa: ANN401 - a module without types
+    """The extension module that launches kernels."""
+    module = load_extension("wir_launch", _LAUNCHER)
+    module.setup(data_ptr_address(), torch.Tensor, torch.Tensor.data_ptr)
+    return module
+
+
+def _load(launcher: Any, source: _Source) -> Callable[..., None]:  # noqa: ANN401 - as above
+    binary = _compiled(source)
+    metadata = binary.metadata
+    if getattr(metadata, "num_ctas", 1) != 1:
+        raise TritonKernelError(kernel=source.name, reason="it is launched in clusters of blocks")
+    scratch = [
+        size
+        for name in ("global_scratch_size", "profile_scratch_size")
+        if (size := getattr(metadata, name, None)) is not None
+    ]
+    if any(scratch):
+        raise TritonKernelError(kernel=source.name, reason="it asks for scratch memory")
+    kernel: Callable[..., None] = launcher.load(
+        source.name,
+        binary.asm["cubin"],
+        metadata.name,
+        "".join(_letter(type_) for type_ in source.signature.values()),
+        len(scratch),
+        metadata.num_warps * _WARP,
+        metadata.shared,
+    )
+    return kernel
+
+
+def _letter(type_: str) -> str:
+    return "O" if type_.startswith("*") else _LETTERS[type_.removesuffix(":16")]
+
+
+def _compiled(source: _Source) -> Any:  # noqa: ANN401 - Triton's
+    """Compile a kernel, or find what Triton compiled before."""
+    try:
+        triton = importlib.import_module("triton")
+        compiler = importlib.import_module("triton.compiler")
+    except ImportError as error:
+        raise TritonKernelError(
+            kernel=source.name, reason="Triton is not installed", hint="install the package triton"
+        ) from error
+    function = getattr(_module(source), source.entry, None)
+    names = getattr(function, "arg_names", None)
+    if names is None:
+        reason = f"its text defines no Triton function '{source.entry}'"
+        raise TritonKernelError(kernel=source.name, reason=reason)
+    signature, attributes = _signature(source, names)
+    constants = dict(source.constants)
+    try:
+        made = compiler.ASTSource(function, signature, constants, attributes)
+        target = triton.runtime.driver.active.get_current_target()
+        return triton.compile(made, target=target, options=dict(source.options))
+    except Exception as error:
+        # Whatever Triton raises of a kernel that it cannot compile; it has no base of its own.
+        raise TritonKernelError(kernel=source.name, reason=str(error)) from error
+
+
+def _signature(
+    source: _Source, names: list[str]
+) -> tuple[dict[str, str], dict[tuple[int], list[list[object]]]]:
+    """Types and promises in the form that Triton's compiler takes, by name and by position."""
+    signature: dict[str, str] = {}
+    attributes: dict[tuple[int], list[list[object]]] = {}
+    for position, name in enumerate(names):
+        type_ = source.signature.get(name, "")
+        if not type_ and name not in source.constants:
+            raise TritonKernelError(
+                kernel=source.name, reason=f"its parameter '{name}' has neither type nor value"
+            )
+        signature[name] = type_.removesuffix(":16") or "constexpr"
+        if type_.endswith(":16"):
+            attributes[(position,)] = [["tt.divisibility", 16]]
+    return signature, attributes
+
+
+def _module(source: _Source) -> ModuleType:
+    """The kernel's text as a module. Triton reads a function's text again, so it is kept."""
+    key = hashlib.sha256(source.code.encode()).hexdigest()
+    file = f"<Triton kernel {key[:20]}>"
+    linecache.cache[file] = (len(source.code), None, source.code.splitlines(keepends=True), file)
+    module = ModuleType(f"wir_triton_{key[:20]}")
+    try:
+        exec(compile(source.code, file, "exec"), module.__dict__)
+    except Exception as error:
+        raise TritonKernelError(kernel=source.name, reason=f"its text: {error}") from error
+    return module
