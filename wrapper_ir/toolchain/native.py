@@ -31,6 +31,7 @@ __all__ = [
     "constants_trailer",
     "native_flags",
     "native_include_dirs",
+    "native_units",
     "runtime_objects",
 ]
 
@@ -45,6 +46,9 @@ EXPORTS = "{ global: AOTInductor*; WrapperIR*; local: *; };\n"
 
 #: The one file that is needed only by programs that call library ops through the dispatcher.
 _OPS = "op"
+
+#: Files that are needed only by programs with probes; their names begin so.
+_PROBES = "probe_"
 
 _TRAILER_MAGIC = b"WIRDATA1"
 
@@ -89,6 +93,7 @@ def runtime_objects(
     compiler: Compiler,
     *,
     ops: bool = True,
+    probes: bool = False,
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
@@ -99,6 +104,8 @@ def runtime_objects(
         compiler: What compiles them.
         ops: Whether the library calls library ops through the dispatcher (``wir::Op``); the file
             for that takes several times as long to compile as all others.
+        probes: Whether the program has probes, which report to the library itself; they need
+            ``ops``.
         extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
         jobs: How many compilers to run at once; by default one a processor.
 
@@ -112,7 +119,7 @@ def runtime_objects(
     """
     flags = (*native_flags(compiler), *extra_flags)
     keys = {
-        unit: _key(unit, compiler, extra_flags) for unit in _units() if ops or not unit.calls_ops
+        unit: _key(unit, compiler, extra_flags) for unit in _units(ops=ops, probes=probes)
     }
     found = {unit: cache.get(key, "o") for unit, key in keys.items()}
     if None in found.values():
@@ -149,20 +156,25 @@ class _Unit:
     files: tuple[Path, ...]
 
     @property
-    def calls_ops(self) -> bool:
-        return self.name == _OPS
-
-    @property
     def text(self) -> str:
         return "".join(f'#include "{file.name}"\n' for file in self.files)
 
 
-def _units() -> tuple[_Unit, ...]:
-    files = sorted((_NATIVE / "src").glob("*.cpp"))
-    return (
-        _Unit("runtime", tuple(file for file in files if file.stem != _OPS)),
-        *(_Unit(_OPS, (file,)) for file in files if file.stem == _OPS),
-    )
+def native_units(*, ops: bool, probes: bool) -> dict[str, tuple[Path, ...]]:
+    """Return the files of the runtime part that a library needs, by what is compiled as one."""
+    units: dict[str, list[Path]] = {"runtime": []}
+    for file in sorted((_NATIVE / "src").glob("*.cpp")):
+        if file.stem == _OPS:
+            units |= {"op": [file]} if ops else {}
+        elif file.stem.startswith(_PROBES):
+            units.setdefault("probes", []).extend([file] if probes else [])
+        else:
+            units["runtime"].append(file)
+    return {name: tuple(files) for name, files in units.items() if files}
+
+
+def _units(*, ops: bool, probes: bool) -> tuple[_Unit, ...]:
+    return tuple(_Unit(name, files) for name, files in native_units(ops=ops, probes=probes).items())
 
 
 def _compile(

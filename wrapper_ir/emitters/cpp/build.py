@@ -180,7 +180,7 @@ def build(
     with work.running(folder) as (pool, scratch):
         coming = work.compile(files, pool, steps)
         making = pool.submit(_make_constants, work, artifact.program, table, scratch / name, embed)
-        runtime = work.runtime(artifact.sources)
+        runtime = work.runtime(artifact.sources, alone=True)
         steps.advance()
         data = making.result()
         steps.advance()
@@ -233,7 +233,7 @@ def build_loadable(
         *work.generated(artifact.sources),
         *kernel_translations(chosen, work.compiler, work.flags),
     ]
-    runtime = work.runtime(artifact.sources)
+    runtime = work.runtime(artifact.sources, alone=False)
     parts = ["loadable", *(file.key(work.compiler) for file in files), *map(str, runtime)]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     found = work.cache.get(key, "so")

@@ -30,10 +30,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-__all__ = ["Steps", "Work", "uses_ops"]
+__all__ = ["Steps", "Work", "has_probes", "uses_ops"]
 
 #: Whether a generated file calls library ops through the dispatcher.
 _USES_OPS: Final = re.compile(r"\bOp\b")
+
+
+#: Whether the files are of a program with probes.
+_HAS_PROBES: Final = re.compile(r"\bkProbes\b")
+
+
+def has_probes(sources: Mapping[str, str]) -> bool:
+    """Whether generated files are of a program with probes."""
+    return any(_HAS_PROBES.search(text) for text in sources.values())
 
 
 def uses_ops(sources: Mapping[str, str]) -> bool:
@@ -93,10 +102,21 @@ class Work:
         """What stands for PyTorch's library."""
         return stand_in(self.cache, self.compiler)
 
-    def runtime(self, sources: Mapping[str, str]) -> tuple[Path, ...]:
-        """The objects of the runtime part that the generated files need."""
+    def runtime(self, sources: Mapping[str, str], *, alone: bool) -> tuple[Path, ...]:
+        """The objects of the runtime part that the generated files need.
+
+        Args:
+            sources: The generated files.
+            alone: Whether the library is to run without us, and so has to do what probes do.
+        """
+        probes = alone and has_probes(sources)
         return runtime_objects(
-            self.cache, self.compiler, ops=uses_ops(sources), extra_flags=self.flags, jobs=self.jobs
+            self.cache,
+            self.compiler,
+            ops=probes or uses_ops(sources),
+            probes=probes,
+            extra_flags=self.flags,
+            jobs=self.jobs,
         )
 
     def compile(

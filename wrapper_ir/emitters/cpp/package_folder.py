@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.emitters.cpp.build import linked_constants, prepared
 from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_features
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
-from wrapper_ir.emitters.cpp.build_work import uses_ops
+from wrapper_ir.emitters.cpp.build_work import has_probes, uses_ops
 from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs
+from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, native_units
 from wrapper_ir.toolchain.objects import generated_flags
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     texts |= {file: unit.text for file, unit in zip(kernel_files, kernels, strict=True)}
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
-    runtime = _copy_runtime(folder, ops=uses_ops(artifact.sources))
+    probes = has_probes(artifact.sources)
+    runtime = _copy_runtime(folder, ops=probes or uses_ops(artifact.sources), probes=probes)
     blob = linked_constants(artifact.program, table, folder, target, embed=embed)
     plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
     cmake = _CMAKE.format(
@@ -141,23 +142,28 @@ def _identifier(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
 
 
-def _copy_runtime(folder: Path, *, ops: bool) -> list[str]:
+def _copy_runtime(folder: Path, *, ops: bool, probes: bool) -> list[str]:
     """Copies the runtime part; returns the files to compile.
 
-    All but one are compiled as one, which takes a quarter of the time.
+    Most are compiled as one, which takes a quarter of the time.
     """
     headers = native_include_dirs()[0]
     sources = headers.parent / "src"
     shutil.copytree(headers, folder / "runtime" / "include")
     target = folder / "runtime" / "src"
     target.mkdir()
-    files = [file for file in sorted(sources.iterdir()) if ops or file.stem != "op"]
-    for file in files:
+    units = native_units(ops=ops, probes=probes)
+    for file in (*sorted(sources.glob("*.h")), *(each for unit in units.values() for each in unit)):
         shutil.copyfile(file, target / file.name)
-    parts = [file.name for file in files if file.suffix == ".cpp" and file.stem != "op"]
-    text = "".join(f'#include "{part}"\n' for part in parts)
-    (target / "runtime.cc").write_text(text, encoding="utf-8")
-    return ["runtime/src/runtime.cc", *(["runtime/src/op.cpp"] if ops else [])]
+    found = []
+    for name, files in units.items():
+        if len(files) == 1:
+            found.append(f"runtime/src/{files[0].name}")
+            continue
+        text = "".join(f'#include "{file.name}"\n' for file in files)
+        (target / f"{name}.cc").write_text(text, encoding="utf-8")
+        found.append(f"runtime/src/{name}.cc")
+    return sorted(found, reverse=True)  # the longest first
 
 
 def _listed(files: Sequence[str]) -> str:

@@ -12,6 +12,7 @@
 #include "gil.h"
 #include "inputs.h"
 #include "modes.h"
+#include "probing.h"
 #include "small_array.h"
 
 // Says why this processor cannot run the library's kernels, or returns null. The build adds it
@@ -145,6 +146,7 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
   check_program(program);
   check_device(program, device);
   if (runners == 0) throw Error("WIR2163", "there must be at least one runner, not 0");
+  if (program.num_probes != 0) read_probe_environment(program);
   blob_ = Blob::open(program, directory);
   outside_inference_mode([&] { active_ = original_constants(program_, blob_); });
   idle_.resize(runners);
@@ -242,6 +244,8 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
   Turn turn(*this);
   turn.prepare();
   const NoGrad no_grad;
+  const Probing probing(program_);
+  call.probes = probing.sink();
   try {
     program_.run(turn.state(), call, in.data(), out.data());
   } catch (...) {

@@ -11,6 +11,7 @@
 #include "container.h"
 #include "failure.h"
 #include "gil.h"
+#include "probing.h"
 
 namespace wir::runtime {
 namespace {
@@ -342,6 +343,19 @@ WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerReleaseMemory(
     const WithoutGil without_gil;
     const std::size_t freed = container_of(container_handle).release();
     if (bytes != nullptr) *bytes = freed;
+  });
+}
+
+// Of our own: what the probes of this library do from the next call on. `level` is one of off, names,
+// print, save, check and stats, or null for what the library was built with; `directory` is where
+// files go, or null for where they went before.
+WIR_EXPORT AOTIRuntimeError WrapperIRSetProbes(const char* level, const char* directory) {
+  return entry([&] {
+    if (wir_program_info.num_probes == 0) {
+      throw wir::Error("WIR2163", "the library was built without probes",
+                       "export the program with a level, such as debug='print'");
+    }
+    set_probes(wir_program_info, level, directory);
   });
 }
 

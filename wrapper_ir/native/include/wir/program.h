@@ -77,7 +77,7 @@ struct LineInfo {
   const char* source;  // the model's "file.py:12 in forward", or empty
 };
 
-enum class ProbeLevel : std::int32_t { kSave, kPrint, kNames, kCheck, kStats, kCompare };
+enum class ProbeLevel : std::int32_t { kSave, kPrint, kNames, kCheck, kStats, kCompare, kHook };
 
 // One value that a probe shows. A complex number takes two slots.
 struct ProbeOperand {

@@ -1,0 +1,464 @@
+// What the probes of a library do while it runs without Python: level, output, files.
+#include "probing.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <wir/error.h>
+
+#include "probe_files.h"
+#include "probe_values.h"
+#include "probe_words.h"
+
+namespace wir::runtime {
+namespace {
+
+constexpr const char* kLevels = "off, names, print, save, check or stats";
+
+// The level that a word stands for: one of those above, or one of Inductor's names or numbers.
+// Empty: off. Throws where there is no such level.
+std::optional<ProbeLevel> parse_level(const char* word) {
+  static constexpr struct {
+    const char* word;
+    ProbeLevel level;
+  } kSpellings[] = {
+      {"names", ProbeLevel::kNames}, {"print_kernel_names_only", ProbeLevel::kNames},
+      {"3", ProbeLevel::kNames},     {"print", ProbeLevel::kPrint},
+      {"print_only", ProbeLevel::kPrint}, {"2", ProbeLevel::kPrint},
+      {"save", ProbeLevel::kSave},   {"save_only", ProbeLevel::kSave},
+      {"1", ProbeLevel::kSave},      {"check", ProbeLevel::kCheck},
+      {"stats", ProbeLevel::kStats},
+  };
+  std::string small;
+  for (const char* c = word; *c != '\0'; ++c) {
+    small += *c >= 'A' && *c <= 'Z' ? static_cast<char>(*c - 'A' + 'a') : *c;
+  }
+  if (small == "off" || small == "0") return std::nullopt;
+  for (const auto& each : kSpellings) {
+    if (small == each.word) return each.level;
+  }
+  throw Error("WIR2163", "a library cannot show its values at level '" + small + "'",
+              std::string("it knows ") + kLevels);
+}
+
+const char* from_environment(const char* name) {
+  const char* found = std::getenv(name);
+  return found != nullptr && *found != '\0' ? found : nullptr;
+}
+
+// Where lines and files go to. Shared by the calls that use it.
+class Output {
+ public:
+  explicit Output(std::string directory) : wanted_(std::move(directory)) {
+    const char* name = from_environment("WRAPPER_IR_DEBUG_OUTPUT");
+    if (name != nullptr && std::strcmp(name, "stdout") == 0) file_ = STDOUT_FILENO;
+    if (name == nullptr || std::strcmp(name, "stdout") == 0 || std::strcmp(name, "stderr") == 0) {
+      return;
+    }
+    const int opened = open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (opened >= 0) {
+      file_ = opened;
+    } else {
+      line("debug: cannot write to '" + std::string(name) + "' (" + std::strerror(errno) +
+           "); writing here");
+    }
+  }
+  ~Output() {
+    if (file_ > STDERR_FILENO) close(file_);
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  // At once and in one piece: it must be there if the program dies next. A closed pipe is no
+  // reason for the program to fail.
+  void line(const std::string& text) const { raw(text + "\n"); }
+  void raw(const std::string& text) const {
+    while (write(file_, text.data(), text.size()) < 0 && errno == EINTR) {
+    }
+  }
+
+  void save(const Shown& tensor, const std::string& stem, const std::string& entry) {
+    const std::lock_guard lock(mutex_);
+    char number[24];
+    std::snprintf(number, sizeof number, "%04d-", events_++);
+    const std::string file = number + stem + ".pt";
+    runtime::save(tensor, directory() + "/" + file);
+    append(directory() + "/index.jsonl", "{\"file\": " + quoted(file) + ", " + entry + "}\n");
+  }
+  void note(const char* file, const std::string& entry) {
+    const std::lock_guard lock(mutex_);
+    append(directory() + "/" + file, "{" + entry + "}\n");
+  }
+
+ private:
+  const std::string& directory() {
+    if (directory_.empty()) directory_ = new_directory(wanted_);
+    return directory_;
+  }
+
+  int file_ = STDERR_FILENO;
+  std::string wanted_;
+  std::mutex mutex_;
+  std::string directory_;
+  int events_ = 0;
+};
+
+struct Settings {
+  bool as_built = true;
+  std::optional<ProbeLevel> level;  // instead of the built one
+  std::shared_ptr<Output> output;
+};
+
+// Of the library, for all its containers.
+struct Current {
+  std::mutex mutex;
+  Settings settings;
+  bool read = false;  // the environment was, or the user has said something
+};
+Current& current() {
+  static Current it;
+  return it;
+}
+
+std::string directory_or_default(const char* directory) {
+  if (directory != nullptr && *directory != '\0') return directory;
+  const char* found = from_environment("WRAPPER_IR_DEBUG_DIR");
+  return found != nullptr ? found : "wrapper_ir_debug";
+}
+
+template <class Test>
+bool any(const ProgramInfo& program, Test test) {
+  for (std::size_t n = 0; n < program.num_probes; ++n) {
+    if (test(program.probes[n])) return true;
+  }
+  return false;
+}
+
+Settings parsed(const ProgramInfo& program, const char* level) {
+  Settings made;
+  made.as_built = level == nullptr;
+  if (made.as_built) return made;
+  made.level = parse_level(level);
+  const bool names_only = !any(program, [](const ProbeInfo& probe) {
+    return probe.level != ProbeLevel::kNames;
+  });
+  if (made.level && *made.level != ProbeLevel::kNames && names_only) {
+    throw Error("WIR2163", "the library was built to show names and knows no values to show",
+                "export it with another level, such as debug='print': that can be switched to "
+                "names");
+  }
+  return made;
+}
+
+void provide_output(Current& it) {
+  if (it.settings.output == nullptr) {
+    it.settings.output = std::make_shared<Output>(directory_or_default(nullptr));
+  }
+}
+
+}  // namespace
+
+void read_probe_environment(const ProgramInfo& program) {
+  Current& it = current();
+  const std::lock_guard lock(it.mutex);
+  if (std::exchange(it.read, true)) return;
+  provide_output(it);
+  try {
+    Settings made = parsed(program, from_environment("WRAPPER_IR_DEBUG"));
+    made.output = it.settings.output;
+    it.settings = made;
+  } catch (const Error& error) {  // set for somebody else, perhaps: no reason to refuse to load
+    it.settings.output->line("debug: WRAPPER_IR_DEBUG: " + error.message() + " (" + error.hint() +
+                             ")");
+  }
+}
+
+void set_probes(const ProgramInfo& program, const char* level, const char* directory) {
+  Settings made = parsed(program, level);
+  Current& it = current();
+  const std::lock_guard lock(it.mutex);
+  const bool same = it.settings.output != nullptr && (directory == nullptr || *directory == '\0');
+  made.output = same ? it.settings.output
+                     : std::make_shared<Output>(directory_or_default(directory));
+  it.settings = made;
+  it.read = true;
+}
+
+// Where the probes of one call report to. Used by the thread of the call alone.
+class ProbeReport : public ProbeSink {
+ public:
+  ProbeReport(const ProgramInfo& program, Settings settings)
+      : ProbeSink{[](const ProbeSink& sink, std::size_t probe, const Slot* values) {
+          const auto& report = static_cast<const ProbeReport&>(sink);
+          const_cast<ProbeReport&>(report).show(report.program_.probes[probe], values);
+        }},
+        program_(program),
+        settings_(std::move(settings)) {}
+
+ private:
+  void show(const ProbeInfo& probe, const Slot* values) {
+    switch (settings_.as_built ? probe.level : *settings_.level) {
+      case ProbeLevel::kNames: return names(probe);
+      case ProbeLevel::kPrint: return print(probe, values);
+      case ProbeLevel::kSave: return save(probe, values);
+      case ProbeLevel::kCheck: return check(probe, values);
+      case ProbeLevel::kStats: return stats(probe, values);
+      case ProbeLevel::kCompare:
+      case ProbeLevel::kHook: return;  // need Python
+    }
+  }
+
+  static std::string head(const ProbeInfo& probe) {
+    return std::string(probe.label) + (probe.after ? " after" : " before");
+  }
+
+  // Before calls alone, unless the library was built otherwise.
+  void names(const ProbeInfo& probe) {
+    const bool told = settings_.as_built || probe.level == ProbeLevel::kNames;
+    if (probe.after && !told &&
+        any(program_, [](const ProbeInfo& each) { return !each.after; })) {
+      return;
+    }
+    settings_.output->line(head(probe));
+  }
+
+  template <class Function>
+  void each_tensor(const ProbeInfo& probe, const Slot* values, const char* failed,
+                   Function function) {
+    for (std::size_t n = 0; n < probe.num_operands; ++n) {
+      if (probe.operands[n].kind != ProbeOperand::Kind::kTensor) break;
+      try {
+        function(probe.operands[n].name, values[n].tensor);
+      } catch (const std::exception& error) {
+        const std::string words = error.what();
+        settings_.output->line(head(probe) + " " + probe.operands[n].name + ": " + failed + ": " +
+                               words.substr(0, words.find('\n')));
+      }
+    }
+  }
+
+  // What numbers are called, and how they are written by `words`.
+  template <class Function>
+  static void each_number(const ProbeInfo& probe, const Slot* values, Function function) {
+    for (std::size_t n = 0; n < probe.num_operands; ++n) {
+      const Slot& slot = *values++;
+      switch (probe.operands[n].kind) {
+        case ProbeOperand::Kind::kTensor: break;
+        case ProbeOperand::Kind::kBool:
+          function(probe.operands[n], Number::of(slot.integer));
+          break;
+        case ProbeOperand::Kind::kInteger:
+          function(probe.operands[n], Number::of(slot.integer));
+          break;
+        case ProbeOperand::Kind::kReal:
+          function(probe.operands[n], Number::of(slot.real));
+          break;
+        case ProbeOperand::Kind::kComplex:
+          function(probe.operands[n], Number::of(slot.real, (values++)->real));
+          break;
+      }
+    }
+  }
+
+  static const char* truth(const Number& number) { return number.integer != 0 ? "true" : "false"; }
+
+  void print(const ProbeInfo& probe, const Slot* values) {
+    each_tensor(probe, values, "cannot be shown", [&](const char* name, AtenTensorHandle tensor) {
+      settings_.output->line(head(probe) + " " + described(name, tensor));
+    });
+    std::string numbers;
+    each_number(probe, values, [&](const ProbeOperand& operand, const Number& number) {
+      const std::string text =
+          operand.kind == ProbeOperand::Kind::kBool ? truth(number) : brief(number);
+      if (!numbers.empty()) numbers += ", ";
+      numbers += text == operand.name ? text : operand.name + ("=" + text);
+    });
+    if (!numbers.empty()) settings_.output->line(head(probe) + " scalars: " + numbers);
+  }
+
+  static std::string entry(const ProbeInfo& probe, const char* buffer) {
+    std::string text = "\"call\": " + quoted(probe.label) + ", \"when\": \"" +
+                       (probe.after ? "after" : "before") + "\", \"buffer\": " + quoted(buffer);
+    if (*probe.source != '\0') text += ", \"source\": " + quoted(probe.source);
+    return text;
+  }
+
+  static std::string list(const Index& values) {
+    std::string text = "[";
+    for (const std::int64_t value : values) {
+      if (text.size() > 1) text += ", ";
+      text += std::to_string(value);
+    }
+    return text + "]";
+  }
+
+  static std::string layout(const Shown& tensor) {
+    const char* name = tensor.short_dtype();
+    return std::string(", \"dtype\": \"") + (name != nullptr ? name : "unknown") +
+           "\", \"size\": " + list(tensor.size()) +
+           ", \"stride\": " + (tensor.layout() == 0 ? list(tensor.stride()) : "null") +
+           ", \"device\": \"cpu\"";
+  }
+
+  // Letters, digits, '_' and '.'; what lies between becomes one '_'.
+  static std::string file_name(const std::string& text) {
+    std::string made;
+    bool gap = false;
+    for (const char c : text) {
+      const bool fit = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '.';
+      if (fit || !gap) made += fit ? c : '_';
+      gap = !fit;
+    }
+    return made.substr(0, 80);
+  }
+
+  static std::string call_name(const ProbeInfo& probe) {
+    std::string label = probe.label;
+    const std::size_t space = label.find(' ');
+    if (space != std::string::npos) label[space] = '-';
+    const std::size_t dash = label.find('-');
+    return dash == std::string::npos ? label : label.substr(dash + 1);
+  }
+
+  void save(const ProbeInfo& probe, const Slot* values) {
+    std::string numbers;
+    each_number(probe, values, [&](const ProbeOperand& operand, const Number& number) {
+      if (!numbers.empty()) numbers += ", ";
+      numbers += in_json(operand, number);
+    });
+    if (!numbers.empty()) {
+      try {
+        settings_.output->note("index.jsonl", entry(probe, "") + ", \"scalars\": [" + numbers +
+                                                  "]");
+      } catch (const std::exception&) {  // tensors say so
+      }
+    }
+    each_tensor(probe, values, "cannot be saved", [&](const char* name, AtenTensorHandle handle) {
+      const Shown tensor(handle);
+      if (tensor.short_dtype() == nullptr || tensor.layout() != 0) {
+        throw std::runtime_error("a tensor of that layout");
+      }
+      const std::string stem = file_name(call_name(probe)) + (probe.after ? "-after-" : "-before-") +
+                               file_name(name);
+      settings_.output->save(tensor, stem, entry(probe, name) + layout(tensor));
+    });
+  }
+
+  static std::string in_json(const ProbeOperand& operand, const Number& number) {
+    switch (operand.kind) {
+      case ProbeOperand::Kind::kBool:
+        return truth(number);
+      case ProbeOperand::Kind::kReal:
+        return std::isfinite(number.real) ? repr(number.real) : quoted(repr(number.real));
+      case ProbeOperand::Kind::kComplex:
+        return quoted(repr(number.real, number.imag));
+      default:
+        return brief(number);
+    }
+  }
+
+  void stats(const ProbeInfo& probe, const Slot* values) {
+    each_tensor(probe, values, "no statistics", [&](const char* name, AtenTensorHandle handle) {
+      Shown tensor(handle);
+      Statistics found;
+      if (tensor.is_readable() && tensor.count() != 0) {
+        tensor.read();
+        found = tensor.statistics();
+      }
+      settings_.output->note("stats.jsonl",
+                             entry(probe, name) + layout(tensor) + numbers_of(tensor, found));
+    });
+  }
+
+  static std::string numbers_of(const Shown& tensor, const Statistics& found) {
+    const auto real = [](bool known, double value) {
+      if (!known) return std::string("null");
+      if (std::isnan(value)) return std::string("NaN");
+      if (std::isinf(value)) return std::string(value > 0 ? "Infinity" : "-Infinity");
+      return repr(value);
+    };
+    const auto exact = [&](const Number& number) {
+      if (!found.has_range || number.kind == Number::Kind::kReal) {
+        return real(found.has_range, number.real);
+      }
+      return brief(number);
+    };
+    const Tensor packed = tensor.packed();
+    const auto bytes = static_cast<std::size_t>(tensor.count() * tensor.element_bytes());
+    char sum[16];
+    std::snprintf(sum, sizeof sum, "%08x",
+                  static_cast<unsigned>(bytes == 0 ? 0 : crc32(data(packed), bytes)));
+    return ", \"min\": " + exact(found.minimum) + ", \"max\": " + exact(found.maximum) +
+           ", \"mean\": " + real(found.has_mean, found.mean) +
+           ", \"std\": " + real(found.has_std, found.std) +
+           ", \"nan\": " + std::to_string(found.nan) + ", \"inf\": " + std::to_string(found.inf) +
+           ", \"checksum\": \"" + sum + "\"";
+  }
+
+  // Before the call: notes the ranges of what it reads. After it: stops at NaN and inf.
+  void check(const ProbeInfo& probe, const Slot* values) {
+    if (!probe.after) {
+      inputs_of_ = probe.label;
+      inputs_.clear();
+    }
+    for (std::size_t n = 0; n < probe.num_operands; ++n) {
+      const ProbeOperand& operand = probe.operands[n];
+      if (operand.kind != ProbeOperand::Kind::kTensor) break;
+      if (!probe.after) {
+        inputs_ += (inputs_.empty() ? "" : "; ") + range_words(operand.name, values[n].tensor);
+        continue;
+      }
+      Shown tensor(values[n].tensor);
+      if (!tensor.is_readable() || !(tensor.is_floating() || tensor.is_complex())) continue;
+      tensor.read();
+      const Statistics found = tensor.statistics();
+      if (found.nan != 0 || found.inf != 0) refuse(probe, operand.name, found);
+    }
+  }
+
+  [[noreturn]] void refuse(const ProbeInfo& probe, const char* name, const Statistics& found) {
+    const bool known = inputs_of_ == probe.label && !inputs_.empty();
+    const bool nan = found.nan != 0;
+    throw Error("WIR1502",
+                std::string("call ") + probe.label + " wrote " + (nan ? "NaN" : "inf") + " to " +
+                    name + ", first at " +
+                    index_words(nan ? found.first_nan : found.first_inf, true) + ", " +
+                    std::to_string(nan ? found.nan : found.inf) + " in all; it read " +
+                    (known ? inputs_ : "nothing"));
+  }
+
+  const ProgramInfo& program_;
+  const Settings settings_;
+  std::string inputs_of_;
+  std::string inputs_;
+};
+
+ProbeReport* begin_probes(const ProgramInfo& program) {
+  Settings settings;
+  {
+    Current& it = current();
+    const std::lock_guard lock(it.mutex);
+    if (!it.settings.as_built && !it.settings.level) return nullptr;
+    provide_output(it);
+    settings = it.settings;
+  }
+  return new ProbeReport(program, std::move(settings));
+}
+
+void end_probes(ProbeReport* report) { delete report; }
+
+const ProbeSink* sink_of(const ProbeReport* report) { return report; }
+
+}  // namespace wir::runtime
