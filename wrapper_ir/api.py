@@ -112,6 +112,7 @@ def export(  # noqa: PLR0913 - all but two are named
     debug_info: bool = False,
     constants: str = "auto",
     metadata: Mapping[str, str] | None = None,
+    debug: DebugPrinter | str | int | None = None,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: object,
@@ -132,6 +133,9 @@ def export(  # noqa: PLR0913 - all but two are named
         constants: ``embedded`` in the library, ``beside`` it in a file that is mapped into memory,
             or ``auto``: embedded up to 512 MiB.
         metadata: What a package is to say of itself besides; loaders return it.
+        debug: What values the library can show while it runs: a ``DebugPrinter``, or a level such
+            as ``"print"``, with which it begins; the level can be changed where it runs. Without
+            it nothing is built in, whatever the environment says here.
         jobs: How many compilers to run at once; by default one a processor.
         progress: Called with the number of steps done and the number of all steps.
         **options: Those of the emitter ``cpp``.
@@ -153,6 +157,9 @@ def export(  # noqa: PLR0913 - all but two are named
     build: dict[str, Any] = {"isa": isa, "debug_info": debug_info, "constants": constants}
     build |= {"jobs": jobs, "progress": progress}
     package.check(path, metadata, **build)
+    printer = None if debug is None else make_printer(debug)
+    if printer is not None:
+        program = insert_probes(_planned(program, options), printer)
     artifact = emit(program, "cpp", **options)
     if not isinstance(artifact, CppArtifact):
         raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")

@@ -118,9 +118,7 @@ def runtime_objects(
         CacheDirError: The cache's directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    keys = {
-        unit: _key(unit, compiler, extra_flags) for unit in _units(ops=ops, probes=probes)
-    }
+    keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(ops=ops, probes=probes)}
     found = {unit: cache.get(key, "o") for unit, key in keys.items()}
     if None in found.values():
         with cache.locked(keys.values()):

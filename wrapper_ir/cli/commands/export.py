@@ -11,6 +11,7 @@ from wrapper_ir.cli.command import examples, program_argument, traceback_option
 wrapper-ir export program.wir -o model.pt2
 wrapper-ir export program.wir -o model.so --constants beside --debug-info
 wrapper-ir export program.wir -o model_sources       # a folder that CMake builds
+wrapper-ir export program.wir -o model.pt2 --debug print   # WRAPPER_IR_DEBUG switches it
 wrapper-ir capture model.py:make --isa x86-64-v3 -o v3.wir
 wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of that level
 """))
@@ -28,6 +29,10 @@ wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of 
 @click.option(
     "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
 )
+@click.option("--debug", metavar="LEVEL", help="Build in probes: print, names, check, stats, save.")
+@click.option(
+    "--debug-filter", default="*", metavar="PATTERN", help="Which kernels: a glob, or re:..."
+)
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at once.")
 @click.option("-O", "options", multiple=True, metavar="KEY=VALUE", help="An option of emitter cpp.")
 @traceback_option
@@ -38,6 +43,8 @@ def export(  # noqa: PLR0913 - one for each option
     debug_info: bool,
     constants: str,
     metadata: tuple[str, ...],
+    debug: str | None,
+    debug_filter: str,
     jobs: int | None,
     options: tuple[str, ...],
 ) -> None:
@@ -53,8 +60,10 @@ def export(  # noqa: PLR0913 - one for each option
     from wrapper_ir.cli.files import read_program
     from wrapper_ir.cli.options import read_pairs
     from wrapper_ir.cli.terminal import bar
+    from wrapper_ir.debug_printer import make_printer
     from wrapper_ir.emitters.cpp.package import check
 
+    printer = None if debug is None else make_printer(debug, debug_filter)
     chosen = check_target("cpp", options)
     about = read_pairs(metadata)
     check(output, about, isa=isa, debug_info=debug_info, constants=constants, jobs=jobs)
@@ -67,6 +76,7 @@ def export(  # noqa: PLR0913 - one for each option
             debug_info=debug_info,
             constants=constants,
             metadata=about,
+            debug=printer,
             jobs=jobs,
             progress=progress,
             **chosen,

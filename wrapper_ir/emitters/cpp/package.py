@@ -18,7 +18,9 @@ from wrapper_ir.emitters.cpp.build import BuildOptions, build
 from wrapper_ir.emitters.cpp.build_errors import ExportPathError
 from wrapper_ir.emitters.cpp.package_folder import MARKER, write_folder
 from wrapper_ir.emitters.cpp.package_zip import check_metadata, write_package
-from wrapper_ir.errors import OptionError
+from wrapper_ir.errors import OptionError, UnsupportedError
+from wrapper_ir.lines.trace import Probe, ProbeLevel
+from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +28,15 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
 
 __all__ = ["check", "export"]
+
+#: What probes can do in a library that runs alone.
+_LEVELS: Final = (
+    ProbeLevel.NAMES,
+    ProbeLevel.PRINT,
+    ProbeLevel.SAVE,
+    ProbeLevel.CHECK,
+    ProbeLevel.STATS,
+)
 
 _ENDINGS: Final = (".pt2", ".so", "")
 
@@ -56,10 +67,12 @@ def export(
 
     Raises:
         OptionError: There is no such option.
+        UnsupportedError: The program has probes that need Python.
         ExportPathError: The path has another ending, or cannot be written.
         WrapperIRError: As :func:`wrapper_ir.emitters.cpp.build.build` says.
     """
     given = check(path, metadata, **options)
+    _check_probes(artifact)
     target = Path(path)
     writers: dict[str, Callable[[Path], None]] = {
         ".pt2": lambda room: _package(artifact, target, room, given, metadata or {}),
@@ -93,6 +106,17 @@ def check(
     check_metadata(metadata or {})
     _check_path(Path(path))
     return BuildOptions(**options)
+
+
+def _check_probes(artifact: CppArtifact) -> None:
+    """Refuses what a library cannot do where it runs alone."""
+    for _, line in walk(artifact.program):
+        if isinstance(line, Probe) and line.level not in _LEVELS:
+            raise UnsupportedError(
+                what=f"a probe of level '{line.level.value}'",
+                where="a library that runs without Python",
+                hint="it can do " + ", ".join(level.value for level in _LEVELS),
+            )
 
 
 def _check_path(target: Path) -> None:

@@ -157,7 +157,8 @@ Number Shown::element(std::int64_t position) const {
     case dtype::int16: return integer(flat<std::int16_t>()[position]);
     case dtype::int8: return integer(flat<std::int8_t>()[position]);
     case dtype::uint64: return Number::of(flat<std::uint64_t>()[position]);
-    default: return integer(flat<std::uint8_t>()[position]);  // bool, too
+    case dtype::uint8: return integer(flat<std::uint8_t>()[position]);
+    default: return integer(flat<std::uint8_t>()[position] != 0 ? 1 : 0);  // bool
   }
 }
 
@@ -183,7 +184,13 @@ Statistics Shown::statistics() const {
     case dtype::int16: range<std::int16_t>(&found); break;
     case dtype::int8: range<std::int8_t>(&found); break;
     case dtype::uint64: range<std::uint64_t>(&found); break;
-    default: range<std::uint8_t>(&found); break;
+    default:
+      range<std::uint8_t>(&found);
+      if (dtype_ == dtype::bool_) {  // memory that nobody wrote holds other numbers than 0 and 1
+        found.minimum.integer = found.minimum.integer != 0 ? 1 : 0;
+        found.maximum.integer = found.maximum.integer != 0 ? 1 : 0;
+      }
+      break;
   }
   return found;
 }
