@@ -43,6 +43,7 @@ def test_every_function_of_the_interface_is_there_and_nothing_else(library: Path
     ours = {
         "WrapperIRModelContainerReleaseMemory",
         "WrapperIRModelContainerSetInputChecks",
+        "WrapperIRSetProbes",
         "wir_program_info",
     }
     assert len(declared()) > 25
