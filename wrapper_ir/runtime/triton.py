@@ -44,7 +44,7 @@ import torch
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import data_ptr_address
-from wrapper_ir.toolchain.extension import load_extension
+from wrapper_ir.toolchain.extension import Extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TritonKernels", "on_device"]
 
-_LAUNCHER: Final = Path(__file__).resolve().parents[1] / "native" / "cuda" / "launch.cpp"
+_LAUNCHER: Final = Extension(
+    "wir_launch", Path(__file__).resolve().parents[1] / "native" / "cuda" / "launch.cpp"
+)
 
 #: Triton's types of numbers -> how the launcher writes them.
 _LETTERS: Final = {
@@ -180,7 +182,7 @@ class TritonKernels:
 
 def _launcher() -> Any:  # noqa: ANN401 - a module without types
     """The extension module that launches kernels."""
-    module = load_extension("wir_launch", _LAUNCHER)
+    module = _LAUNCHER.load()
     module.setup(data_ptr_address(), torch.Tensor, torch.Tensor.data_ptr)
     return module
 
