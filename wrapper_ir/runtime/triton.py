@@ -180,6 +180,7 @@ class TritonKernels:
             return tuple(_load(launcher, source) for source in self._sources.values())
 
 
+@functools.cache
 def _launcher() -> Any:  # noqa: ANN401 - a module without types
     """The extension module that launches kernels."""
     module = _LAUNCHER.load()
