@@ -298,7 +298,7 @@ def placed_results(program: Program) -> dict[str, int]:
 
     Where a caller gives memory for such a result, the allocation can be a view of that from the
     beginning. Result and allocation have one dtype and the same bytes, without gaps; in between the
-    storage may be seen, and be called, otherwise.
+    storage may be seen, and be called, otherwise. What the result looks like is known by then.
     """
     lines = {
         line.out: line for line in program.body if isinstance(line, (Allocate, Reinterpret, Reuse))
@@ -324,6 +324,7 @@ def _is_whole(view: Layout, whole: Layout) -> bool:
         and view.device == whole.device
         and view.offset == whole.offset == 0
         and view.numel == whole.numel
+        and view.symbols <= whole.symbols
         and _is_dense(view)
         and _is_dense(whole)
     )

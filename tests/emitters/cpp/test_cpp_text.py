@@ -69,6 +69,11 @@ def test_text_with_kept_arenas(name: str, snapshot: SnapshotAssertion) -> None:
     assert formatted(emitted(program(name), arena="kept").source) == snapshot(name=name)
 
 
+@pytest.mark.parametrize("name", ["dynamic_shapes", "results"])
+def test_text_that_takes_memory_for_results(name: str, snapshot: SnapshotAssertion) -> None:
+    assert formatted(emitted(program(name), out=True).source) == snapshot(name=name)
+
+
 def formatted(source: str) -> str:
     """The text as clang-format writes it, in the style of ``.clang-format``: for reviewers."""
     style = f"--style=file:{ROOT / '.clang-format'}"
@@ -119,6 +124,8 @@ def test_the_same_text_in_another_process() -> None:
 def test_options() -> None:
     with pytest.raises(OptionValueError, match="origins"):
         CppEmitter(origins="yes")  # type: ignore[arg-type]
+    with pytest.raises(OptionValueError, match="out"):
+        CppEmitter(out=1)  # type: ignore[arg-type]
     with pytest.raises(OptionValueError, match="keep_buffers"):
         CppEmitter(keep_buffers=True)
     with pytest.raises(OptionValueError, match="'call' or 'kept'"):

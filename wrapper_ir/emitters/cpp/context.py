@@ -11,6 +11,7 @@ from wrapper_ir.emitters.cpp.kernels import Callees
 from wrapper_ir.emitters.cpp.names import Key, make_names
 from wrapper_ir.emitters.cpp.state import StateMembers
 from wrapper_ir.emitters.cpp.text import UNIT, statement
+from wrapper_ir.emitters.facts import placed_results
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.schema import OpSchema, parse_schema
@@ -40,12 +41,18 @@ class Context:
         sections: Parts of the files by name, spliced together at the end.
         state: What is kept from call to call.
         callees: What the program calls.
+        takes_out: Whether callers may give memory for results.
+        placed: Allocations that are results, name to position, where callers may.
     """
 
-    def __init__(self, program: Program, statics: Statics, problems: Problems) -> None:
+    def __init__(
+        self, program: Program, statics: Statics, problems: Problems, *, takes_out: bool
+    ) -> None:
         self.program = program
         self.statics = statics
         self.problems = problems
+        self.takes_out = takes_out
+        self.placed = placed_results(program) if takes_out else {}
         self.names: NamePlan[Key] = make_names(program)
         #: How regions print expressions: their symbols are parameters.
         self.exprs = self.printer("")

@@ -38,6 +38,7 @@ class CppEmitter(Emitter):
             a call needs more, once for each call that may run at a time.
         keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
             one; 0 for none. It is kept once for each call that may run at a time.
+        out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
     """
 
     name: ClassVar[str] = "cpp"
@@ -52,14 +53,20 @@ class CppEmitter(Emitter):
         default=_KEEP, metadata={"help": "bytes of scratch memory kept between calls"}
     )
 
+    out: bool = field(
+        default=False, metadata={"help": "take memory for results from callers: out=[...]"}
+    )
+
     def __post_init__(self) -> None:
         """Check the options' values.
 
         Raises:
             OptionValueError: One of them is not legal.
         """
-        if not isinstance(self.origins, bool):
-            raise OptionValueError(option="origins", value=self.origins, expected="True or False")
+        for option in ("origins", "out"):
+            value = getattr(self, option)
+            if not isinstance(value, bool):
+                raise OptionValueError(option=option, value=value, expected="True or False")
         if self.arena not in ("call", "kept"):
             raise OptionValueError(option="arena", value=self.arena, expected="'call' or 'kept'")
         if isinstance(self.keep_buffers, bool) or not isinstance(self.keep_buffers, int):
@@ -71,7 +78,7 @@ class CppEmitter(Emitter):
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
         statics = gather_statics(program, self.keep_buffers, keep_arenas=self.arena == "kept")
-        context = Context(program, statics, problems)
+        context = Context(program, statics, problems, takes_out=self.out)
         _refuse_devices(program, problems)
         if problems.found:  # what is on a device has no form from here on
             return CppArtifact("", {}, SourceMap(()), (), program)

@@ -150,12 +150,10 @@ class Entry:
         """Compares the sizes and strides of an input that are neither fixed nor bind a symbol."""
         if not self._beginning.leaves(name):
             return
-        layout = self._program.layout(name)
         self._begin_checks()
         with self._renderer.writer.indent():
-            dims = self._renderer.dims(self._context.buffer(name), layout)
-            spec = (literals.dtype(layout.dtype), "wir::device::cpu", "-1", *dims)
-            args = (self._renderer.handle(name), literals.string(name), f"{{{', '.join(spec)}}}")
+            spec = self._renderer.spec(name)
+            args = (self._renderer.handle(name), literals.string(name), spec)
             self._renderer.put(f"{call('wir::check_input', *args)};")
         self._renderer.writer.line("}")
 
@@ -181,6 +179,8 @@ class Entry:
                 name = self._context.names.fresh(f"result_{position}")
                 renderer.put(f"wir::Tensor {name} = wir::share({handle});")
                 handle = name
+            if self._context.takes_out:
+                renderer.put(f"wir::deliver(call, {position}, {handle});")
             return f"outputs[{position}].tensor = {handle}.release();"
         if isinstance(value, NoneValue):
             return f"outputs[{position}].tensor = nullptr;"

@@ -19,6 +19,7 @@ from wrapper_ir.emitters.cpp.loaded_errors import Reporter, input_specs
 from wrapper_ir.emitters.cpp.loaded_module import extension_module
 from wrapper_ir.emitters.cpp.loaded_probes import probe_function
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.runtime.kept import register
 from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.errors import LibraryLoadError
 
@@ -115,13 +116,13 @@ def load_library(
     """
     module = extension_module()
     library = _open(module, file)
-    _, inputs, constant_specs, probes = module.describe(library)
+    _, inputs, outputs, constant_specs, probes = module.describe(library)
     specs = input_specs(inputs)
-    reporter = Reporter(specs, input_specs(constant_specs))
+    reporter = Reporter(name, specs, input_specs(outputs), input_specs(constant_specs))
     if isinstance(constants, tuple):
         reporter.check_constants(constants)
     what = "one list, which it empties" if boxed else f"its {len(specs)} inputs"
-    return module.bind(
+    function = module.bind(
         library,
         constants,
         reporter,
@@ -132,6 +133,8 @@ def load_library(
         probes=tuple(probe_function(*probe) for probe in probes),
         output=output_address(),
     )
+    register(function)  # so that wir.release() knows of it
+    return function
 
 
 _opening = threading.Lock()

@@ -22,11 +22,15 @@ from wrapper_ir.runtime import (
     InputCountError,
     InputLayoutError,
     MisalignedViewError,
+    NoOutError,
+    OutLayoutError,
     ProgramRunError,
     ResultLayoutError,
     SymbolError,
+    TensorSpec,
     check_layout,
     check_number,
+    check_out,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
         ConstantsError,
         InputLayoutError,
         MisalignedViewError,
+        OutLayoutError,
         ResultLayoutError,
         SymbolError,
     )
@@ -100,12 +105,22 @@ class Reporter:
     """Words the errors of one function; called by the extension module, when something is wrong.
 
     Args:
-        inputs: What the program's inputs must be.
+        name: What the program is called.
+        inputs: What its inputs must be.
+        outputs: What memory for its results must be.
         constants: What its constants must be.
     """
 
-    def __init__(self, inputs: tuple[InputSpec, ...], constants: tuple[InputSpec, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        inputs: tuple[InputSpec, ...],
+        outputs: tuple[InputSpec, ...],
+        constants: tuple[InputSpec, ...],
+    ) -> None:
+        self._name = name
         self._inputs = inputs
+        self._outputs = outputs
         self._constants = constants
 
     def refuse_count(self, got: int) -> NoReturn:
@@ -132,6 +147,37 @@ class Reporter:
             return
         check_number(spec.name, value, spec.kind)
         _refuse(spec, f"a number of type {spec.kind.__name__} of at most 64 bits", f"{value!r}")
+
+    def refuse_out(self) -> NoReturn:
+        """Raise for memory for results, given to a program that takes none."""
+        raise NoOutError(program=self._name)
+
+    def check_out(
+        self, out: Sequence[Any], odd: int, inputs: Sequence[object], constants: Sequence[object]
+    ) -> None:
+        """Raise unless memory for results is right after all.
+
+        Args:
+            out: What was given.
+            odd: Position of a tensor as :meth:`check_input` says; -1 if there is none.
+            inputs: Those of the call; None for those that are no tensors.
+            constants: The program's.
+
+        Raises:
+            OutCountError: It is no list, or not as long as there are results.
+            OutLayoutError: A tensor is not like its result.
+            OutOverlapError: One shares memory with another one, an input or a constant.
+        """
+        specs = [_tensor_spec(spec) for spec in self._outputs]
+        if odd >= 0 and out[odd].layout is torch.strided and out[odd].device.type == "cpu":
+            # Its elements may have no address that could be compared with others.
+            raise OutLayoutError(
+                name=f"out[{odd}]",
+                difference="type",
+                expected="an ordinary tensor",
+                got=f"one of type {type(out[odd]).__name__}",
+            )
+        check_out(specs, out, (*inputs, *constants))
 
     def check_constants(self, values: Sequence[object]) -> None:
         """Raise unless every constant is a tensor of the layout that the program was made for.
@@ -203,6 +249,15 @@ def _check_tensor(spec: InputSpec, value: object) -> None:
         spec.size,
         spec.stride,
     )
+
+
+def _tensor_spec(spec: InputSpec) -> TensorSpec | None:
+    """Return what is asked of memory for a result; None for one that is no tensor."""
+    if spec.kind is not Tensor:
+        return None
+    assert spec.dtype is not None
+    assert spec.device is not None
+    return TensorSpec(spec.name, spec.dtype, spec.size, spec.stride, spec.device)
 
 
 def _refuse(spec: InputSpec, expected: str, got: str) -> NoReturn:

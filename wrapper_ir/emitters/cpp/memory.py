@@ -10,6 +10,7 @@ from wrapper_ir.emitters.cpp.places import Place
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.statics import same_view
 from wrapper_ir.emitters.cpp.text import call
+from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.layout import CPU
@@ -62,8 +63,20 @@ class MemoryLines(RegionBase):
             return
         self.mark(line)
         dims = self.dims(self.context.buffer(line.out), layout)
-        value = call("wir::empty", *dims, self.context.options(layout.dtype))
+        args = (*dims, self.context.options(layout.dtype))
+        if line.out in self.context.placed:
+            value = call("wir::empty_result", *self._placed(line), *args)
+        else:
+            value = call("wir::empty", *args)
         self.define_tensor(line.out, value)
+
+    def _placed(self, line: Allocate | AllocatePool) -> list[str]:
+        """Which result an allocation is, and how that looks if it looks otherwise."""
+        position = self.context.placed[line.out]
+        value = self.context.program.results[position]
+        assert isinstance(value, BufferValue)
+        looks_alike = self.layout(value.buffer) == self.layout(line.out)
+        return ["call", str(position), *([] if looks_alike else [self.spec(value.buffer)])]
 
     @override
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:

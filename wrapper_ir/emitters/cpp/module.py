@@ -247,7 +247,10 @@ class _Module:
             file.line("#include <wir/arena.h>")
         if self._context.has_control:
             file.line("#include <wir/control.h>")
-        file.lines("#include <wir/generated.h>", "")
+        file.line("#include <wir/generated.h>")
+        if self._context.takes_out:
+            file.line("#include <wir/out.h>")
+        file.blank()
         if "externs" in self._context.sections:
             file.extend(self._context.section("externs"))
             file.blank()

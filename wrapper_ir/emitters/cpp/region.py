@@ -123,6 +123,15 @@ class RegionBase(LineVisitor[None]):
             self._numbers(f"{name}_stride", layout.stride),
         )
 
+    def spec(self, name: str) -> str:
+        """The ``wir::TensorSpec`` of a buffer; writes tables of sizes and strides that vary."""
+        layout = self.layout(name)
+        if layout.is_static:
+            return self.context.shared_spec(layout)
+        dims = self.dims(self.context.buffer(name), layout)
+        parts = (literals.dtype(layout.dtype), "wir::device::cpu", "-1", *dims)
+        return f"{{{', '.join(parts)}}}"
+
     def _numbers(self, wanted: str, values: Sequence[Dim]) -> str:
         known = self.context.array(values)
         if known is not None:

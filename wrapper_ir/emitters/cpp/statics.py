@@ -88,32 +88,15 @@ def gather_statics(program: Program, keep_bytes: int, *, keep_arenas: bool = Fal
     return Statics(storages, symbols, tuple(buffers), arenas, growing, views)
 
 
-def _leaving(program: Program, storages: Storages, *others: set[str]) -> frozenset[str]:
-    """Storage, and pools of storage, that may be used when a call is over, and ``others``."""
-    named = (storages.leaves, storages.seen_by_strangers, *others)
-    found = frozenset().union(*map(storages.roots, named))
-    return found | {
-        storages.root(line.pool)
-        for line in program.body
-        if isinstance(line, AllocateFromPool) and storages.root(line.out) in found
-    }
-
-
 def _arenas(program: Program, storages: Storages) -> tuple[str, ...]:
     """Pools that are used inside of a call only, and only to take storage from.
 
     An op cannot resize what lies in an arena, so it may write there whatever it is.
     """
-    leaving = _leaving(program, storages)
-    return tuple(
-        line.out
-        for line in program.body
-        if isinstance(line, AllocatePool)
-        and line.memory is MemoryKind.DEFAULT
-        and program.layout(line.out).device.type == "cpu"
-        and line.out not in storages.handled
-        and storages.root(line.out) not in leaving
-    )
+    # The planner is a large package; only programs with kept arenas need this of it.
+    from wrapper_ir.planning.kept import kept_pools  # noqa: PLC0415
+
+    return tuple(name for name in kept_pools(program) if name not in storages.handled)
 
 
 def _buffers(
@@ -124,8 +107,17 @@ def _buffers(
     if program.role is not GraphRole.INFERENCE:
         return found
     # An op that finds its result larger than the buffer given resizes that, and for good.
-    leaving = _leaving(program, storages, storages.resizable)
-    ending = storages.roots(storages.killed) - leaving
+    unfit = frozenset().union(
+        storages.roots(storages.leaves),
+        storages.roots(storages.seen_by_strangers),
+        storages.roots(storages.resizable),
+    )
+    unfit |= {
+        storages.root(line.pool)
+        for line in program.body
+        if isinstance(line, AllocateFromPool) and storages.root(line.out) in unfit
+    }
+    ending = storages.roots(storages.killed) - unfit
     left = keep_bytes
     for line in program.body:
         if not isinstance(line, (Allocate, AllocatePool)) or line.memory is not MemoryKind.DEFAULT:

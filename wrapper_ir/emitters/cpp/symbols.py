@@ -69,7 +69,6 @@ class SymbolLines(RegionBase):
 
     @override
     def visit_assert_layout(self, line: AssertLayout) -> None:
-        layout = self.layout(line.buffer)
         is_checked = line.buffer in self.checked
         if is_checked and not line.alignment:
             return
@@ -77,13 +76,7 @@ class SymbolLines(RegionBase):
         handle = self.handle(line.buffer)
         if not is_checked:
             subject = literals.string(line.subject)
-            if layout.is_static:
-                spec = self.context.shared_spec(layout)
-            else:
-                dims = self.dims(self.context.buffer(line.buffer), layout)
-                parts = (literals.dtype(layout.dtype), "wir::device::cpu", "-1", *dims)
-                spec = f"{{{', '.join(parts)}}}"
-            self.put(f"wir::check_result({handle}, {subject}, {spec});")
+            self.put(f"wir::check_result({handle}, {subject}, {self.spec(line.buffer)});")
         if line.alignment:
             name = literals.string(line.buffer)
             self.put(f"wir::check_alignment({handle}, {name}, {line.alignment});")

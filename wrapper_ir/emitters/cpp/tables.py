@@ -103,6 +103,7 @@ class Tables:
         rows = [
             f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
             "nullptr" if context.state.kept_bytes() is None else "wir_program::kept_bytes",
+            _truth(context.takes_out),
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()
@@ -146,7 +147,10 @@ class Tables:
         else:
             name = f"result_{position}"
             kind = _TYPE_KINDS[self._context.exprs.type_of(value.value)]
-        return f"{{{literals.string(name)}, wir::Kind::{kind}}}"
+        parts = [literals.string(name), f"wir::Kind::{kind}"]
+        if self._context.takes_out and isinstance(value, BufferValue):
+            parts.append(self._context.tensor_spec(self._program.layout(value.buffer)))
+        return f"{{{', '.join(parts)}}}"
 
     def _constant(self, entry: ConstantEntry) -> str:
         layout = self._program.layout(entry.name)

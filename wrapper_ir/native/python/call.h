@@ -5,6 +5,7 @@
 
 #include <wir/error.h>
 
+#include "outputs.h"
 #include "probes.h"
 #include "row.h"
 #include "states.h"
@@ -30,19 +31,24 @@ struct Function {
 // One call: what it borrows and owns. Made and destroyed under the GIL.
 class Run {
  public:
-  explicit Run(Function* function)
+  // Args: `out` is a list of memory for results, or null.
+  Run(Function* function, PyObject* out)
       : function_(function),
         info_(*function->info),
         tensors_(info_.num_inputs),
         slots_(info_.num_inputs),
         outputs_(info_.num_outputs),
-        owned_(function->boxed ? info_.num_inputs : 0) {
+        owned_(function->boxed ? info_.num_inputs : 0),
+        // A list may change in the middle of a call.
+        out_(out != nullptr && PyList_Check(out) ? PyList_AsTuple(out) : Py_XNewRef(out)),
+        given_(info_, out != nullptr) {
     if (function->boxed) call_.owned = owned_.data();
     call_.probes = function->probes;
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
   ~Run() {
+    Py_XDECREF(out_);
     for (AtenTensorHandle handle : owned_) delete tensor_of(handle);
     for (std::size_t i = 0; i < info_.num_outputs; ++i) {
       if (info_.outputs[i].kind == wir::Kind::kTensor) delete tensor_of(outputs_[i].tensor);
@@ -62,6 +68,7 @@ class Run {
     States::Taken taken;
     try {
       if (!current_constants()) return false;
+      if (out_ != nullptr && !take_out()) return false;
       taken = function_->states->take();
     } catch (...) {
       return translate();
@@ -81,6 +88,7 @@ class Run {
     } catch (...) {
       error = std::current_exception();  // a warning was made an error
     }
+    if (out_ != nullptr) given_.bump_versions();
     if (error != nullptr) {
       // What a failed call left in its state is anybody's guess.
       info_.destroy_state(taken.state);
@@ -144,6 +152,38 @@ class Run {
                                          static_cast<Py_ssize_t>(i), value, odd);
     Py_XDECREF(done);
     return done != nullptr;
+  }
+
+  // Look at what is given for results. False: a Python error is set.
+  bool take_out() {
+    if (!info_.takes_out) {
+      PyObject* done = PyObject_CallMethod(function_->reporter, "refuse_out", nullptr);
+      Py_XDECREF(done);
+      return false;
+    }
+    if (!given_.take(out_) || shares_memory()) {
+      // Have the reporter look; there may be nothing wrong with it after all.
+      PyObject* done = PyObject_CallMethod(function_->reporter, "check_out", "OnNO", out_,
+                                           given_.odd(), shown_inputs(), function_->constants);
+      if (done == nullptr) return false;
+      Py_DECREF(done);
+    }
+    call_.out = given_.handles();
+    return true;
+  }
+
+  // Whether what is given is memory of an input or a constant.
+  bool shares_memory() const {
+    for (std::size_t i = 0; i < info_.num_inputs; ++i) {
+      if (info_.inputs[i].kind == wir::Kind::kTensor && given_.meets(*tensor_of(slots_[i].tensor))) {
+        return true;
+      }
+    }
+    for (std::size_t i = 0; i < info_.num_constants; ++i) {
+      PyObject* constant = PyTuple_GET_ITEM(function_->constants, static_cast<Py_ssize_t>(i));
+      if (given_.meets(THPVariable_Unpack(constant))) return true;
+    }
+    return false;
   }
 
   bool current_constants() {
@@ -243,6 +283,8 @@ class Run {
   NullRow<wir::Slot, 32> slots_;
   NullRow<wir::Slot, 8> outputs_;
   NullRow<AtenTensorHandle, 32> owned_;
+  PyObject* out_;
+  Given given_;
 };
 
 inline PyObject* refuse_count(Function* self, Py_ssize_t given) {
@@ -252,19 +294,30 @@ inline PyObject* refuse_count(Function* self, Py_ssize_t given) {
   return nullptr;
 }
 
+// Find the value of `out=`, the only keyword there is. False: a Python error is set.
+inline bool find_out(PyObject* keywords, PyObject* const* values, PyObject** out) {
+  const Py_ssize_t count = keywords == nullptr ? 0 : PyTuple_GET_SIZE(keywords);
+  if (count == 0) return true;
+  PyObject* name = PyTuple_GET_ITEM(keywords, 0);
+  if (count > 1 || PyUnicode_CompareWithASCIIString(name, "out") != 0) {
+    PyErr_SetString(PyExc_TypeError, "inputs are given by position");
+    return false;
+  }
+  if (values[0] != Py_None) *out = values[0];
+  return true;
+}
+
 inline PyObject* call_plain(PyObject* callable, PyObject* const* args, std::size_t flags,
                             PyObject* keywords) {
   auto* self = reinterpret_cast<Function*>(callable);
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
-  if (keywords != nullptr && PyTuple_GET_SIZE(keywords) != 0) {
-    PyErr_SetString(PyExc_TypeError, "inputs are given by position");
-    return nullptr;
-  }
+  PyObject* out = nullptr;
+  if (!find_out(keywords, args + count, &out)) return nullptr;
   if (count != static_cast<Py_ssize_t>(self->info->num_inputs)) return refuse_count(self, count);
   Py_INCREF(callable);
   PyObject* made = nullptr;
   {
-    Run run(self);
+    Run run(self, out);
     if (run.take_inputs(args, false)) {
       if (run.execute()) made = run.results();
       run.bump_versions();
@@ -277,17 +330,19 @@ inline PyObject* call_plain(PyObject* callable, PyObject* const* args, std::size
 inline PyObject* call_boxed(PyObject* callable, PyObject* const* args, std::size_t flags,
                             PyObject* keywords) {
   auto* self = reinterpret_cast<Function*>(callable);
-  if (keywords != nullptr || PyVectorcall_NARGS(flags) != 1 || !PyList_CheckExact(args[0])) {
+  if (PyVectorcall_NARGS(flags) != 1 || !PyList_CheckExact(args[0])) {
     PyErr_SetString(PyExc_TypeError, "a program is called with one list of inputs");
     return nullptr;
   }
+  PyObject* out = nullptr;
+  if (!find_out(keywords, args + 1, &out)) return nullptr;
   PyObject* list = args[0];
   const Py_ssize_t count = PyList_GET_SIZE(list);
   if (count != static_cast<Py_ssize_t>(self->info->num_inputs)) return refuse_count(self, count);
   Py_INCREF(callable);
   PyObject* made = nullptr;
   {
-    Run run(self);
+    Run run(self, out);
     // The list is emptied in every case, so that what it held can go in time.
     const bool taken = run.take_inputs(&PyList_GET_ITEM(list, 0), true);
     PyObject *type, *value, *traceback;

@@ -92,14 +92,17 @@ PyObject* describe(PyObject*, PyObject* capsule) {
   PyObject* constants = tuple_of(info->num_constants, [&](std::size_t i) {
     return described(info->constants[i].name, wir::Kind::kTensor, info->constants[i].tensor);
   });
+  PyObject* outputs = tuple_of(info->num_outputs, [&](std::size_t i) {
+    return described(info->outputs[i].name, info->outputs[i].kind, info->outputs[i].tensor);
+  });
   PyObject* probes =
       tuple_of(info->num_probes, [&](std::size_t i) { return described(info->probes[i]); });
-  return Py_BuildValue("sNNN", info->name, inputs, constants, probes);
+  return Py_BuildValue("sNNNN", info->name, inputs, outputs, constants, probes);
 }
 
 PyMethodDef methods[] = {
     {"open", open_library, METH_VARARGS, "open(path) -> library"},
-    {"describe", describe, METH_O, "describe(library) -> (name, inputs, constants, probes)"},
+    {"describe", describe, METH_O, "describe(library) -> (name, inputs, outputs, constants, probes)"},
     {"bind", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(bind)),
      METH_VARARGS | METH_KEYWORDS,
      "bind(library, constants, reporter, *, boxed, keep, name, doc, probes, output) -> callable"},

@@ -56,6 +56,7 @@ struct InputSpec {
 struct OutputSpec {
   const char* name;
   Kind kind;
+  TensorSpec tensor = {};  // of a kTensor, where callers may give memory for it
 };
 
 struct ConstantSpec {
@@ -116,6 +117,9 @@ struct Call {
   // has no more use for dies with `release`; the caller deletes the rest after the call.
   AtenTensorHandle* owned = nullptr;
   const ProbeSink* probes = nullptr;  // null: probes are off
+  // Null, or for each output a tensor to have it in, or null; for programs that take such. They are
+  // borrowed, have the fixed facts of the outputs, and share no memory with inputs or one another.
+  const AtenTensorHandle* out = nullptr;
 };
 
 // The program is done with an input and with every view of it.
@@ -166,6 +170,8 @@ struct ProgramInfo {
 
   // How many bytes of memory a state holds that no call is using; null where it never does.
   std::size_t (*kept_bytes)(const void* state) = nullptr;
+
+  bool takes_out = false;  // whether callers may give memory for outputs
 };
 
 }  // namespace wir
