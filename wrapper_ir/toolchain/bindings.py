@@ -3,7 +3,8 @@
 For each kernel there is one function in CPython's fast calling convention, with its argument types
 written out: no tuple of arguments is made, no format string is read. A tensor's data pointer comes
 from a function whose address is given when the library is loaded; without one (address 0) the
-public method ``Tensor.data_ptr`` is called, which is slower and otherwise the same.
+public method ``Tensor.data_ptr`` is called, which is slower and otherwise the same. For a pointer
+into a tensor's memory there is ``(tensor, bytes)``: so many bytes behind the tensor's first element.
 
 A call cannot crash on what it can check: a wrong number of arguments and a value that is no tensor
 (no number) raise TypeError, an integer out of range OverflowError, a C++ exception RuntimeError.
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["BINDING_VERSION", "binding", "module_table", "prologue"]
 
 #: Part of every kernel's key: raise it when the text made here changes.
-BINDING_VERSION = 1
+BINDING_VERSION = 2
 
 _PROLOGUE = """\
 #define PY_SSIZE_T_CLEAN
@@ -58,11 +59,13 @@ static bool pointer_by_method(PyObject* value, void** out) {
   return *out != nullptr || PyErr_Occurred() == nullptr;
 }
 
+static bool pointer_inside(PyObject* name, int position, PyObject* value, void** out);
+
 static inline bool pointer(PyObject* name, int position, PyObject* value, void** out) {
   PyTypeObject* type = Py_TYPE(value);
   if (type != torch.tensor && type != torch.parameter && !PyType_IsSubtype(type, torch.base))
     [[unlikely]]
-    return wrong_type(name, position, "a Tensor", value);
+    return pointer_inside(name, position, value, out);
   if (torch.data_ptr == nullptr) [[unlikely]]
     return pointer_by_method(value, out);
   *out = torch.data_ptr(value);
@@ -91,6 +94,19 @@ static inline bool integer(PyObject* name, int position, PyObject* value, T* out
     PyErr_Format(PyExc_OverflowError, "%U() argument %d is out of range", name, position);
     return false;
   }
+  return true;
+}
+
+static bool pointer_inside(PyObject* name, int position, PyObject* value, void** out) {
+  if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != 2 ||
+      PyTuple_CheckExact(PyTuple_GET_ITEM(value, 0)))
+    return wrong_type(name, position, "a Tensor", value);
+  void* begin;
+  int64_t bytes;
+  if (!pointer(name, position, PyTuple_GET_ITEM(value, 0), &begin) ||
+      !integer(name, position, PyTuple_GET_ITEM(value, 1), &bytes))
+    return false;
+  *out = static_cast<char*>(begin) + bytes;
   return true;
 }
 

@@ -8,7 +8,7 @@ from wrapper_ir.emitters.fx.emitter import FxEmitter
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.artifact import FxArtifact
-    from wrapper_ir.emitters.fx.kernels import declare_kernels
+    from wrapper_ir.emitters.fx.module import declare_kernels
 
 __all__ = ["FxArtifact", "FxEmitter", "declare_kernels"]
 
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> object:
 
         return FxArtifact
     if name == "declare_kernels":
-        from wrapper_ir.emitters.fx.kernels import declare_kernels  # noqa: PLC0415
+        from wrapper_ir.emitters.fx.module import declare_kernels  # noqa: PLC0415
 
         return declare_kernels
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

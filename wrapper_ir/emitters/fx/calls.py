@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from typing_extensions import override
 
+from wrapper_ir.emitters.fx.kernels import KernelForm
 from wrapper_ir.emitters.fx.region import RegionBase, Storage, extent_of, torch_dtype
+from wrapper_ir.emitters.fx.sharing import places
 from wrapper_ir.lines.args import (
     Access,
     Arg,
@@ -36,11 +38,13 @@ from wrapper_ir.lines.kernels import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import fx
 
+    from wrapper_ir.emitters.fx.sharing import Place
     from wrapper_ir.lines.dtype import DType
+    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine
 
 __all__ = ["CallLines"]
@@ -49,6 +53,24 @@ _Copy: TypeAlias = "tuple[fx.Node, fx.Node, DType]"
 """Elements in a row, a copy of them in another dtype that was written to, and their own dtype."""
 
 _aten = torch.ops.aten
+
+#: Ops that give a contiguous tensor where they are not told where to write.
+_GIVE_CONTIGUOUS: Final = frozenset(
+    ("aten::mm.out", "aten::addmm.out", "aten::bmm.out", "aten::baddbmm.out")
+)
+
+
+def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
+    """Whether what a library op writes has the same layout when torch has made it functional.
+
+    Then it is not written but made anew, in whatever layout the op gives; except where it is a
+    view, which is written back into what it is a view of.
+    """
+    if op == "aten::copy_" or not (
+        storage.is_whole or storage.node.op in ("placeholder", "get_attr")
+    ):
+        return True
+    return op in _GIVE_CONTIGUOUS and layout.is_contiguous
 
 
 class CallLines(RegionBase):
@@ -77,10 +99,33 @@ class CallLines(RegionBase):
         op = self.context.kernel(line.kernel)
         if op is None:  # its definition was refused
             return
-        back: list[_Copy] = []
-        args = [self._passed(line, arg, back) for arg in line.args]
-        self.call(op, *args)
-        self._copy_back(back)
+        shared = places(line.args, self.bound, self.context.program.buffers)
+        if shared:
+            self._call_with_places(line, shared)
+        else:
+            self.call(op, *(self._kernel_arg(line, arg) for arg in line.args))
+
+    def _call_with_places(self, line: KernelCall, shared: Mapping[int, Place]) -> None:
+        """Calls the form of a kernel that takes memory, and places in it."""
+        memories = list(dict.fromkeys(place.storage.node for place in shared.values()))
+        numbers = {n: memories.index(place.storage.node) for n, place in shared.items()}
+        definition = self.context.program.kernels[line.kernel]
+        form = KernelForm(definition, tuple(numbers.get(n) for n in range(len(line.args))))
+        args = [
+            self.number(shared[n].at) if n in shared else self._kernel_arg(line, arg)
+            for n, arg in enumerate(line.args)
+        ]
+        self.call(self.context.kernel_form(form), *memories, *args)
+
+    def _kernel_arg(self, line: KernelCall, arg: Arg) -> Any:
+        """One argument of a kernel that is handed over as it is."""
+        if not isinstance(arg, BufferArg) or not arg.access.writes:
+            return self.arg(line, arg)
+        bound = self.bound[arg.buffer]
+        if bound.is_direct:
+            return bound.node
+        # Writing through a chain of views is more than torch can make functional.
+        return self.view(bound.storage, self.layout(arg.buffer), 0, arg.buffer)
 
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
@@ -99,15 +144,20 @@ class CallLines(RegionBase):
         self._copy_back(back)
         names = tuple(r.name for r in op._schema.returns)  # noqa: SLF001 - the only way to it
         self.results(line, line.results, node, names)
+        for result in line.results:
+            if isinstance(result, ResultBuffer):
+                self.fresh.difference_update(result.of)
+                if result.relation is Relation.FRESH:
+                    self.fresh.add(result.out)
 
     # Arguments.
 
-    def _passed(self, line: AnyLine, arg: Arg, back: list[_Copy]) -> Any:
-        """One argument of a call that may write to it.
+    def _passed(self, line: ExternKernel, arg: Arg, back: list[_Copy]) -> Any:
+        """One argument of a library op that may write to it.
 
         What is written to through a view in another dtype than its storage's is written to a copy,
-        and copied back: torch's functionalisation of custom ops, and of ops with ``out=``, takes
-        such a view for one in the storage's dtype.
+        and copied back: torch's functionalisation of ops with ``out=`` takes such a view for one
+        in the storage's dtype.
         """
         if isinstance(arg, ListArg):
             return [self._passed(line, item, back) for item in arg.items]
@@ -116,7 +166,9 @@ class CallLines(RegionBase):
         bound, layout = self.bound[arg.buffer], self.layout(arg.buffer)
         storage = bound.storage
         if layout.dtype is storage.dtype:
-            if bound.is_direct:
+            if bound.is_direct and (
+                bound.node is not storage.node or _keeps_layout(line.op, storage, layout)
+            ):
                 return bound.node
             # Writing through a chain of views is more than torch can make functional.
             return self.view(storage, layout, 0, arg.buffer)

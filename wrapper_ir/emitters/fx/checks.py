@@ -42,7 +42,9 @@ __all__ = [
     "CHECK_RESULT",
     "CHECK_SIZES",
     "CHECK_THAT",
+    "check_fixed_result",
     "spec_of",
+    "stride_of",
 ]
 
 _KINDS: Final = {"int": int, "float": float, "bool": bool}
@@ -140,8 +142,15 @@ def _fake_check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
 # check_result: a result of an op whose layout is fixed.
 
 
-def _check_result(tensor: Tensor, spec: str) -> None:
+def check_fixed_result(tensor: Tensor, spec: str) -> None:
+    """Compare a tensor's metadata with what is expected."""
     _result_check(spec)(tensor)
+
+
+def stride_of(spec: str) -> tuple[int, ...]:
+    """The strides that a fixed layout has."""
+    (parsed,) = _specs(spec)
+    return _static(parsed.stride)
 
 
 def _fake_check_result(tensor: Tensor, spec: str) -> None:
@@ -235,7 +244,7 @@ CHECK_INPUTS: Final = _op(
     "check_inputs(Tensor[] inputs, str specs) -> ()", _check_inputs, _fake_check_inputs
 )
 CHECK_RESULT: Final = _op(
-    "check_result(Tensor result, str spec) -> ()", _check_result, _fake_check_result
+    "check_result(Tensor result, str spec) -> ()", check_fixed_result, _fake_check_result
 )
 CHECK_SIZES: Final = _op(
     "check_sizes(Tensor x, str spec, SymInt[] size, SymInt[] stride, bool is_input) -> ()",

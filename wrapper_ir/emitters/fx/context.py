@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.emitters.fx.constants import places_of
-from wrapper_ir.emitters.fx.kernels import declare
+from wrapper_ir.emitters.fx.kernels import KernelForm, KernelSet, declare, declare_form
 from wrapper_ir.emitters.fx.values import NoValues, Values
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, TorchOp
@@ -58,6 +58,7 @@ class Context:
         self._ops: Mapping[str, Any] = declare(
             d for d in program.kernels.values() if self.kernel_problem(d) is None
         )
+        self._forms: dict[KernelForm, Any] = {}
         self._origins: dict[int, dict[str, Any]] = {}
 
     def kernel_problem(self, definition: KernelDefinition) -> str | None:
@@ -72,6 +73,17 @@ class Context:
     def kernel(self, name: str) -> Any:
         """The op of a C++ kernel, ``None`` where it has none."""
         return self._ops.get(name)
+
+    def kernel_form(self, form: KernelForm) -> Any:
+        """The op of a form of a C++ kernel."""
+        if form not in self._forms:
+            self._forms[form] = declare_form(form)
+        return self._forms[form]
+
+    def kernel_set(self) -> KernelSet:
+        """All C++ kernels of the program, and the forms that graphs of this run call them in."""
+        found = [d for d in self.program.kernels.values() if isinstance(d.source, CppKernel)]
+        return KernelSet(tuple(found), tuple(self._forms))
 
     def library_op(self, name: str) -> Any:
         """The overload of a library op, ``None`` where torch has none in this process."""

@@ -8,6 +8,11 @@ writes is said by the schema: ``Tensor(a0!)``.
 Declaring costs microseconds and compiles nothing. The kernels of a program are compiled together,
 when it is loaded or when the first of them is run. A kernel's binding is then the op's
 implementation for the CPU as it is, without a Python function in between.
+
+A kernel has further ops where a call hands it memory of which it sees several parts, one of them
+written. To make a graph functional, torch gives a call its own copy of what it writes, and other
+arguments as they were before: through those, a kernel would read old values. Such an op takes that
+memory once, and for each part the byte at which it begins: see :class:`KernelForm`.
 """
 
 from __future__ import annotations
@@ -34,14 +39,15 @@ from wrapper_ir.runtime import CppSource, load_kernels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wrapper_ir.lines.program import Program
+    from wrapper_ir.lines.kernels import Param
 
 __all__ = [
     "KERNELS",
+    "KernelForm",
     "KernelSet",
     "build",
     "declare",
-    "declare_kernels",
+    "declare_form",
     "op_name",
     "op_schema",
 ]
@@ -76,6 +82,52 @@ class _Kernel:
 
 
 _declared: Final[dict[str, _Kernel]] = {}
+_forms: Final[set[str]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelForm:
+    """How a call hands a kernel memory of which it sees several parts.
+
+    Its op takes each such memory, then the kernel's parameters in their order, where a part of
+    memory is the number of bytes from the memory's first element::
+
+        cat_5d1e9a0b7c6f4e21_at_x_0_0(
+            Tensor(m0!) memory0, Tensor in_ptr0, SymInt out_ptr0, SymInt out_ptr1) -> ()
+
+    Attributes:
+        definition: The kernel.
+        memories: For each parameter the number of the memory that it is part of; ``None`` for
+            what is handed over as it is.
+    """
+
+    definition: KernelDefinition
+    memories: tuple[int | None, ...]
+
+    @property
+    def count(self) -> int:
+        """How many memories there are."""
+        return 1 + max((number for number in self.memories if number is not None), default=-1)
+
+    @property
+    def name(self) -> str:
+        """The name of the op, the same in every process."""
+        parts = ["x" if number is None else str(number) for number in self.memories]
+        return f"{op_name(self.definition)}_at_{'_'.join(parts)}"
+
+    @property
+    def schema(self) -> str:
+        """The schema of the op, without the namespace."""
+        taken: set[str] = set()
+        texts = [f"Tensor(m{n}!) {_param_name(f'memory{n}', n, taken)}" for n in range(self.count)]
+        for position, (param, number) in enumerate(
+            zip(self.definition.params, self.memories, strict=True)
+        ):
+            if number is None:
+                texts.append(_schema_param(param, position, taken))
+            else:
+                texts.append(f"SymInt {_param_name(param.name, position, taken)}")
+        return f"{self.name}({', '.join(texts)}) -> ()"
 
 
 def op_name(definition: KernelDefinition) -> str:
@@ -98,15 +150,16 @@ def op_name(definition: KernelDefinition) -> str:
 def op_schema(definition: KernelDefinition) -> str:
     """The schema of a kernel's op, without the namespace."""
     taken: set[str] = set()
-    texts = []
-    for position, param in enumerate(definition.params):
-        name = _param_name(param.name, position, taken)
-        if isinstance(param, BufferParam):
-            alias = f"(a{position}!)" if param.access.writes else ""
-            texts.append(f"Tensor{alias} {name}")
-        else:
-            texts.append(f"{_SCHEMA_SCALARS[param.type]} {name}")
+    texts = [_schema_param(param, n, taken) for n, param in enumerate(definition.params)]
     return f"{op_name(definition)}({', '.join(texts)}) -> ()"
+
+
+def _schema_param(param: Param, position: int, taken: set[str]) -> str:
+    name = _param_name(param.name, position, taken)
+    if isinstance(param, BufferParam):
+        alias = f"(a{position}!)" if param.access.writes else ""
+        return f"Tensor{alias} {name}"
+    return f"{_SCHEMA_SCALARS[param.type]} {name}"
 
 
 #: Words that schemas are made of, and what torch's own functions on ops call their parameters.
@@ -144,18 +197,53 @@ def _declare(name: str, definition: KernelDefinition, siblings: tuple[str, ...])
     library.define(op_schema(definition), _nothing)
 
     def first(*args: object) -> None:
-        for arg in args:
-            if isinstance(arg, Tensor) and arg.device.type != "cpu":
-                raise KernelDeviceError(kernel=definition.name, device=str(arg.device))
-        build(siblings)
-        function = _declared[name].function
-        assert function is not None
-        function(*args)
+        _refuse_devices(definition.name, args)
+        _built(name)(*args)
 
     # Where a backend has an implementation of its own, this one does not count: so once a kernel
     # is compiled nothing has to be taken back, and calls that are under way are not disturbed.
     library.implement(name, first, "CompositeExplicitAutograd")
     _declared[name] = _Kernel(name, cpp, siblings)
+
+
+def declare_form(form: KernelForm) -> Any:
+    """Declare the op of one form of a kernel, which is declared already; gives its overload."""
+    with library.LOCK:
+        if form.name not in _forms:
+            _declare_form(form)
+            _forms.add(form.name)
+    return library.overload(form.name)
+
+
+def _declare_form(form: KernelForm) -> None:
+    count, memories, plain = form.count, form.memories, op_name(form.definition)
+    library.define(form.schema, _nothing)
+
+    def elsewhere(*args: object) -> None:
+        _refuse_devices(form.definition.name, args)
+        run(*args)
+
+    def run(*args: object) -> None:
+        parts = zip(memories, args[count:], strict=True)
+        _built(plain)(*[arg if n is None else (args[n], arg) for n, arg in parts])
+
+    library.implement(form.name, elsewhere, "CompositeExplicitAutograd")
+    library.implement(form.name, run, "CPU")
+
+
+def _built(name: str) -> Callable[..., None]:
+    """The compiled function of a declared kernel."""
+    kernel = _declared[name]
+    if kernel.function is None:
+        build(kernel.siblings)
+    assert kernel.function is not None
+    return kernel.function
+
+
+def _refuse_devices(kernel: str, args: Iterable[object]) -> None:
+    for arg in args:
+        if isinstance(arg, Tensor) and arg.device.type != "cpu":
+            raise KernelDeviceError(kernel=kernel, device=str(arg.device))
 
 
 def _nothing(*_: object) -> None:
@@ -184,13 +272,18 @@ class KernelSet:
     """The kernels that a graph calls. Unpickling one declares them.
 
     A graph module carries it, so that one that was pickled finds its ops in another process.
+
+    Attributes:
+        definitions: The kernels.
+        forms: The forms that they are called in besides their own.
     """
 
     definitions: tuple[KernelDefinition, ...]
+    forms: tuple[KernelForm, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the ops."""
+        """The names of the kernels' own ops."""
         return tuple(dict.fromkeys(map(op_name, self.definitions)))
 
     def build(self) -> None:
@@ -199,25 +292,16 @@ class KernelSet:
 
     @override
     def __reduce__(self) -> tuple[Callable[..., KernelSet], tuple[object, ...]]:
-        return _declared_set, (self.definitions,)
+        return _declared_set, (self.definitions, self.forms)
 
     def __deepcopy__(self, _: object) -> KernelSet:
         return self
 
 
-def _declared_set(definitions: tuple[KernelDefinition, ...]) -> KernelSet:
+def _declared_set(
+    definitions: tuple[KernelDefinition, ...], forms: tuple[KernelForm, ...] = ()
+) -> KernelSet:
     declare(definitions)
-    return KernelSet(definitions)
-
-
-def declare_kernels(program: Program) -> KernelSet:
-    """Declare the C++ kernels of a program, so that graphs made of it elsewhere find their ops.
-
-    For files of torch's own that name ops and do not hold them: ``torch.export.save``,
-    ``GraphModule.to_folder``.
-
-    Args:
-        program: The program that the graph was emitted from.
-    """
-    found = [d for d in program.kernels.values() if isinstance(d.source, CppKernel)]
-    return _declared_set(tuple(found))
+    for form in forms:
+        declare_form(form)
+    return KernelSet(definitions, forms)

@@ -24,36 +24,46 @@ LOCK: Final = threading.RLock()
 
 _library: Final[Any] = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
 
-_implementations: Final[dict[str, Callable[..., None]]] = {}
+_implementations: Final[dict[str, Callable[..., Any]]] = {}
 
 
-def define(schema: str, fake: Callable[..., None]) -> Any:
-    """Register an op that returns nothing, and give its overload.
+def define(schema: str, fake: Callable[..., None] | None = None) -> Any:
+    """Register an op, and give its overload.
 
     Passes over the graph keep its calls: it is there for its effect.
 
     Args:
         schema: Its schema without the namespace.
-        fake: What to do for tensors without data.
+        fake: What to do for tensors without data; not for ops that are made of others.
     """
     name = schema.partition("(")[0]
     with LOCK:
         _library.define(schema)
-        torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
+        if fake is not None:
+            torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
         return has_side_effect(overload(name))
 
 
-def implement(name: str, function: Callable[..., None], key: str) -> None:
-    """Give an op its implementation for a dispatch key."""
+def implement(
+    name: str, function: Callable[..., Any], key: str, *, direct: Callable[..., Any] | None = None
+) -> None:
+    """Give an op its implementation for a dispatch key.
+
+    Args:
+        name: The op's.
+        function: The implementation.
+        key: The dispatch key.
+        direct: What does the same without torch's dispatcher, where that is another function.
+    """
     # Code that FX writes names functions by their modules, and compiled ones have none.
     if getattr(function, "__module__", None) is None:
         function.__module__ = __name__
     with LOCK:
         _library.impl(name, function, key)
-        _implementations[name] = function
+        _implementations[name] = direct or function
 
 
-def implementation(name: str) -> Callable[..., None]:
+def implementation(name: str) -> Callable[..., Any]:
     """What an op does for tensors in the host's memory, without torch's dispatcher."""
     return _implementations[name]
 

@@ -116,6 +116,7 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_reuse(self, line: Reuse) -> None:
+        self.fresh.discard(line.donor)
         donor = self.bound.pop(line.donor)
         old, new = self.layout(line.donor), self.layout(line.out)
         storage = donor.storage
@@ -152,6 +153,7 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_reinterpret(self, line: Reinterpret) -> None:
+        self.fresh.discard(line.source)
         storage = self.bound[line.source].storage
         node = self.view(storage, self.layout(line.out), 0, line.out)
         self.bind(line.out, node, storage)

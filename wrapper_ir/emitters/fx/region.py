@@ -85,6 +85,8 @@ class RegionBase(LineVisitor[None]):
         self.root = torch.nn.Module()
         self.path = Path()
         self.bound: dict[str, Bound] = {}
+        #: Results of library ops that are memory of their own, and that nothing was done with.
+        self.fresh: set[str] = set()
         self.symbols: dict[str, Any] = {}
         self._made: dict[object, fx.Node] = {}
         self._remarks: list[str] = []

@@ -58,6 +58,9 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
         name = op_name(definition)
         schema = op_schema(definition).removeprefix(name)
         writer.lines("", f"# C++ kernel {_plain(definition.name)}", f"# {name}{schema}")
+        for form in getattr(kernels, "forms", ()):
+            if form.definition == definition:
+                writer.line(f"# {form.schema}")
     for name, value in _tensors(module):
         kind = str(value.dtype).removeprefix("torch.")
         writer.lines("", f"# {_plain(name)}: {kind}{list(value.shape)}")

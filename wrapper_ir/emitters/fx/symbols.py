@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
-from wrapper_ir.emitters.fx import checks
+from wrapper_ir.emitters.fx import checks, layouts
 from wrapper_ir.emitters.fx.region import RegionBase
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import SymbolKind
@@ -70,15 +70,33 @@ class SymbolLines(RegionBase):
     def visit_assert_layout(self, line: AssertLayout) -> None:
         if not self.context.checks:
             return
-        node, layout = self.node(line.buffer), self.layout(line.buffer)
-        if line.buffer not in self.checked:
+        if line.buffer in self.fresh:
+            self._lay_out(line)
+        elif line.buffer not in self.checked:
+            node, layout = self.node(line.buffer), self.layout(line.buffer)
             spec = json.dumps([checks.spec_of(line.subject, layout)])
             if layout.is_static:
                 self.call(checks.CHECK_RESULT, node, spec)
             else:
                 self.check_sizes(node, spec, layout, is_input=False)
         if line.alignment:
+            node = self.node(line.buffer)
             self.call(checks.CHECK_ALIGNMENT, node, line.buffer, line.alignment)
+
+    def _lay_out(self, line: AssertLayout) -> None:
+        """Checks a result that nothing else is a view of; all that follows is made of the outcome.
+
+        Once is enough: what has been laid out is not fresh any more.
+        """
+        self.fresh.remove(line.buffer)
+        node, layout = self.node(line.buffer), self.layout(line.buffer)
+        spec = json.dumps([checks.spec_of(line.subject, layout)])
+        if layout.is_static:
+            made = self.call(layouts.LAY_OUT, node, spec, name=line.buffer)
+        else:
+            size, stride = self.numbers(layout.size), self.numbers(layout.stride)
+            made = self.call(layouts.LAY_OUT_SIZES, node, spec, size, stride, name=line.buffer)
+        self.bind(line.buffer, made, is_direct=False)
 
     def check_sizes(self, node: fx.Node, spec: str, layout: Layout, *, is_input: bool) -> None:
         """Checks a layout that depends on symbols."""

@@ -59,8 +59,9 @@ def convert_own(walk: GraphWalk, node: Node) -> Any:
     check = _CHECKS.get(name.removeprefix(NAMESPACE))
     if check is None:
         return call_op(walk, node)
-    check(walk, node, *(walk.value(arg) for arg in node.args))
-    return None
+    values = [walk.value(arg) for arg in node.args]
+    check(walk, node, *values)
+    return values[0] if name.removeprefix(NAMESPACE) in _LAYING_OUT else None
 
 
 def _kernel(walk: GraphWalk, node: Node, definition: KernelDefinition) -> None:
@@ -130,4 +131,9 @@ _CHECKS: Final = {
     "check_alignment": _alignment,
     "check_number": _number,
     "check_that": _that,
+    "lay_out": _result,
+    "lay_out_sizes": _result,
 }
+
+#: What gives back the tensor that it checks.
+_LAYING_OUT: Final = ("lay_out", "lay_out_sizes")
