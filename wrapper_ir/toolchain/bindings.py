@@ -4,7 +4,7 @@ For each kernel there is one function in CPython's fast calling convention, with
 written out: no tuple of arguments is made, no format string is read. A tensor's data pointer comes
 from a function whose address is given when the library is loaded; without one (address 0) the
 public method ``Tensor.data_ptr`` is called, which is slower and otherwise the same. For a pointer
-into a tensor's memory there is ``(tensor, bytes)``: so many bytes behind the tensor's first element.
+into a tensor's memory there is ``(tensor, bytes)``: so many bytes behind its first element.
 
 A call cannot crash on what it can check: a wrong number of arguments and a value that is no tensor
 (no number) raise TypeError, an integer out of range OverflowError, a C++ exception RuntimeError.
