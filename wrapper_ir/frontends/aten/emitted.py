@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 
 from wrapper_ir.frontends.aten.calls import call_op
-from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
+from wrapper_ir.frontends.aten.state import KernelOp, Ref, UnsupportedNodeError
 from wrapper_ir.lines.args import Arg, BufferArg, ScalarArg
-from wrapper_ir.lines.expr import is_relation
+from wrapper_ir.lines.expr import Dim, FloorDiv, dim, is_relation
 from wrapper_ir.lines.kernels import BufferParam, KernelCall
+from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.memory import Reinterpret
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
 
     from wrapper_ir.frontends.aten.graph import GraphWalk
-    from wrapper_ir.lines.kernels import KernelDefinition
 
 __all__ = ["NAMESPACE", "convert_own", "is_emitted", "kernels_of"]
 
@@ -39,23 +40,27 @@ def is_emitted(module: GraphModule) -> bool:
     return hasattr(module, _KERNELS)
 
 
-def kernels_of(module: GraphModule) -> dict[str, KernelDefinition]:
+def kernels_of(module: GraphModule) -> dict[str, KernelOp]:
     """Return the kernels of a module that the FX emitter made, by the names of their ops."""
-    definitions = getattr(getattr(module, _KERNELS, None), "definitions", ())
+    kernels = getattr(module, _KERNELS, None)
+    definitions = getattr(kernels, "definitions", ())
     if not definitions:
         return {}
     from wrapper_ir.emitters.fx.kernels import op_name  # noqa: PLC0415 - for our own graphs only
 
-    return {NAMESPACE + op_name(definition): definition for definition in definitions}
+    found = {NAMESPACE + op_name(each): KernelOp(each) for each in definitions}
+    for form in getattr(kernels, "forms", ()):
+        found[NAMESPACE + form.name] = KernelOp(form.definition, form.memories)
+    return found
 
 
 def convert_own(walk: GraphWalk, node: Node) -> Any:
     """Convert a call of one of our own ops."""
     target: Any = node.target
     name = target.name()
-    definition = walk.state.kernels.get(name)
-    if definition is not None:
-        return _kernel(walk, node, definition)
+    kernel = walk.state.kernels.get(name)
+    if kernel is not None:
+        return _kernel(walk, node, kernel)
     check = _CHECKS.get(name.removeprefix(NAMESPACE))
     if check is None:
         return call_op(walk, node)
@@ -64,29 +69,50 @@ def convert_own(walk: GraphWalk, node: Node) -> Any:
     return values[0] if name.removeprefix(NAMESPACE) in _LAYING_OUT else None
 
 
-def _kernel(walk: GraphWalk, node: Node, definition: KernelDefinition) -> None:
-    state = walk.state
+def _kernel(walk: GraphWalk, node: Node, kernel: KernelOp) -> None:
+    state, definition = walk.state, kernel.definition
     state.definitions.setdefault(definition.name, definition)
     values = [walk.value(arg) for arg in node.args]
+    memories, values = values[: kernel.count], values[kernel.count :]
     if len(values) != len(definition.params):
         raise UnsupportedNodeError("it gives its kernel another number of arguments")
     args: list[Arg] = []
     device = None
-    for param, value in zip(definition.params, values, strict=True):
+    for position, (param, value) in enumerate(zip(definition.params, values, strict=True)):
         if not isinstance(param, BufferParam):
             args.append(ScalarArg(value))
             continue
-        if not isinstance(value, Ref):
+        memory = kernel.memory(position)
+        found = value if memory is None else _part(walk, node, memories[memory], value, param)
+        if not isinstance(found, Ref):
             raise UnsupportedNodeError(f"its kernel's parameter '{param.name}' takes a tensor")
-        args.append(BufferArg(value.name, param.access))
-        device = device or state.buffers[value.name].device
+        args.append(BufferArg(found.name, param.access))
+        device = device or state.buffers[found.name].device
         if param.access.writes:
-            state.written.add(value.name)
+            state.written.add(found.name)
     origin = state.origin(node)
     if device is None:
         walk.emit(KernelCall(definition.name, tuple(args), origin=origin))
     else:
         walk.emit(KernelCall(definition.name, tuple(args), device, origin=origin))
+
+
+def _part(walk: GraphWalk, node: Node, memory: Any, distance: Any, param: BufferParam) -> Ref:
+    """Convert a part of memory, so many bytes from its beginning: all from there to its end."""
+    if not isinstance(memory, Ref):
+        raise UnsupportedNodeError(f"its kernel's parameter '{param.name}' takes a tensor")
+    state, size = walk.state, param.dtype.itemsize
+    whole = state.buffers[memory.name]
+    offset = _divided(dim(whole.offset * whole.dtype.itemsize + distance), size)
+    count = _divided(dim(whole.nbytes - distance), size)
+    layout = Layout(param.dtype, whole.device, (count,), (1,), offset)
+    name = state.define_part(f"{memory.name}_{param.name}", memory.name, layout)
+    walk.emit(Reinterpret(name, memory.name, origin=state.origin(node)))
+    return Ref(name)
+
+
+def _divided(value: Dim, divisor: int) -> Dim:
+    return value // divisor if isinstance(value, int) else dim(FloorDiv(value, divisor))
 
 
 def _nothing(walk: GraphWalk, node: Node, *values: Any) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "POISON",
     "SYMBOLIC",
+    "KernelOp",
     "Ref",
     "State",
     "UnsupportedNodeError",
@@ -51,6 +52,29 @@ class Ref:
     """The value of a node that is a tensor: the buffer that holds it."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOp:
+    """What an op of a kernel takes: memories, then the kernel's arguments.
+
+    Attributes:
+        definition: The kernel.
+        memories: For each parameter that is part of a memory its number; see the emitter's
+            ``KernelForm``.
+    """
+
+    definition: KernelDefinition
+    memories: tuple[int | None, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many memories it takes."""
+        return len({number for number in self.memories if number is not None})
+
+    def memory(self, position: int) -> int | None:
+        """The memory that a parameter is part of."""
+        return self.memories[position] if self.memories else None
 
 
 POISON: Final = object()
@@ -92,7 +116,7 @@ class State:
         uncertain: Names of which it is not known whether they are views.
         written: Names whose storage some line writes to.
         known: What torch's symbols inside a region are outside of it.
-        kernels: Definitions of kernels that ops stand for, by the ops' names.
+        kernels: Kernels that ops stand for, by the ops' names.
     """
 
     ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
@@ -108,7 +132,7 @@ class State:
     uncertain: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     known: dict[str, Scalar] = field(default_factory=dict)
-    kernels: Mapping[str, KernelDefinition] = field(default_factory=dict)
+    kernels: Mapping[str, KernelOp] = field(default_factory=dict)
     _origins: dict[Origin, int] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -167,6 +191,15 @@ class State:
         self.buffers[name] = layout
         self.roots[name] = frozenset().union(*(self.roots[source] for source in sources))
         self.starts[name] = start
+        return name
+
+    def define_part(self, wanted: str, source: str, layout: Layout) -> str:
+        """Introduce a buffer that is a view of a buffer's storage, laid out as said."""
+        name = self.fresh(wanted)
+        if source in self.uncertain:
+            self.uncertain.add(name)
+        self.buffers[name] = layout
+        self.roots[name], self.starts[name] = self.roots[source], self.starts[source]
         return name
 
     def layout_of(self, tensor: torch.Tensor) -> Layout:
