@@ -113,6 +113,17 @@ def test_tensor_subclasses_are_tensors(checked: list[Any], which: int) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["by address", "by method"])
+def test_a_place_in_a_tensors_memory(checked: list[Any], which: int) -> None:
+    out = torch.zeros(8)
+    checked[which]((X, 8), (out, 4), 3)
+    expected = torch.zeros(8)
+    whole = torch.empty(3)
+    checked[which](X[2:], whole, 3)
+    expected[1:4] = whole
+    assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["by address", "by method"])
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -122,6 +133,10 @@ def test_tensor_subclasses_are_tensors(checked: list[Any], which: int) -> None:
         ((X, None, 1), "argument 2 must be a Tensor, not NoneType"),
         ((3, X, 1), "argument 1 must be a Tensor, not int"),
         ((torch.Tensor, X, 1), "argument 1 must be a Tensor, not .*Meta"),
+        (((X,), X, 1), "argument 1 must be a Tensor, not tuple"),
+        (((3, 4), X, 1), "argument 1 must be a Tensor, not int"),
+        ((((X, 4), 4), X, 1), "argument 1 must be a Tensor, not tuple"),
+        (((X, 0.5), X, 1), "argument 1 must be an int, not float"),
         ((X, X, 1.5), "argument 3 must be an int, not float"),
         ((X, X, "1"), "argument 3 must be an int, not str"),
     ],

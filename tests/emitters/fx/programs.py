@@ -131,6 +131,137 @@ extern aten::relu(Tensor self) -> Tensor
 return %a
 """
 
+_SHARING_KERNELS = """
+kernel @cat(in_ptr0: in f32, in_ptr1: in f32, out_ptr0: out f32, out_ptr1: out f32, out_ptr2: out f32, n: i64) cpp
+  | #include <torch/csrc/inductor/cpp_prefix.h>
+  | extern "C" void kernel(const float* in_ptr0, const float* in_ptr1, float* out_ptr0, float* out_ptr1, float* out_ptr2, const int64_t n)
+  | {
+  |     for (int64_t i = 0; i < n; ++i) out_ptr0[i] = in_ptr0[i] + 1;
+  |     for (int64_t i = 0; i < n; ++i) out_ptr1[i] = in_ptr0[i] * 2;
+  |     for (int64_t i = 0; i < 2 * n; ++i) out_ptr2[i] = in_ptr1[i] * 3;
+  | }
+  |
+
+kernel @add_up(in_ptr0: in f32, in_out_ptr0: inout f32, n: i64) cpp
+  | #include <torch/csrc/inductor/cpp_prefix.h>
+  | extern "C" void kernel(const float* in_ptr0, float* in_out_ptr0, const int64_t n)
+  | {
+  |     for (int64_t i = 0; i < n; ++i) in_out_ptr0[i] += in_ptr0[i];
+  | }
+  |
+
+kernel @mark(out_ptr0: out u8, n: i64) cpp
+  | #include <torch/csrc/inductor/cpp_prefix.h>
+  | extern "C" void kernel(uint8_t* out_ptr0, const int64_t n)
+  | {
+  |     for (int64_t i = 0; i < n; ++i) out_ptr0[i] = 61;
+  | }
+  |
+"""  # noqa: E501 - a kernel's head is one line
+
+SHARED = f"""
+wir 1
+program @shared_storage inference planned
+
+input %x : f32[4, 8] @cpu
+input %z : f32[8] @cpu
+{_SHARING_KERNELS}
+extern aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+
+  %whole = allocate : f32[2, 32] @cpu
+  %first = reinterpret %whole : f32[32] @cpu
+  %second = reinterpret %whole : f32[32]+32 @cpu
+  %y = allocate : f32[64] @cpu
+  call @cat(%x, %whole, out %first, out %second, out %y, 32)
+  %head = reinterpret %y : f32[63] @cpu
+  %tail = reinterpret %y : f32[63]+1 @cpu
+  call @add_up(%head, inout %tail, 63)
+  %zhead = reinterpret %z : f32[7] @cpu
+  %ztail = reinterpret %z : f32[7]+1 @cpu
+  call @add_up(%zhead, inout %ztail, 7)
+  %bytes = reinterpret %whole : u8[3]+5 @cpu
+  call @mark(out %bytes, 3)
+  %left = reinterpret %y : f32[16] @cpu
+  %right = reinterpret %y : f32[16]+16 @cpu
+  call @add_up(%left, inout %right, 16)
+  call @add_up(%y, inout %y, 64)
+  aten::add.out(%left, %right, out=out %right)
+  %pool = allocate_pool : u8[512] @cpu
+  %a = allocate_from_pool %pool[0] : f32[64] @cpu
+  %b = allocate_from_pool %pool[256] : f32[64] @cpu
+  %a0 = reinterpret %a : f32[32] @cpu
+  %a1 = reinterpret %a : f32[32]+32 @cpu
+  call @cat(%x, %a, out %a0, out %a1, out %b, 32)
+  call @add_up(%a, inout %b, 64)
+return %whole, %y, %a, %b
+"""
+"""Calls that read through one argument what they write through another."""
+
+SHARED_SYMBOLIC = f"""
+wir 1
+program @shared_symbolic inference planned
+
+symbol s0 : int [1, inf] hint 8
+
+input %x : f32[s0] @cpu
+{_SHARING_KERNELS}
+  s0 = size %x, 0
+  %whole = allocate : f32[2*s0] @cpu
+  %first = reinterpret %whole : f32[s0] @cpu
+  %second = reinterpret %whole : f32[s0]+s0 @cpu
+  %y = allocate : f32[2*s0] @cpu
+  call @cat(%x, %whole, out %first, out %second, out %y, s0)
+  %left = reinterpret %y : f32[s0] @cpu
+  %right = reinterpret %y : f32[s0]+s0 @cpu
+  call @add_up(%left, inout %right, s0)
+return %whole, %y
+"""
+
+LAYOUTS = f"""
+wir 1
+program @written_layouts inference planned
+
+input %x : f32[4, 4] @cpu
+input %g : f32[4, 4]{{8, 1}} @cpu
+{_KERNELS}
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+extern aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+extern aten::neg_(Tensor(a!) self) -> Tensor(a!)
+extern aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
+
+  %turned = allocate : f32[4, 4]{{1, 4}} @cpu
+  aten::copy_(out %turned, %x)
+  %a = allocate : f32[16] @cpu
+  call @relu(%turned, out %a, 16)
+  %rows = allocate : f32[4, 4] @cpu
+  aten::add.out(%turned, %turned, out=out %rows)
+  free %turned
+  %b = allocate : f32[16] @cpu
+  call @relu(%rows, out %b, 16)
+  free %rows
+  aten::neg_(inout %g)
+  %c = allocate : f32[28] @cpu
+  call @relu(%g, out %c, 28)
+  %d = reinterpret %c : f32[4, 4]{{8, 1}} @cpu
+return %a, %b, %d
+"""
+"""Ops that write where the layout is not the one that they would give; kernels that rely on it."""
+
+WRITTEN_TURNED = f"""
+wir 1
+program @written_turned inference planned
+
+input %x : f32[4, 4] @cpu
+{_KERNELS}
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+
+  %turned = allocate : f32[4, 4]{{1, 4}} @cpu
+  aten::mm.out(%x, %x, out=out %turned)
+  %a = allocate : f32[16] @cpu
+  call @relu(%turned, out %a, 16)
+return %a, %turned
+"""
+
 CONSTANTS_IN_REGIONS = """
 wir 1
 program @constants_in_regions inference planned
@@ -236,6 +367,10 @@ EXTRA: dict[str, Extra] = {
     ),
     "mixed_pool": Extra(POOL, lambda: [torch.randn(8)]),
     "reused_dtypes": Extra(REUSED, lambda: [torch.randn(8)]),
+    "shared_storage": Extra(SHARED, lambda: [torch.randn(4, 8), torch.randn(8)]),
+    "shared_symbolic": Extra(SHARED_SYMBOLIC, lambda: [torch.randn(8)]),
     "square": Extra(SQUARE, lambda: [torch.randn(8, 8)]),
+    "written_layouts": Extra(LAYOUTS, lambda: [torch.randn(4, 4), torch.randn(4, 8)[:, :4]]),
+    "written_turned": Extra(WRITTEN_TURNED, lambda: [torch.randn(4, 4)]),
     "written_views": Extra(VIEWS, lambda: [torch.randn(4, 4)]),
 }

@@ -11,6 +11,7 @@ from torch import Tensor
 import wrapper_ir as wir
 from tests.emitters import corpus
 from tests.emitters.fx.programs import EXTRA
+from wrapper_ir.emitters.fx import FxArtifact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +104,14 @@ def expected(name: str, given: list[Any]) -> Run:
     return run(wir.compile(made, "python"), given, made.data)
 
 
+def emitted(made: Program, **options: Any) -> FxArtifact:
+    """What the FX emitter makes of a program."""
+    found = wir.emit(made, "fx", **options)
+    assert isinstance(found, FxArtifact)
+    return found
+
+
 def module(name: str) -> tuple[torch.fx.GraphModule, Program]:
     """A program as a graph module, and the program."""
     made = program(name)
-    return wir.emit(made, "fx").graph_module, made  # type: ignore[attr-defined]
+    return emitted(made).graph_module, made

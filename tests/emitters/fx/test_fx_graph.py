@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def artifact(name: str, **options: Any) -> FxArtifact:
-    return wir.emit(support.program(name), "fx", **options)  # type: ignore[return-value]
+    return support.emitted(support.program(name), **options)
 
 
 def nodes(module: fx.GraphModule, target: str) -> list[fx.Node]:
@@ -151,7 +151,7 @@ extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
   aten::relu.out(%x, out=out %y)
 return %y
 """
-    module = wir.emit(wir.parse(text), "fx").graph_module  # type: ignore[attr-defined]
+    module = support.emitted(wir.parse(text)).graph_module
     (made,) = nodes(module, "empty_strided")
     assert made.kwargs["device"] == torch.device("cuda", 1)
     (check,) = nodes(module, "check_inputs")
@@ -179,6 +179,44 @@ def test_kernels_are_ops_with_a_schema_that_says_what_they_write() -> None:
     assert node.target._schema.is_mutable
 
 
+def test_kernels_that_see_parts_of_one_memory_take_it_once() -> None:
+    found = artifact("shared_storage")
+    cat, in_pool = nodes(found.graph_module, "cat_")
+    assert re.fullmatch(r"wrapper_ir\.cat_[0-9a-f]{16}_at_x_0_0_0_x_x\.default", str(cat.target))
+    # All of a pool of one dtype is one memory.
+    assert str(in_pool.target).endswith("_at_x_0_0_0_0_x.default")
+    assert [str(in_pool.args[0]), *in_pool.args[2:]] == ["pool_float32", 0, 0, 128, 256, 32]
+    whole, x, *places, y, n = cat.args
+    assert [str(whole), str(x), str(y)] == ["whole", "x", "y"]
+    assert [*places, n] == [0, 0, 128, 32]
+    schema = cat.target._schema
+    written = [a.name for a in schema.arguments if a.alias_info and a.alias_info.is_write]
+    assert written == ["memory0", "out_ptr2"]
+    assert f"# {schema.name.removeprefix('wrapper_ir::')}(Tensor(m0!) memory0, " in found.source
+    (mark,) = nodes(found.graph_module, "mark_")
+    assert [str(mark.args[0]), *mark.args[1:]] == ["whole", 5, 3]
+
+
+def test_kernels_whose_buffers_have_no_byte_in_common_take_them_as_they_are() -> None:
+    found = artifact("shared_storage")
+    sums = [str(node.target) for node in nodes(found.graph_module, "add_up_")]
+    assert [re.sub(r"_[0-9a-f]{16}", "", target) for target in sums] == [
+        "wrapper_ir.add_up_at_0_0_x.default",
+        "wrapper_ir.add_up_at_0_0_x.default",
+        "wrapper_ir.add_up.default",
+        "wrapper_ir.add_up_at_0_0_x.default",
+        "wrapper_ir.add_up.default",
+    ]
+
+
+def test_views_that_no_node_uses_are_left_out_and_their_comments_are_not() -> None:
+    text = str(support.program("shared_storage"))
+    text = text.replace("  %first = ", "  // before the view\n  %first = ")
+    found = support.emitted(wir.parse(text))
+    assert not any(node.name == "first" for node in found.graph_module.graph.nodes)
+    assert "# before the view\n" in found.source
+
+
 def test_kernels_are_unique_by_content() -> None:
     one, two = support.program("planned").kernels["relu"], support.program("pools").kernels["relu"]
     assert op_name(one) == op_name(two)
@@ -204,7 +242,7 @@ def test_a_parameter_may_be_called_anything() -> None:
 
 def test_a_graph_runs_without_being_loaded_in_threads() -> None:
     text = corpus.FILES["planned"].read_text().replace("in_out_ptr0[i] += 1", "in_out_ptr0[i] += 9")
-    module = wir.emit(wir.parse(text), "fx").graph_module  # type: ignore[attr-defined]
+    module = support.emitted(wir.parse(text)).graph_module
     x, results = torch.randn(4, 64), []
     threads = [threading.Thread(target=lambda: results.append(module(x)[0])) for _ in range(4)]
     for thread in threads:
@@ -226,7 +264,7 @@ def test_unknown_ops_are_reported_with_the_rest() -> None:
 
 def test_constants_are_found_under_their_qualified_names() -> None:
     made = support.program("constants")
-    module = wir.emit(made, "fx").graph_module  # type: ignore[attr-defined]
+    module = support.emitted(made).graph_module
     state = module.state_dict(keep_vars=True)
     assert {"0.weight", "head.weight", "1.running_mean", "_tensor_constant0"} < state.keys()
     assert state["0.weight"] is made.data["weight"]
@@ -237,8 +275,8 @@ def test_constants_are_found_under_their_qualified_names() -> None:
 def test_parameters_share_their_memory_and_ask_for_no_gradient() -> None:
     made = support.program("extern_out")
     weight = nn.Parameter(made.data["weight"])
-    artifact = wir.emit(made.replace(data={**made.data, "weight": weight}), "fx")
-    (held,) = artifact.graph_module.parameters()  # type: ignore[attr-defined]
+    artifact = support.emitted(made.replace(data={**made.data, "weight": weight}))
+    (held,) = artifact.graph_module.parameters()
     assert held.data_ptr() == weight.data_ptr()
     assert not held.requires_grad
     x = torch.randn(4, 8, requires_grad=True)
@@ -293,7 +331,7 @@ def test_comments_are_kept() -> None:
 
 def test_origins_become_stack_traces() -> None:
     model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval(), torch.randn(2, 4)
-    module = wir.emit(wir.capture(model, (x,)), "fx").graph_module  # type: ignore[attr-defined]
+    module = support.emitted(wir.capture(model, (x,))).graph_module
     assert any("stack_trace" in node.meta for node in module.graph.nodes)
     assert set(module.state_dict()) == {"0.weight", "0.bias"}
     with torch.no_grad():
@@ -322,7 +360,7 @@ def test_probes_show_what_those_of_emitted_python_show(capfd: pytest.CaptureFixt
         shown.append(captured.out + captured.err)
     assert "relu after" in shown[0]
     assert shown[0] == shown[1]
-    module = wir.emit(made, "fx").graph_module  # type: ignore[attr-defined]
+    module = support.emitted(made).graph_module
     functional = torch.export.export(module, (x,)).run_decompositions().module()
     functional(x)
     captured = capfd.readouterr()
@@ -394,23 +432,31 @@ def test_an_example_pass_times_every_call() -> None:
     assert timer.seconds.keys() == {node.name for node in module.graph.nodes}
 
 
-def test_a_saved_export_runs_where_its_kernels_are_declared(tmp_path: Path) -> None:
-    made = support.program("pools")
-    module = wir.emit(made, "fx").graph_module  # type: ignore[attr-defined]
-    x = torch.randn(16)
-    torch.export.save(torch.export.export(module, (x,)), tmp_path / "p.pt2")
+def test_what_is_saved_runs_where_its_kernels_are_declared(tmp_path: Path) -> None:
+    """An export holds names, and its kernels are declared first; a pickle declares them itself."""
+    made = support.program("shared_storage")
+    module = support.emitted(made).graph_module
+    x = support.inputs("shared_storage")
+    torch.export.save(torch.export.export(module, tuple(x)), tmp_path / "p.pt2")
     made.save(tmp_path / "p.wir")
+    torch.save(module, tmp_path / "m.pt")
     torch.save(x, tmp_path / "x.pt")
-    torch.save(module(x)[0], tmp_path / "y.pt")
+    torch.save(module(*support.inputs("shared_storage")), tmp_path / "y.pt")
     script = (
         "import sys, torch, wrapper_ir as wir\n"
-        "from wrapper_ir.emitters.fx import declare_kernels\n"
-        "root = sys.argv[1]\n"
-        "declare_kernels(wir.load(root + '/p.wir'))\n"
-        "run = torch.export.load(root + '/p.pt2').module()\n"
-        "assert torch.equal(run(torch.load(root + '/x.pt'))[0], torch.load(root + '/y.pt'))\n"
+        "root, way = sys.argv[1:]\n"
+        "if way == 'export':\n"
+        "    from wrapper_ir.emitters.fx import declare_kernels\n"
+        "    declare_kernels(wir.load(root + '/p.wir'))\n"
+        "    run = torch.export.load(root + '/p.pt2').module()\n"
+        "else:\n"
+        "    run = torch.load(root + '/m.pt', weights_only=False)\n"
+        "pairs = zip(run(*torch.load(root + '/x.pt')), torch.load(root + '/y.pt'), strict=True)\n"
+        "assert all(torch.equal(a, b) for a, b in pairs)\n"
     )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
+    for way in ("export", "pickle"):
+        command = [sys.executable, "-c", script, str(tmp_path), way]
+        subprocess.run(command, check=True, timeout=120)
 
 
 def test_a_pickled_module_brings_its_kernels_along(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch import fx
 from typing_extensions import override
 
 from wrapper_ir.emitters.fx.kernels import KernelForm
@@ -27,6 +28,7 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
+from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.kernels import (
     CppKernel,
@@ -40,17 +42,11 @@ from wrapper_ir.lines.kernels import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torch import fx
-
     from wrapper_ir.emitters.fx.sharing import Place
-    from wrapper_ir.lines.dtype import DType
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine
 
 __all__ = ["CallLines"]
-
-_Copy: TypeAlias = "tuple[fx.Node, fx.Node, DType]"
-"""Elements in a row, a copy of them in another dtype that was written to, and their own dtype."""
 
 _aten = torch.ops.aten
 
@@ -61,16 +57,29 @@ _GIVE_CONTIGUOUS: Final = frozenset(
 
 
 def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
-    """Whether what a library op writes has the same layout when torch has made it functional.
-
-    Then it is not written but made anew, in whatever layout the op gives; except where it is a
-    view, which is written back into what it is a view of.
-    """
-    if op == "aten::copy_" or not (
-        storage.is_whole or storage.node.op in ("placeholder", "get_attr")
-    ):
+    """Whether what an op writes as a whole has the same layout after torch made it functional."""
+    if not (storage.is_whole or storage.node.op in ("placeholder", "get_attr")):
+        return True  # perhaps a view
+    if op == "aten::copy_":
         return True
     return op in _GIVE_CONTIGUOUS and layout.is_contiguous
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """What an op writes in the place of a buffer.
+
+    Attributes:
+        buffer: The buffer.
+        tensor: Where the copy goes back to.
+        copy: It.
+        dtype: The dtype to see it in then; ``None`` for its own.
+    """
+
+    buffer: str
+    tensor: fx.Node
+    copy: fx.Node
+    dtype: DType | None = None
 
 
 class CallLines(RegionBase):
@@ -144,11 +153,17 @@ class CallLines(RegionBase):
         self._copy_back(back)
         names = tuple(r.name for r in op._schema.returns)  # noqa: SLF001 - the only way to it
         self.results(line, line.results, node, names)
+        copied = {each.buffer for each in back}
         for result in line.results:
-            if isinstance(result, ResultBuffer):
-                self.fresh.difference_update(result.of)
-                if result.relation is Relation.FRESH:
-                    self.fresh.add(result.out)
+            if not isinstance(result, ResultBuffer):
+                continue
+            self.fresh.difference_update(result.of)
+            if result.relation is Relation.FRESH:
+                self.fresh.add(result.out)
+            elif copied.intersection(result.of) and (storage := self._storage_of(result)):
+                # The op gave the copy that it wrote.
+                view = self.view(storage, self.layout(result.out), 0, result.out)
+                self.bind(result.out, view, storage)
 
     # Arguments.
 
@@ -157,7 +172,8 @@ class CallLines(RegionBase):
 
         What is written to through a view in another dtype than its storage's is written to a copy,
         and copied back: torch's functionalisation of ops with ``out=`` takes such a view for one
-        in the storage's dtype.
+        in the storage's dtype. Of what is written as a whole it makes a new tensor, in whatever
+        layout the op gives; a view is written back into the old one.
         """
         if isinstance(arg, ListArg):
             return [self._passed(line, item, back) for item in arg.items]
@@ -166,24 +182,29 @@ class CallLines(RegionBase):
         bound, layout = self.bound[arg.buffer], self.layout(arg.buffer)
         storage = bound.storage
         if layout.dtype is storage.dtype:
-            if bound.is_direct and (
-                bound.node is not storage.node or _keeps_layout(line.op, storage, layout)
-            ):
+            if not bound.is_direct:
+                # Writing through a chain of views is more than torch can make functional.
+                return self.view(storage, layout, 0, arg.buffer)
+            if bound.node is not storage.node or _keeps_layout(line.op, storage, layout):
                 return bound.node
-            # Writing through a chain of views is more than torch can make functional.
-            return self.view(storage, layout, 0, arg.buffer)
+            if layout.extent == layout.numel:
+                return self.view(storage, layout, 0, arg.buffer)
+            copy = self.call(_aten.clone.default, bound.node)
+            back.append(_Copy(arg.buffer, bound.node, copy))
+            return copy
         start = dim(layout.offset * layout.dtype.itemsize)
         found = self.typed_row(storage, layout.dtype, start, extent_of(layout))
         copy = self.call(_aten.clone.default, found.typed)
-        back.append((found.row, copy, storage.dtype))
+        back.append(_Copy(arg.buffer, found.row, copy, storage.dtype))
         own = Storage(copy, layout.dtype, is_whole=True)
         return self.view(own, replace(layout, offset=found.skipped), 0, arg.buffer)
 
     def _copy_back(self, copies: Sequence[_Copy]) -> None:
-        for row, copy, dtype in copies:
-            self.call(
-                _aten.copy_.default, row, self.call(_aten.view.dtype, copy, torch_dtype(dtype))
-            )
+        for each in copies:
+            source = each.copy
+            if each.dtype is not None:
+                source = self.call(_aten.view.dtype, source, torch_dtype(each.dtype))
+            self.call(_aten.copy_.default, each.tensor, source)
 
     def arg(self, line: AnyLine, arg: Arg) -> Any:
         """One argument of a call."""

@@ -10,7 +10,7 @@ from the one value that was written to.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["Bound", "RegionBase", "Storage", "ceil_divided", "extent_of", "torch_dtype"]
 
 _aten = torch.ops.aten
+
+_COMMENTS: Final = "wrapper_ir_comments"
+
+_VIEWS: Final = frozenset(
+    (_aten.as_strided.default, _aten.view.default, _aten.view.dtype, _aten.slice.Tensor)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,15 @@ class RegionBase(LineVisitor[None]):
         """Writes the output node."""
         self._line, self.path = None, Path()
         self._annotate(self.graph.output(result))
+        self._drop_unused_views()
+
+    def _drop_unused_views(self) -> None:
+        """Removes views that all users were able to do without, and hands on their comments."""
+        for node in reversed(self.graph.nodes):
+            if node.target in _VIEWS and not node.users:
+                for key in node.meta.keys() & {_COMMENTS}:
+                    node.next.meta[key] = (*node.meta[key], *node.next.meta.get(key, ()))
+                self.graph.erase_node(node)
 
     def value(self, value: Value) -> Any:
         """One result of a program or region."""
@@ -190,7 +205,7 @@ class RegionBase(LineVisitor[None]):
         if self._line is not None:
             node.meta.update(self.context.origin_meta(self._line))
         if self._remarks:
-            node.meta["wrapper_ir_comments"] = tuple(self._remarks)
+            node.meta[_COMMENTS] = tuple(self._remarks)
             self._remarks.clear()
 
     # Numbers.
