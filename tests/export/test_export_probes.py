@@ -31,6 +31,7 @@ INPUTS: dict[str, tuple[str, Callable[[], torch.Tensor]]] = {
     "gaps": ("f32[2, 2]{8, 2}", lambda: torch.arange(16.0).as_strided((2, 2), (8, 2))),
     "same": ("f32[2, 3]{0, 1}", lambda: torch.arange(3.0).expand(2, 3)),
     "large": ("f32[2, 3, 4, 5, 9]", lambda: torch.arange(1080.0).reshape(2, 3, 4, 5, 9) / 7),
+    "long": ("f32[70000]", lambda: torch.arange(7e4).where(torch.arange(7e4) != 3, torch.inf)),
     "none": ("f32[0, 3]", lambda: torch.empty(0, 3)),
     "one": ("f32[]", lambda: torch.tensor(-0.0)),
     "f16": ("f16[3]", lambda: torch.tensor([0.1, 65504, -2]).half()),
@@ -136,6 +137,19 @@ def test_the_words_are_those_of_python(load: Callable[[str], Library], tmp_path:
         )
         one, other = (t.contiguous().view(-1).view(torch.uint8) for t in (ours, theirs))
         assert torch.equal(one, other)
+
+
+def test_what_is_written_is_bounded(
+    load: Callable[[str], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WRAPPER_IR_DEBUG_LIMIT", "300")
+    library = load("scale")
+    with debug_session(output=tmp_path / "python", limit=300):
+        for _ in range(2):
+            library.runner.run([torch.ones(4)])
+            wir.compile(scale(), debug="print")(torch.ones(4))
+    assert (tmp_path / "log").read_text() == (tmp_path / "python").read_text()
+    assert "the limit is reached" in (tmp_path / "log").read_text().splitlines()[-1]
 
 
 def test_a_planted_nan_is_found_at_its_call(load: Callable[[str], Library]) -> None:

@@ -57,6 +57,17 @@ const char* from_environment(const char* name) {
   return found != nullptr && *found != '\0' ? found : nullptr;
 }
 
+// A call wrote a NaN or an infinite value.
+class NonFinite : public Error {
+ public:
+  using Error::Error;
+};
+
+std::string first_line(const std::exception& error) {
+  const std::string words = error.what();
+  return words.substr(0, words.find('\n'));
+}
+
 // Where lines and files go to. Shared by the calls that use it.
 class Output {
  public:
@@ -70,7 +81,7 @@ class Output {
     if (opened >= 0) {
       file_ = opened;
     } else {
-      line("debug: cannot write to '" + std::string(name) + "' (" + std::strerror(errno) +
+      always("debug: cannot write to '" + std::string(name) + "' (" + std::strerror(errno) +
            "); writing here");
     }
   }
@@ -80,34 +91,73 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // At once and in one piece: it must be there if the program dies next. A closed pipe is no
-  // reason for the program to fail.
-  void line(const std::string& text) const { raw(text + "\n"); }
-  void raw(const std::string& text) const {
-    while (write(file_, text.data(), text.size()) < 0 && errno == EINTR) {
+  void line(const std::string& text) {
+    if (spend(text.size() + 1)) always(text);
+  }
+  // Whatever was written before. At once and in one piece: it must be there if the program dies
+  // next. A closed pipe is no reason for the program to fail.
+  void always(const std::string& text) const {
+    const std::string whole = text + "\n";
+    while (write(file_, whole.data(), whole.size()) < 0 && errno == EINTR) {
     }
   }
 
   void save(const Shown& tensor, const std::string& stem, const std::string& entry) {
+    if (!spend(static_cast<std::size_t>(tensor.count() * tensor.element_bytes()))) return;
     const std::lock_guard lock(mutex_);
     char number[24];
     std::snprintf(number, sizeof number, "%04d-", events_++);
     const std::string file = number + stem + ".pt";
     runtime::save(tensor, directory() + "/" + file);
-    append(directory() + "/index.jsonl", "{\"file\": " + quoted(file) + ", " + entry + "}\n");
+    add("index.jsonl", "{\"file\": " + quoted(file) + ", " + entry + "}\n");
   }
   void note(const char* file, const std::string& entry) {
     const std::lock_guard lock(mutex_);
-    append(directory() + "/" + file, "{" + entry + "}\n");
+    add(file, "{" + entry + "}\n");
   }
 
  private:
+  void add(const char* file, const std::string& text) {
+    if (spend(text.size())) append(directory() + "/" + file, text);
+  }
+
+  // Takes bytes from what may be written; when they are not left, says so, once.
+  bool spend(std::size_t size) {
+    {
+      const std::lock_guard lock(budget_);
+      if (left_ == kUnlimited) return true;
+      if (left_ >= static_cast<std::int64_t>(size)) {
+        left_ -= static_cast<std::int64_t>(size);
+        return true;
+      }
+      if (std::exchange(left_, -1) < 0) return false;
+    }
+    always("debug: the limit is reached, the rest is not written (WRAPPER_IR_DEBUG_LIMIT)");
+    return false;
+  }
+
+  std::int64_t limit() const {
+    const char* named = from_environment("WRAPPER_IR_DEBUG_LIMIT");
+    if (named == nullptr) return kDefaultLimit;
+    if (std::strspn(named, "0123456789") != std::strlen(named)) {
+      always("debug: WRAPPER_IR_DEBUG_LIMIT is no number of bytes: '" + std::string(named) + "'");
+      return kDefaultLimit;
+    }
+    const auto bytes = static_cast<std::int64_t>(std::strtoll(named, nullptr, 10));
+    return bytes == 0 ? kUnlimited : bytes;
+  }
+
   const std::string& directory() {
     if (directory_.empty()) directory_ = new_directory(wanted_);
     return directory_;
   }
 
+  static constexpr std::int64_t kDefaultLimit = 1 << 30;
+  static constexpr std::int64_t kUnlimited = INT64_MAX;
+
   int file_ = STDERR_FILENO;
+  std::mutex budget_;
+  std::int64_t left_ = limit();
   std::string wanted_;
   std::mutex mutex_;
   std::string directory_;
@@ -179,7 +229,7 @@ void read_probe_environment(const ProgramInfo& program) {
     made.output = it.settings.output;
     it.settings = made;
   } catch (const Error& error) {  // set for somebody else, perhaps: no reason to refuse to load
-    it.settings.output->line("debug: WRAPPER_IR_DEBUG: " + error.message() + " (" + error.hint() +
+    it.settings.output->always("debug: WRAPPER_IR_DEBUG: " + error.message() + " (" + error.hint() +
                              ")");
   }
 }
@@ -201,12 +251,23 @@ class ProbeReport : public ProbeSink {
   ProbeReport(const ProgramInfo& program, Settings settings)
       : ProbeSink{[](const ProbeSink& sink, std::size_t probe, const Slot* values) {
           const auto& report = static_cast<const ProbeReport&>(sink);
-          const_cast<ProbeReport&>(report).show(report.program_.probes[probe], values);
+          const_cast<ProbeReport&>(report).guarded(report.program_.probes[probe], values);
         }},
         program_(program),
         settings_(std::move(settings)) {}
 
  private:
+  // No level makes a call fail, except what `check` finds.
+  void guarded(const ProbeInfo& probe, const Slot* values) {
+    try {
+      show(probe, values);
+    } catch (const NonFinite&) {
+      throw;
+    } catch (const std::exception& error) {
+      settings_.output->line(head(probe) + ": cannot be shown: " + first_line(error));
+    }
+  }
+
   void show(const ProbeInfo& probe, const Slot* values) {
     switch (settings_.as_built ? probe.level : *settings_.level) {
       case ProbeLevel::kNames: return names(probe);
@@ -230,7 +291,7 @@ class ProbeReport : public ProbeSink {
         any(program_, [](const ProbeInfo& each) { return !each.after; })) {
       return;
     }
-    settings_.output->line(head(probe));
+    settings_.output->always(head(probe));
   }
 
   template <class Function>
@@ -241,9 +302,8 @@ class ProbeReport : public ProbeSink {
       try {
         function(probe.operands[n].name, values[n].tensor);
       } catch (const std::exception& error) {
-        const std::string words = error.what();
         settings_.output->line(head(probe) + " " + probe.operands[n].name + ": " + failed + ": " +
-                               words.substr(0, words.find('\n')));
+                               first_line(error));
       }
     }
   }
@@ -384,16 +444,14 @@ class ProbeReport : public ProbeSink {
 
   static std::string numbers_of(const Shown& tensor, const Statistics& found) {
     const auto real = [](bool known, double value) {
-      if (!known) return std::string("null");
-      if (std::isnan(value)) return std::string("NaN");
-      if (std::isinf(value)) return std::string(value > 0 ? "Infinity" : "-Infinity");
-      return repr(value);
+      return !known ? "null" : std::isfinite(value) ? repr(value) : quoted(repr(value));
     };
     const auto exact = [&](const Number& number) {
-      if (!found.has_range || number.kind == Number::Kind::kReal) {
-        return real(found.has_range, number.real);
-      }
-      return brief(number);
+      const bool is_integer = found.has_range && number.kind != Number::Kind::kReal;
+      return is_integer ? brief(number) : real(found.has_range, number.real);
+    };
+    const auto first = [](const char* name, std::int64_t count, const Index& index) {
+      return count == 0 ? "" : std::string(", \"") + name + "\": " + list(index);
     };
     const Tensor packed = tensor.packed();
     const auto bytes = static_cast<std::size_t>(tensor.count() * tensor.element_bytes());
@@ -404,7 +462,8 @@ class ProbeReport : public ProbeSink {
            ", \"mean\": " + real(found.has_mean, found.mean) +
            ", \"std\": " + real(found.has_std, found.std) +
            ", \"nan\": " + std::to_string(found.nan) + ", \"inf\": " + std::to_string(found.inf) +
-           ", \"checksum\": \"" + sum + "\"";
+           first("first_nan", found.nan, found.first_nan) +
+           first("first_inf", found.inf, found.first_inf) + ", \"checksum\": \"" + sum + "\"";
   }
 
   // Before the call: notes the ranges of what it reads. After it: stops at NaN and inf.
@@ -423,7 +482,7 @@ class ProbeReport : public ProbeSink {
       Shown tensor(values[n].tensor);
       if (!tensor.is_readable() || !(tensor.is_floating() || tensor.is_complex())) continue;
       tensor.read();
-      const Statistics found = tensor.statistics();
+      const Statistics found = tensor.statistics(false);
       if (found.nan != 0 || found.inf != 0) refuse(probe, operand.name, found);
     }
   }
@@ -431,7 +490,7 @@ class ProbeReport : public ProbeSink {
   [[noreturn]] void refuse(const ProbeInfo& probe, const char* name, const Statistics& found) {
     const bool known = inputs_of_ == probe.label && !inputs_.empty();
     const bool nan = found.nan != 0;
-    throw Error("WIR1502",
+    throw NonFinite("WIR1502",
                 std::string("call ") + probe.label + " wrote " + (nan ? "NaN" : "inf") + " to " +
                     name + ", first at " +
                     index_words(nan ? found.first_nan : found.first_inf, true) + ", " +

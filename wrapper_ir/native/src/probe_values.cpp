@@ -13,10 +13,17 @@ Op to_dtype{"aten::to", "dtype"};
 Op make_contiguous{"aten::contiguous", ""};
 Op resolve_conj{"aten::resolve_conj", ""};
 Op resolve_neg{"aten::resolve_neg", ""};
-Op smallest{"aten::min", ""};
-Op largest{"aten::max", ""};
 Op mean_of{"aten::mean", ""};
-Op std_of{"aten::std", ""};
+Op var_of{"aten::var", ""};
+
+constexpr std::int64_t kPiece = 1 << 16;  // elements: in float64 they fit a processor's own cache
+
+// A bool in memory: what nobody wrote holds other bytes than 0 and 1.
+struct Truth {
+  std::uint8_t byte;
+  explicit operator std::int64_t() const { return byte != 0 ? 1 : 0; }
+  bool operator<(Truth other) const { return byte == 0 && other.byte != 0; }
+};
 
 struct Type {
   std::int32_t dtype;
@@ -69,19 +76,60 @@ Tensor row_major(AtenTensorHandle tensor) {
   return made;
 }
 
-template <class T>
-struct DtypeOf;
-template <>
-struct DtypeOf<float> {
-  static constexpr std::int32_t value = dtype::float32;
-};
-template <>
-struct DtypeOf<double> {
-  static constexpr std::int32_t value = dtype::float64;
+// The elements, as they are meant where a view says that they are conjugate or negative.
+Tensor resolved(AtenTensorHandle tensor) {
+  Tensor made;
+  resolve_conj({tensor}, {made});
+  resolve_neg({made}, {made});
+  return made;
+}
+
+double item(const Tensor& tensor) { return *data<double>(tensor); }
+
+// Mean and sum of squared deviations of what was seen so far; pieces are combined as by Chan,
+// Golub and LeVeque.
+struct Moments {
+  std::int64_t count = 0;
+  double mean = 0;
+  double squares = 0;
+
+  void add(double* values, std::int64_t size) {
+    static constexpr std::int64_t kStep = 1;
+    AtenTensorHandle made = nullptr;
+    check(aoti_torch_create_tensor_from_blob(values, 1, &size, &kStep, 0, dtype::float64,
+                                             device::cpu, 0, &made));
+    const Tensor piece(made);
+    Tensor found;
+    mean_of({piece}, {found});
+    const double own = item(found);
+    double own_squares = 0;
+    if (size > 1) {
+      var_of({piece, true}, {found});
+      own_squares = item(found) * static_cast<double>(size - 1);
+    }
+    const double apart = own - mean;
+    const auto together = static_cast<double>(count + size);
+    squares += own_squares + apart * apart * (static_cast<double>(count * size) / together);
+    mean = count == 0 ? own : mean + apart * (static_cast<double>(size) / together);
+    count += size;
+  }
 };
 
-template <class T>
-T only(const Tensor& tensor) { return *data<T>(tensor); }
+// Of as many values, `get` giving one each time.
+template <class Get>
+void put_moments(std::int64_t total, Get get, Statistics* found) {
+  std::vector<double> buffer(static_cast<std::size_t>(std::min(total, kPiece)));
+  Moments moments;
+  for (std::int64_t start = 0; start < total; start += kPiece) {
+    const std::int64_t size = std::min(kPiece, total - start);
+    for (std::int64_t n = 0; n < size; ++n) buffer[static_cast<std::size_t>(n)] = get();
+    moments.add(buffer.data(), size);
+  }
+  found->has_mean = total != 0;
+  found->mean = moments.mean;
+  found->has_std = total > 1;
+  found->std = std::sqrt(moments.squares / static_cast<double>(total - 1));
+}
 
 }  // namespace
 
@@ -130,14 +178,10 @@ bool Shown::is_readable() const {
 
 void Shown::read() {
   wide_dtype_ = type_of(dtype_)->wide;
-  Tensor plain;
-  resolve_conj({tensor_}, {plain});
-  resolve_neg({plain}, {plain});
-  wide_ = in_type(plain, wide_dtype_);
-  flat_ = row_major(wide_);
+  flat_ = row_major(in_type(resolved(tensor_), wide_dtype_));
 }
 
-Tensor Shown::packed() const { return row_major(tensor_); }
+Tensor Shown::packed() const { return row_major(resolved(tensor_)); }
 
 Number Shown::element(std::int64_t position) const {
   const auto integer = [](std::int64_t value) { return Number::of(value); };
@@ -171,90 +215,70 @@ Index Shown::index_of(std::int64_t position) const {
   return index;
 }
 
-Statistics Shown::statistics() const {
+Statistics Shown::statistics(bool with_moments) const {
   Statistics found;
   if (count_ == 0) return found;
   switch (wide_dtype_) {
-    case dtype::float64: count_floats<double>(1, &found); break;
-    case dtype::float32: count_floats<float>(1, &found); break;
-    case dtype::complex64: count_floats<float>(2, &found); break;
-    case dtype::complex128: count_floats<double>(2, &found); break;
-    case dtype::int64: range<std::int64_t>(&found); break;
-    case dtype::int32: range<std::int32_t>(&found); break;
-    case dtype::int16: range<std::int16_t>(&found); break;
-    case dtype::int8: range<std::int8_t>(&found); break;
-    case dtype::uint64: range<std::uint64_t>(&found); break;
-    default:
-      range<std::uint8_t>(&found);
-      if (dtype_ == dtype::bool_) {  // memory that nobody wrote holds other numbers than 0 and 1
-        found.minimum.integer = found.minimum.integer != 0 ? 1 : 0;
-        found.maximum.integer = found.maximum.integer != 0 ? 1 : 0;
-      }
-      break;
+    case dtype::float64: measure_floats<double>(1, with_moments, &found); break;
+    case dtype::float32: measure_floats<float>(1, with_moments, &found); break;
+    case dtype::complex64: measure_floats<float>(2, with_moments, &found); break;
+    case dtype::complex128: measure_floats<double>(2, with_moments, &found); break;
+    case dtype::int64: measure<std::int64_t>(with_moments, &found); break;
+    case dtype::int32: measure<std::int32_t>(with_moments, &found); break;
+    case dtype::int16: measure<std::int16_t>(with_moments, &found); break;
+    case dtype::int8: measure<std::int8_t>(with_moments, &found); break;
+    case dtype::uint64: measure<std::uint64_t>(with_moments, &found); break;
+    case dtype::uint8: measure<std::uint8_t>(with_moments, &found); break;
+    default: measure<Truth>(with_moments, &found); break;
   }
   return found;
 }
 
 template <class T>
-void Shown::count_floats(std::int64_t parts, Statistics* found) const {
+void Shown::measure_floats(std::int64_t parts, bool with_moments, Statistics* found) const {
   const T* values = flat<T>();
-  std::vector<T> finite;
   const std::int64_t total = count_ * parts;
-  for (std::int64_t position = 0; position < count_; ++position) {
+  std::int64_t finite = 0;
+  T low = 0;
+  T high = 0;
+  for (std::int64_t n = 0; n < total; n += parts) {
     bool nan = false;
     bool inf = false;
     for (std::int64_t part = 0; part < parts; ++part) {
-      const T value = values[position * parts + part];
+      const T value = values[n + part];
       nan = nan || std::isnan(value);
       inf = inf || std::isinf(value);
+      if (!std::isfinite(value)) continue;
+      low = finite == 0 ? value : std::min(low, value);
+      high = finite == 0 ? value : std::max(high, value);
+      ++finite;
     }
-    if (nan && found->nan++ == 0) found->first_nan = index_of(position);
-    if (inf && found->inf++ == 0) found->first_inf = index_of(position);
+    if (nan && found->nan++ == 0) found->first_nan = index_of(n / parts);
+    if (inf && found->inf++ == 0) found->first_inf = index_of(n / parts);
   }
-  std::int64_t left = total;
-  const T* first = values;
-  if (found->nan != 0 || found->inf != 0) {
-    std::copy_if(values, values + total, std::back_inserter(finite),
-                 [](T value) { return std::isfinite(value); });
-    left = static_cast<std::int64_t>(finite.size());
-    first = finite.data();
-  }
-  if (left == 0) return;
-  static constexpr std::int64_t kStep = 1;
-  AtenTensorHandle made = nullptr;
-  check(aoti_torch_create_tensor_from_blob(const_cast<T*>(first), 1, &left, &kStep, 0,
-                                           DtypeOf<T>::value, device::cpu, 0, &made));
-  const Tensor view(made);
-  Tensor low;
-  Tensor high;
-  smallest({view}, {low});
-  largest({view}, {high});
+  if (finite == 0) return;
   found->has_range = true;
-  found->minimum = Number::of(static_cast<double>(only<T>(low)));
-  found->maximum = Number::of(static_cast<double>(only<T>(high)));
-  mean(view, left, found);
+  found->minimum = Number::of(static_cast<double>(low) + 0.0);  // of zeros always the same one
+  found->maximum = Number::of(static_cast<double>(high) + 0.0);
+  if (!with_moments) return;
+  const auto next = [&values] {
+    while (!std::isfinite(*values)) ++values;
+    return static_cast<double>(*values++);
+  };
+  put_moments(finite, next, found);
 }
 
 template <class T>
-void Shown::range(Statistics* found) const {
+void Shown::measure(bool with_moments, Statistics* found) const {
   using Wide = std::conditional_t<std::is_same_v<T, std::uint64_t>, std::uint64_t, std::int64_t>;
-  const auto [low, high] = std::minmax_element(flat<T>(), flat<T>() + count_);
+  const T* values = flat<T>();
+  const auto [low, high] = std::minmax_element(values, values + count_);
   found->has_range = true;
   found->minimum = Number::of(static_cast<Wide>(*low));
   found->maximum = Number::of(static_cast<Wide>(*high));
-  mean(wide_, count_, found);
-}
-
-void Shown::mean(AtenTensorHandle values, std::int64_t count, Statistics* found) const {
-  const Tensor wide = in_type(values, dtype::float64);
-  Tensor made;
-  mean_of({wide}, {made});
-  found->has_mean = true;
-  found->mean = only<double>(made);
-  if (count < 2) return;
-  std_of({wide}, {made});
-  found->has_std = true;
-  found->std = only<double>(made);
+  if (!with_moments) return;
+  const auto next = [&values] { return static_cast<double>(static_cast<Wide>(*values++)); };
+  put_moments(count_, next, found);
 }
 
 }  // namespace wir::runtime

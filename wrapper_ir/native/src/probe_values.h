@@ -63,7 +63,7 @@ class Shown {
   bool is_readable() const;  // whether its values can be read
   void read();               // makes the elements ready
   Number element(std::int64_t position) const;  // in row-major order
-  Statistics statistics() const;
+  Statistics statistics(bool with_moments = true) const;
 
   // A contiguous tensor of the same elements.
   Tensor packed() const;
@@ -72,10 +72,9 @@ class Shown {
   template <class T>
   const T* flat() const { return data<T>(flat_); }
   template <class T>
-  void count_floats(std::int64_t parts, Statistics* found) const;
+  void measure_floats(std::int64_t parts, bool with_moments, Statistics* found) const;
   template <class T>
-  void range(Statistics* found) const;
-  void mean(AtenTensorHandle values, std::int64_t count, Statistics* found) const;
+  void measure(bool with_moments, Statistics* found) const;
   Index index_of(std::int64_t position) const;
 
   AtenTensorHandle tensor_;
@@ -85,8 +84,7 @@ class Shown {
   Index stride_;
   std::int64_t count_ = 1;
   std::int64_t element_bytes_ = 1;
-  Tensor wide_;  // in a type that PyTorch computes with
-  Tensor flat_;  // the same, in row-major order
+  Tensor flat_;  // in a type that PyTorch computes with, in row-major order
   std::int32_t wide_dtype_ = -1;
 };
 

@@ -146,7 +146,7 @@ std::string range_words(const char* name, AtenTensorHandle handle) {
   std::string text = std::string(name) + " " + layout_words(tensor);
   if (!tensor.is_readable()) return text;
   tensor.read();
-  const Statistics found = tensor.statistics();
+  const Statistics found = tensor.statistics(false);
   if (found.has_range) {
     text += " in [" + exact(found.minimum, tensor.dtype()) + ", " +
             exact(found.maximum, tensor.dtype()) + "]";
