@@ -157,6 +157,24 @@ def test_views_are_the_same_in_every_call() -> None:
     assert len(pointers) == 5  # four buffers, and one of them transposed
 
 
+def test_an_op_that_resizes_what_it_writes_to_spoils_no_later_call() -> None:
+    head, _, _ = STATIC.partition("  %a = ")
+    text = f"""{head}\
+  %a = allocate : f32[16, 16] @cpu
+  aten::mm.out(%x, %x, out=out %a)
+  %b = allocate : f32[16, 16] @cpu
+  aten::mm.out(%a, %a, out=out %b)
+return %b
+"""
+    function: Any = wir.compile(wir.parse(text), arena="kept", checks="never")
+    with pytest.warns(UserWarning, match="was resized"):
+        function(made_input(32))  # which nobody noticed
+    for _ in range(2):
+        x = made_input()
+        assert torch.equal(function(x)[0], x @ x @ (x @ x))
+        poison(function)
+
+
 def test_an_arena_grows_to_the_largest_call() -> None:
     function: Any = wir.compile(wir.parse(DYNAMIC), arena="kept")
     (kept,) = arenas(function)

@@ -105,8 +105,8 @@ class KeptArena:
     def give(self, arena: Arena) -> None:
         """Take an arena back, unless what is kept was released since it was taken."""
         home, arena.home = arena.home, None
-        if home is self._free:
-            home.append(arena)
+        if home is not None:
+            home.append(arena)  # after a release this is a list that nobody looks at any more
 
     def release(self) -> int:
         """Free what no call uses now, have calls in progress free what they use; return bytes."""

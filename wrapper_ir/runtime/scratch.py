@@ -56,8 +56,8 @@ class Scratch:
     def give(self, spare: Spare) -> None:
         """Take a set back, unless what is kept was released since it was taken."""
         home, spare.home = spare.home, None
-        if home is self._sets and len(home) < _MOST_KEPT:
-            home.append(spare)
+        if home is not None and len(home) < _MOST_KEPT:
+            home.append(spare)  # after a release this is a list that nobody looks at any more
 
     def release(self) -> int:
         """Free what no call uses now, have calls in progress free what they use; return bytes."""
