@@ -91,7 +91,7 @@ class _Maker:
         """The probes before and after a call."""
         wanted = self._printer.operands
         reads = self._operands.reads(call.path, call.line) if "inputs" in wanted else []
-        writes = self._operands.writes(call.line) if "outputs" in wanted else []
+        writes = self._operands.writes(call.path, call.line) if "outputs" in wanted else []
         scalars = _scalars(call.line) if "scalars" in wanted else ()
         before, after = [], []
         for level in self._printer.probe_levels:

@@ -74,19 +74,21 @@ def select(program: Program, printer: DebugPrinter) -> tuple[Call, ...]:
 
 
 def matches(pattern: str, names: Iterable[str]) -> bool:
-    """Whether a pattern, a glob or ``re:`` and an expression, fits one of the names."""
+    """Whether a pattern, globs with commas between or ``re:`` and one, fits one of the names."""
     if pattern == "*":
         return True
+    names = list(names)
     if pattern.startswith("re:"):
         expression = re.compile(pattern[3:])
         return any(expression.search(name) for name in names)
-    return any(fnmatch.fnmatchcase(name, pattern) for name in names)
+    globs = [glob.strip() for glob in pattern.split(",")]
+    return any(fnmatch.fnmatchcase(name, glob) for name in names for glob in globs)
 
 
 def _is_chosen(call: Call, program: Program, printer: DebugPrinter) -> bool:
     return (
         printer.has_call(call.number)
-        and matches(printer.kernels, (call.name,))
+        and matches(printer.kernels, _names(call))
         and matches(printer.ops, _ops(call, program))
         and matches(printer.source, _places(call, program))
     )
@@ -97,16 +99,28 @@ def _origin(call: Call, program: Program) -> Origin | None:
     return None if index is None or index >= len(program.origins) else program.origins[index]
 
 
+def _names(call: Call) -> list[str]:
+    """A kernel's name; an op's with and without namespace and overload, also as Python has it."""
+    names = [call.name]
+    if isinstance(call.line, ExternKernel):
+        names.append(call.name.partition(".")[0])
+        names += [name.replace("::", ".") for name in names]
+        names += [name.partition("::")[2] for name in names[:2]]
+    return names
+
+
 def _ops(call: Call, program: Program) -> list[str]:
     origin = _origin(call, program)
-    own = [call.line.op] if isinstance(call.line, ExternKernel) else []
+    own = _names(call) if isinstance(call.line, ExternKernel) else []
     return [*own, *(origin.ops if origin is not None else ())]
 
 
 def _places(call: Call, program: Program) -> list[str]:
-    """``file.py:12`` of every frame, with and without the directory and the line."""
+    """``file.py:12`` of every frame, with and without directory and line; the module's path."""
     origin = _origin(call, program)
     found = []
+    if origin is not None and origin.module:
+        found.append(origin.module)
     for frame in origin.frames if origin is not None else ():
         for file in (frame.file, re.split(r"[\\/]", frame.file)[-1]):
             found += [f"{file}:{frame.line}", file]

@@ -143,7 +143,7 @@ def extract(
     if not (before or after):
         raise CallNotReachedError(call=found.label)
     operands = Operands(planned)
-    reads, writes = operands.reads(found.path, found.line), operands.writes(found.line)
+    reads, writes = operands.reads(found.path, found.line), operands.writes(found.path, found.line)
     first_before, first_after = before[: len(reads)], after[: len(writes)]
     taken, given = (
         dict(zip(names, tensors, strict=True))
