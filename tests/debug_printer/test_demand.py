@@ -233,7 +233,7 @@ def test_c14_two_runs_print_the_same(runner: Runner, perturb: Callable[[int], ob
         perturb(byte)
         logs.append(runner.lines(lambda: compiled(x)))
     assert logs[0] == logs[1]
-    assert len(logs[0]) == 11
+    assert len(logs[0]) == 12
 
 
 CRASH = """

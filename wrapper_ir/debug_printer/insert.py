@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.debug_printer.operands import Operands
 from wrapper_ir.debug_printer.select import Call, matches, select
@@ -13,14 +13,19 @@ from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.walk import Path, map_regions, regions_of, rewrite_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from wrapper_ir.debug_printer.spec import DebugPrinter
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import AnyLine, Program
 
-__all__ = ["insert_probes", "remove_probes"]
+__all__ = ["insert_around", "insert_probes", "remove_probes", "scalars_of"]
+
+#: Probes before and after a line.
+Around: TypeAlias = tuple[list[Probe], list[Probe]]
+
+_NONE: Final[Around] = ([], [])
 
 
 def insert_probes(program: Program, printer: DebugPrinter) -> Program:
@@ -42,11 +47,15 @@ def insert_probes(program: Program, printer: DebugPrinter) -> Program:
     """
     if not printer.probe_levels:
         return program
-    chosen = {call.path: call for call in select(program, printer)}
-    if not chosen:
+    maker = _Maker(program, printer)
+    return insert_around(program, {c.path: maker.probes(c) for c in select(program, printer)})
+
+
+def insert_around(program: Program, probes: Mapping[Path, Around]) -> Program:
+    """Put probes before and after the lines at some paths; the same object where there are none."""
+    if not probes:
         return program
-    body = tuple(_rewrite(program.body, Path(), "body", chosen, _Maker(program, printer)))
-    return program.replace(body=body)
+    return program.replace(body=tuple(_rewrite(program.body, Path(), "body", probes)))
 
 
 def remove_probes(program: Program) -> Program:
@@ -56,24 +65,21 @@ def remove_probes(program: Program) -> Program:
 
 
 def _rewrite(
-    body: Iterable[AnyLine], parent: Path, region: str, chosen: dict[Path, Call], maker: _Maker
+    body: Iterable[AnyLine], parent: Path, region: str, probes: Mapping[Path, Around]
 ) -> Iterator[AnyLine]:
     for index, line in enumerate(body):
         path = parent.then(region, index)
-        call = chosen.get(path)
-        if call is not None:
-            yield from maker.probes(call)[0]
-        yield _rewrite_inside(line, path, chosen, maker)
-        if call is not None:
-            yield from maker.probes(call)[1]
+        before, after = probes.get(path, _NONE)
+        yield from before
+        yield _rewrite_inside(line, path, probes)
+        yield from after
 
 
-def _rewrite_inside(line: AnyLine, path: Path, chosen: dict[Path, Call], maker: _Maker) -> AnyLine:
+def _rewrite_inside(line: AnyLine, path: Path, probes: Mapping[Path, Around]) -> AnyLine:
     names = iter([name for name, _ in regions_of(line)])  # the order in which they are mapped
 
     def change(region: Region) -> Region:
-        name = next(names)
-        new = tuple(_rewrite(region.body, path, name, chosen, maker))
+        new = tuple(_rewrite(region.body, path, next(names), probes))
         return dataclasses.replace(region, body=new)
 
     return map_regions(line, change)
@@ -87,13 +93,14 @@ class _Maker:
         self._printer = printer
         self._operands = Operands(program)
 
-    def probes(self, call: Call) -> tuple[list[Probe], list[Probe]]:
+    def probes(self, call: Call) -> Around:
         """The probes before and after a call."""
         wanted = self._printer.operands
         reads = self._operands.reads(call.path, call.line) if "inputs" in wanted else []
         writes = self._operands.writes(call.path, call.line) if "outputs" in wanted else []
-        scalars = _scalars(call.line) if "scalars" in wanted else ()
-        before, after = [], []
+        scalars = scalars_of(call.line) if "scalars" in wanted else ()
+        before: list[Probe] = []
+        after: list[Probe] = []
         for level in self._printer.probe_levels:
             phases = self._printer.phases(level)
             if "before" in phases:
@@ -120,7 +127,8 @@ class _Maker:
         return matches(self._printer.buffers, (name, qualified))
 
 
-def _scalars(line: KernelCall | ExternKernel) -> tuple[Scalar, ...]:
+def scalars_of(line: KernelCall | ExternKernel) -> tuple[Scalar, ...]:
+    """The numbers that a call is given, in order."""
     args = line.args
     if isinstance(line, ExternKernel):
         args = (*args, *(value for _, value in line.kwargs))

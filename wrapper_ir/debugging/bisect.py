@@ -13,7 +13,7 @@ import torch
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.debug_printer import Call, DebugPrinter, calls_of, insert_probes
 from wrapper_ir.debugging.errors import DifferentCallsError
-from wrapper_ir.debugging.extract import extract
+from wrapper_ir.debugging.extract import copies, extract
 from wrapper_ir.lines.program import Program, Stage
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.probes import debug_session, difference
@@ -89,7 +89,7 @@ def bisect(  # noqa: PLR0913 - three of them are the two runs
         result = _compare(one, runs[0], runs[1], tolerance)
     if result.call is None or folder is None:
         return result
-    written = extract(one, result.call.number, _copies(inputs), target=a).write(folder)
+    written = extract(one, result.call.number, inputs, target=a).write(folder)
     return BisectResult(result.call, result.buffer, result.words, result.compared, written)
 
 
@@ -100,20 +100,8 @@ def _planned(program: Program) -> Program:
 def _run(program: Program, target: str, inputs: Sequence[Any], folder: Path) -> Path:
     probed = insert_probes(program, DebugPrinter("save", when="after"))
     with debug_session(folder, limit=0) as session:
-        compile_program(probed, target, debug="off")(*_copies(inputs))
+        compile_program(probed, target, debug="off")(*copies(inputs))
         return session.directory
-
-
-def _copies(inputs: Sequence[Any]) -> list[Any]:
-    """The inputs, with contents of their own, in the same layouts."""
-    return [
-        (
-            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).copy_(x)
-            if isinstance(x, torch.Tensor)
-            else x
-        )
-        for x in inputs
-    ]
 
 
 def _compare(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -13,26 +11,26 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debug_printer import Call, DebugPrinter, Operands, calls_of, insert_probes
+from wrapper_ir.debug_printer import Call, Operands, calls_of
+from wrapper_ir.debug_printer.insert import insert_around, scalars_of
+from wrapper_ir.debugging.alone import Seen, alone
 from wrapper_ir.debugging.errors import CallNotFoundError, CallNotReachedError
-from wrapper_ir.lines.args import Arg, BufferValue, ListArg, ScalarArg
-from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.dtype import DType
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.layout import Device, Layout
-from wrapper_ir.lines.memory import Allocate
-from wrapper_ir.lines.program import FrozenMap, Program, Stage
+from wrapper_ir.lines.effects import Effects, effects
+from wrapper_ir.lines.program import Program, Stage
+from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.planning import plan_memory
-from wrapper_ir.runtime.probes import debug_session
+from wrapper_ir.runtime.probes import Hooked, ProbeEvent, private_copy
 from wrapper_ir.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from wrapper_ir.lines.program import AnyLine
+__all__ = ["ExtractedCall", "copies", "extract", "find_call"]
 
-__all__ = ["ExtractedCall", "extract", "find_call"]
+
+def copies(inputs: Sequence[Any]) -> list[Any]:
+    """The inputs with contents of their own, in the same layouts."""
+    return [private_copy(value) if isinstance(value, torch.Tensor) else value for value in inputs]
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def extract(
     Args:
         program: The program; memory is planned first where it is not.
         call: Its number, its name or its path (``body[3]``).
-        inputs: The program's inputs.
+        inputs: The program's inputs, which are left as they are.
         target: The emitter to run it with, one that renders probes.
 
     Raises:
@@ -135,92 +133,53 @@ def extract(
     """
     planned = program if program.stage is Stage.PLANNED else plan_memory(program)
     found = find_call(planned, call)
-    printer = DebugPrinter("save", calls=str(found.number))
-    with tempfile.TemporaryDirectory(prefix="wrapper_ir-extract-") as folder:
-        with debug_session(Path(folder) / "run", limit=0) as session:
-            compile_program(insert_probes(planned, printer), target, debug="off")(*inputs)
-        before, after, numbers = _read(session.directory)
-    if not (before or after):
+    events = _Events()
+    probed = insert_around(planned, {found.path: _probes(planned, found)})
+    Hooked(compile_program(probed, target, debug="off"), events.note)(*copies(inputs))
+    if events.after is None:
         raise CallNotReachedError(call=found.label)
     operands = Operands(planned)
-    reads, writes = operands.reads(found.path, found.line), operands.writes(found.path, found.line)
-    first_before, first_after = before[: len(reads)], after[: len(writes)]
-    taken, given = (
-        dict(zip(names, tensors, strict=True))
-        for names, tensors in ((reads, first_before), (writes, first_after))
-    )
-    alone = _alone(planned, found, taken, given, numbers)
-    verify(alone)
-    return ExtractedCall(found, alone, tuple(first_before), tuple(first_after))
+    writes = operands.writes(found.path, found.line)
+    does = effects(found.line, planned)
+    before = dict(zip(_operands(does), events.before, strict=True))
+    after = dict(zip(_results(does), events.after, strict=True))
+    results = {name: seen for name, seen in after.items() if name in writes}
+    reads = operands.reads(found.path, found.line)
+    program, given = alone(planned, found.line, before, results, reads, events.numbers)
+    verify(program)
+    return ExtractedCall(found, program, given, tuple(seen.content for seen in results.values()))
 
 
-def _read(folder: Path) -> tuple[list[torch.Tensor], list[torch.Tensor], list[Any]]:
-    """What was saved before and after the call, and the numbers that it was given."""
-    saved: dict[str, list[torch.Tensor]] = {"before": [], "after": []}
-    numbers: list[Any] = []
-    for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)
-        if "file" in entry:
-            tensor = torch.load(folder / entry["file"], weights_only=True)
-            saved[entry["when"]].append(tensor)
-        elif not numbers:
-            numbers = list(entry["scalars"])
-    return saved["before"], saved["after"], numbers
+def _operands(does: Effects) -> list[str]:
+    return list(dict.fromkeys((*does.reads, *does.writes)))
 
 
-def _alone(
-    program: Program,
-    call: Call,
-    reads: dict[str, torch.Tensor],
-    writes: dict[str, torch.Tensor],
-    numbers: Sequence[Any],
-) -> Program:
-    line = _with_numbers(call.line, iter(numbers))
-    made = effects(line, program).defines
-    fresh = [name for name in writes if name not in reads and name not in made]
-    layouts = {name: _layout(tensor) for name, tensor in (*writes.items(), *reads.items())}
-    body: list[AnyLine] = [program.kernels[call.name]]
-    body += [Allocate(name) for name in fresh]
-    body.append(dataclasses.replace(line, origin=None))
-    return Program(
-        name="call",
-        inputs=tuple(BufferInput(name) for name in reads),
-        results=tuple(BufferValue(name) for name in writes),
-        body=tuple(body),
-        buffers=FrozenMap(layouts),
-        stage=Stage.PLANNED,
-    )
+def _results(does: Effects) -> list[str]:
+    return list(dict.fromkeys((*does.writes, *does.defines)))
 
 
-def _layout(tensor: torch.Tensor) -> Layout:
-    dtype = DType.from_torch_name(str(tensor.dtype))
-    device = Device.parse(str(tensor.device))
-    return Layout(dtype, device, tuple(tensor.shape), tuple(tensor.stride()))
+def _probes(program: Program, call: Call) -> tuple[list[Probe], list[Probe]]:
+    """Probes of all operands of a call, also of those that hold nothing yet."""
+    does = effects(call.line, program)
+    scalars = scalars_of(call.line)
+    before = Probe(call.label, When.BEFORE, ProbeLevel.HOOK, tuple(_operands(does)), scalars)
+    after = Probe(call.label, When.AFTER, ProbeLevel.HOOK, tuple(_results(does)))
+    return [before], [after]
 
 
-def _with_numbers(
-    line: KernelCall | ExternKernel, numbers: Iterator[Any]
-) -> KernelCall | ExternKernel:
-    """The line with each number that it was given in place of the expression for it."""
-    args = tuple(_with_number(arg, numbers) for arg in line.args)
-    if isinstance(line, KernelCall):
-        return dataclasses.replace(line, args=args)
-    kwargs = tuple((name, _with_number(arg, numbers)) for name, arg in line.kwargs)
-    return dataclasses.replace(line, args=args, kwargs=kwargs)
+class _Events:
+    """What was seen around the call when it was made first."""
 
+    def __init__(self) -> None:
+        self.before: list[Seen] = []
+        self.after: list[Seen] | None = None
+        self.numbers: list[Any] = []
 
-def _with_number(arg: Arg, numbers: Iterator[Any]) -> Arg:
-    if isinstance(arg, ListArg):
-        return ListArg(tuple(_with_number(item, numbers) for item in arg.items))
-    if isinstance(arg, ScalarArg):
-        value = next(numbers)
-        return ScalarArg(_number(value) if isinstance(value, str) else value)
-    return arg
-
-
-def _number(text: str) -> complex:
-    """A number that JSON has no form for."""
-    try:
-        return float(text)
-    except ValueError:
-        return complex(text)
+    def note(self, event: ProbeEvent) -> None:
+        if self.after is not None:
+            return
+        seen = [Seen.of(tensor) for tensor in event.tensors.values()]
+        if event.when == "before":
+            self.before, self.numbers = seen, [number for _, number in event.scalars]
+        else:
+            self.after = seen

@@ -86,11 +86,13 @@ def shown_names(line: Probe, program: Program) -> list[str]:
 
     A view of a constant goes by the constant's name, unless the constant is shown beside it.
     """
-    shown = [program.qualified_names.get(name, name) for name in line.buffers]
-    return [
-        name if shown.count(title) > 1 and name not in program.constants else title
-        for name, title in zip(line.buffers, shown, strict=True)
-    ]
+    names = line.buffers
+    # Constants first, so that they keep their names where a view of one is shown beside it.
+    taken: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: name not in program.constants):
+        taken.setdefault(program.qualified_names.get(name, name), name)
+    titles = {name: title for title, name in taken.items()}
+    return [titles.get(name, name) for name in names]
 
 
 def origin_place(line: AnyLine, program: Program) -> str:

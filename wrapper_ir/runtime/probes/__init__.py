@@ -3,7 +3,7 @@
 from wrapper_ir.runtime.probes.compare import TOLERANCES, difference
 from wrapper_ir.runtime.probes.describe import describe
 from wrapper_ir.runtime.probes.hooks import Hooked, ProbeEvent, hook
-from wrapper_ir.runtime.probes.measures import Statistics, statistics
+from wrapper_ir.runtime.probes.measures import Statistics, private_copy, statistics
 from wrapper_ir.runtime.probes.probe import NonFiniteError, make_probe
 from wrapper_ir.runtime.probes.session import DebugSession, debug_session
 
@@ -19,5 +19,6 @@ __all__ = [
     "difference",
     "hook",
     "make_probe",
+    "private_copy",
     "statistics",
 ]
