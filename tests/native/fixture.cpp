@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include <wir/arena.h>
 #include <wir/error.h>
 #include <wir/program.h>
 #include <wir/tensor.h>
@@ -79,16 +80,19 @@ static_assert(sizeof(Blob) == 256);
 struct State {
   AtenTensorHandle weight, head, bias, seen;
   Tensor buffer;
+  Arena sums;
 };
 
 void* create_state(const AtenTensorHandle* handles) {
   const std::int64_t eight = 8;
-  auto* state = new State{handles[0], handles[1], handles[2], handles[3], {}};
+  auto* state = new State{handles[0], handles[1], handles[2], handles[3], {}, {}};
   state->buffer = empty(1, &eight, kOne, {kFloat, 0, -1});
   return state;
 }
 
 void destroy_state(void* state) { delete static_cast<State*>(state); }
+
+std::size_t kept_bytes(const void* state) { return static_cast<const State*>(state)->sums.bytes(); }
 
 void go_wrong(std::int64_t mode, Call& call, const Tensor& y) {
   switch (mode) {
@@ -128,9 +132,11 @@ void run(void* opaque, Call& call, const Slot* in, Slot* out) {
   if (mode == kSlow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const float* weight = data<float>(state.weight);
   const float* x = data<float>(in[0].tensor);
+  float* sums = data<float>(state.sums.at_least(size[0] * 32));
   for (std::int64_t i = 0; i < size[0] * 8; ++i) {
-    data<float>(y)[i] = x[i] * static_cast<float>(in[1].real) + bias[i % 8] + weight[i % 8];
+    sums[i] = x[i] * static_cast<float>(in[1].real) + bias[i % 8] + weight[i % 8];
   }
+  std::memcpy(data(y), sums, static_cast<std::size_t>(size[0]) * 32);
   double total = 0;
   for (int i = 0; i < 32; ++i) total += data<float>(state.head)[i];
   if (mode == kBuffer) {
@@ -169,4 +175,5 @@ void run(void* opaque, Call& call, const Slot* in, Slot* out) {
 extern "C" const ProgramInfo wir_program_info = {
     CONTRACT, "fixture", std::size(inputs), inputs, std::size(outputs), outputs,
     std::size(constants), constants, std::size(lines), lines, "[1, {\"in\": 3}]", "[1, {\"out\": 5}]",
-    BEGIN, END, FILE_NAME, sizeof(Blob), DIGEST, create_state, destroy_state, run};
+    BEGIN, END, FILE_NAME, sizeof(Blob), DIGEST, create_state, destroy_state, run,
+    0, nullptr, kept_bytes};

@@ -30,6 +30,8 @@ AOTIRuntimeError AOTInductorModelContainerFreeInactiveConstantBuffer(
     AOTInductorModelContainerHandle);
 AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(AOTInductorModelContainerHandle,
                                                               AOTInductorConstantMapHandle, bool);
+AOTIRuntimeError WrapperIRModelContainerReleaseMemory(AOTInductorModelContainerHandle,
+                                                      std::uint64_t*);
 AOTIRuntimeError AOTInductorModelCreateV2(AOTInductorModelHandle*,
                                           const AOTInductorConstantMapEntry*, std::size_t);
 AOTIRuntimeError AOTInductorModelRunMinimalArrayrefInterfaceV2(AOTInductorModelHandle, std::int32_t,
@@ -125,6 +127,7 @@ void crowd(std::size_t runners) {
       for (int i = 0; !stop || i < 100; ++i) {
         const bool wrong = (i + t) % 7 == 0;
         require(call(model, wrong ? 1 + i % kErrors : 0) == !wrong, "a call");
+        if (i % 13 == 0) require(WrapperIRModelContainerReleaseMemory(model, nullptr) == 0, "release");
         if (i % 11 == 0) require(!call(model, 0, 7), "a wrong input was taken");
       }
     });
@@ -132,6 +135,11 @@ void crowd(std::size_t runners) {
   for (int step = 2; step < 100; ++step) exchange(model, step);
   stop = true;
   for (std::thread& thread : threads) thread.join();
+  require(call(model, 0), "a call");
+  std::uint64_t bytes = 0;
+  require(WrapperIRModelContainerReleaseMemory(model, &bytes) == 0 && bytes % 96 == 0 && bytes != 0,
+          "what was released");
+  require(WrapperIRModelContainerReleaseMemory(model, &bytes) == 0 && bytes == 0, "it is gone");
   ConstantMap map;
   AOTInductorModelContainerExtractConstantsMap(
       model, reinterpret_cast<AOTInductorConstantMapHandle>(&map), false);

@@ -6,12 +6,16 @@ The first process builds the libraries; the second, into which the sanitizers' r
 before all else, runs them and compares the results with those of the Python emitter. PyTorch itself
 is not instrumented. Leaks are looked for elsewhere (tests/native, valgrind): in a process of
 Python everything leaks. ``exempt.txt`` names kernels that UBSan leaves out, each with its reason.
+
+The programs of ``KEPT`` come a second time, with kept arenas and memory that is given for results,
+as functions of Python; memory is released in between.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +27,8 @@ import torch
 import wrapper_ir as wir
 from tests.emitters import corpus
 from wrapper_ir.emitters.base import EmitError
-from wrapper_ir.emitters.cpp.build import BuildOptions, build
+from wrapper_ir.emitters.cpp.build import BuildOptions, build, build_loadable
+from wrapper_ir.emitters.cpp.loaded import load_library
 
 FLAGS = (
     "-fsanitize=address,undefined",
@@ -32,14 +37,17 @@ FLAGS = (
     "-g1",
 )
 LIBRARIES = ("libasan.so", "libubsan.so")
+KEPT = ("cond", "dynamic_shapes", "planned", "pools", "pools_symbolic", "results", "zero_sizes")
+SUFFIX = "-kept"
 EXEMPT = Path(__file__).with_name("exempt.txt")
 
 
 def main(names: list[str]) -> int:
     """Build, then run in another process."""
     with tempfile.TemporaryDirectory() as folder:
-        built = [name for name in names or sorted(corpus.CASES) if _build(name, Path(folder))]
-        print(f"built {len(built)} of {len(names or corpus.CASES)}")
+        wanted = names or [*sorted(corpus.CASES), *(name + SUFFIX for name in KEPT)]
+        built = [name for name in wanted if _build(name, Path(folder))]
+        print(f"built {len(built)} of {len(wanted)}")
         preload = ":".join(_where(library) for library in LIBRARIES)
         options = "detect_leaks=0:verify_asan_link_order=1:abort_on_error=0"
         done = subprocess.run(
@@ -57,15 +65,23 @@ def _where(library: str) -> str:
 
 def _build(name: str, folder: Path) -> bool:
     """Build a program; False where it is not for the CPU."""
-    program = corpus.program(name)
+    plain = name.removesuffix(SUFFIX)
+    program = corpus.program(plain)
     try:
-        artifact = wir.emit(program, "cpp")
+        if name == plain:
+            artifact = wir.emit(program, "cpp")
+        else:
+            artifact = wir.emit(program, "cpp", arena="kept", out=True)
     except EmitError:
         return False
     torch.manual_seed(3)
-    inputs = corpus.CASES[name].make()
+    inputs = corpus.CASES[plain].make()
     with (folder / f"{name}.inputs").open("wb") as file:
         pickle.dump((inputs, dict(program.data)), file)
+    if name != plain:
+        library = build_loadable(artifact, extra_flags=FLAGS)  # type: ignore[arg-type]
+        shutil.copy(library, folder / f"{name}.so")
+        return True
     exempt = {line.split()[0] for line in EXEMPT.read_text().splitlines() if line[:1].isalpha()}
     kernels = () if name not in exempt else ("-fno-sanitize=undefined",)
     options = BuildOptions(extra_flags=FLAGS, kernel_flags=kernels)
@@ -80,14 +96,43 @@ def run(folder: Path, names: list[str]) -> int:
         print(name, flush=True)
         with (folder / f"{name}.inputs").open("rb") as file:
             inputs, constants = pickle.load(file)
-        program = corpus.program(name)
+        program = corpus.program(name.removesuffix(SUFFIX))
         wanted = wir.compile(program.replace(data=constants))(*_copies(inputs))
+        if name.endswith(SUFFIX):
+            if not _kept_is_same(folder / f"{name}.so", constants, inputs, wanted):
+                wrong.append(name)
+            continue
         runner = torch._C._aoti.AOTIModelContainerRunnerCpu(str(folder / f"{name}.so"), 1)
         got = runner.run([_tensor(value) for value in _copies(inputs)])
         if not _same(got, wanted):
             wrong.append(name)
     print(f"{len(names)} clean" if not wrong else f"wrong results: {', '.join(wrong)}")
     return len(wrong)
+
+
+def _kept_is_same(
+    library: Path, constants: dict[str, Any], inputs: list[Any], wanted: tuple[Any, ...]
+) -> bool:
+    """Call it with fresh memory and with memory given, before and after a release."""
+    function = load_library(library, tuple(constants.values()), name=library.stem, keep=2)
+    same = True
+    for _ in range(3):
+        same &= _same_values(function(*_copies(inputs)), wanted)
+        out = [_like(value) for value in wanted]
+        same &= _same_values(function(*_copies(inputs), out=out), wanted)
+        function.release()
+    return same
+
+
+def _like(value: Any) -> torch.Tensor | None:
+    if not isinstance(value, torch.Tensor):
+        return None
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+
+
+def _same_values(got: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+    pairs = zip(got, wanted, strict=True)
+    return all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in pairs)
 
 
 def _copies(values: list[Any]) -> list[Any]:

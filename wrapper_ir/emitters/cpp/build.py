@@ -211,6 +211,7 @@ def build_loadable(
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     cache: DiskCache | None = None,
+    extra_flags: tuple[str, ...] = (),
 ) -> Path:
     """Builds a library that only our own loader opens: the program, without container or values.
 
@@ -219,6 +220,7 @@ def build_loadable(
         jobs: How many compilers to run at once; by default one a processor.
         progress: Called with the number of steps done and the number of all steps.
         cache: Where objects and the library are kept; the default cache when absent.
+        extra_flags: For the compiler and the linker, such as ``("-fsanitize=address",)``.
 
     Returns:
         The library, which lies in the cache and must not be changed. It shows one symbol,
@@ -227,7 +229,7 @@ def build_loadable(
     Raises:
         WrapperIRError: As :func:`build` says.
     """
-    work = Work.of(cache, jobs, ())
+    work = Work.of(cache, jobs, extra_flags)
     chosen = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
     files = [
         *work.generated(artifact.sources),
@@ -248,7 +250,14 @@ def build_loadable(
         coming = work.compile(files, pool, steps)
         library = scratch / "program.so"
         objects = [*runtime, *(one.result() for one in coming), work.torch()]
-        link(work.compiler, objects, library, exports=_LOADABLE_EXPORTS)
+        link(
+            work.compiler,
+            objects,
+            library,
+            exports=_LOADABLE_EXPORTS,
+            keep_symbols=bool(extra_flags),
+            extra_flags=extra_flags,
+        )
         steps.advance()
         return work.cache.put(key, "so", library)
 
