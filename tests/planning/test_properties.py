@@ -8,11 +8,22 @@ from hypothesis import strategies as st
 from tests.planning.machine import Machine
 from tests.planning.made_up import programs
 from tests.planning.test_reuse import program as small_program
-from wrapper_ir.lines import Allocate, AllocatePool, Comment, Free, Program, Reuse, Stage, walk
+from wrapper_ir.lines import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Comment,
+    Free,
+    Program,
+    Reuse,
+    Stage,
+    walk,
+)
 from wrapper_ir.planning import (
     Cut,
     check_plan,
     insert_frees,
+    kept_pools,
     plan,
     plan_memory,
     pool_storage,
@@ -170,3 +181,26 @@ def test_each_way_of_pooling_alone_runs_alike(program: Program, cut: Cut) -> Non
     assert Machine(planned).run() == truth
     pools = [line.out for _, line in walk(planned) if isinstance(line, AllocatePool)]
     assert sorted(pools) == sorted(pooled.winners)
+
+
+@many
+@given(programs(scale=8))
+def test_kept_arenas_run_alike_and_hold_what_is_reported(program: Program) -> None:
+    truth = Machine(program).run()
+    result = plan(program, arena="kept")
+    assert [str(d) for d in diagnose(result.program)] == []
+    check_plan(result.program)
+    # What is kept is there before the first line and after the last.
+    kept = kept_pools(result.program)
+    lines = result.program.body
+    begins = [n for n in lines if isinstance(n, AllocatePool) and n.out in kept]
+    ends = [n for n in lines if isinstance(n, Free) and n.buffer in kept]
+    assert len(begins) == len(ends) == len(kept)
+    inside = [n for n in lines if n not in begins and n not in ends]
+    held = Machine(result.program.replace(body=(*begins, *inside, *ends)))
+    assert held.run() == truth
+    assert result.report.peak_bytes == held.peak
+    outside = {each.name for each in result.report.outside}
+    made = {n.out for n in lines if isinstance(n, AllocateFromPool)}
+    assert not outside & made
+    assert parse(print_program(result.program)) == result.program
