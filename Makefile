@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test models gpu check opinfo bench sanitize format clean
+.PHONY: help setup demo test models gpu check fuzz opinfo bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ check: setup ## ruff, black, mypy, import-linter
 	$(BIN)/black --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+SECONDS ?= 60
+SEED ?= 0
+
+fuzz: setup ## made-up programs in every way they can be run, for SECONDS=60 from SEED=0 on
+	$(BIN)/python -W ignore -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 opinfo: setup ## torch's own samples of its ops, each through from_fx and the Python emitter (3 minutes)
 	$(BIN)/python tools/opinfo.py

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
 
@@ -9,10 +11,19 @@ import wrapper_ir as wir
 from tests.emitters.corpus import CASES, FILES, PROBED, UNSUPPORTED, constants, program
 from tests.interpreter.support import copies, same
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("name", sorted({**CASES, **PROBED}))
-def test_corpus(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_corpus(
+    name: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what probes save goes to the working directory
     case = {**CASES, **PROBED}[name]
     inputs = case.make()
     for stage in ("planned", "as it is"):

@@ -9,6 +9,7 @@ from wrapper_ir.debugging.errors import (
     DifferentCallsError,
 )
 from wrapper_ir.debugging.extract import ExtractedCall, extract, find_call
+from wrapper_ir.debugging.reduce import reduce
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "extract",
     "find_call",
     "hook",
+    "reduce",
 ]

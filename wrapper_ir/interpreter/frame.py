@@ -142,8 +142,19 @@ class Frame:
         steps = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
         return (steps + 1) * layout.dtype.itemsize
 
-    def place(self, name: str, storage: Storage, layout: Layout) -> Tensor:
-        """A view of a storage with a layout.
+    def begin(self, buffer: Buffer) -> int:
+        """Where the element of offset 0 is in the memory behind a buffer, in bytes.
+
+        That is the start of the storage, but for parameters of regions: theirs is where they begin.
+        """
+        layout = self.program.layout(buffer.name)
+        offset = int(buffer.tensor.storage_offset()) - self.dim(layout.offset)
+        return offset * layout.dtype.itemsize
+
+    def place(
+        self, name: str, storage: Storage, layout: Layout, begin: int | None = None
+    ) -> Tensor:
+        """A view of a storage with a layout, whose offset counts from ``begin``.
 
         Raises:
             OutOfBoundsError: It begins inside an element, or ends behind the storage.
@@ -152,6 +163,7 @@ class Frame:
         if any(n < 0 for n in size):
             raise OutOfBoundsError(name=name, why=f"its sizes are {size}")
         at = self.dim(layout.offset) * layout.dtype.itemsize
+        at += 0 if begin is None else begin - storage.start
         if (storage.start + at) % layout.dtype.itemsize:
             raise OutOfBoundsError(name=name, why="it begins inside an element")
         length = self.nbytes(layout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 import torch
-from torch import Tensor
 from typing_extensions import override
 
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
-    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.memory import (
         Allocate,
         AllocateFromPool,
@@ -128,11 +126,8 @@ class LineRunner(LineVisitor[None]):
         at = self.frame.dim(layout.offset) * layout.dtype.itemsize
         block = Block(at + self.frame.nbytes(layout))
         storage = Storage(name, Kind.OWNED, block.bytes, 0, block.bytes.numel(), block)
-        self.frame.own(self.enter(storage), self._placed(name, storage, layout))
+        self.frame.own(self.enter(storage), self.frame.place(name, storage, layout))
         return storage
-
-    def _placed(self, name: str, storage: Storage, layout: Layout) -> Tensor:
-        return self.frame.place(name, storage, layout)
 
     @override
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
@@ -153,7 +148,7 @@ class LineRunner(LineVisitor[None]):
         storage.pool = pool
         pool.slices.append(storage)
         poison(storage)
-        self.frame.own(self.enter(storage), self._placed(line.out, storage, layout))
+        self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
 
     @override
     def visit_free(self, line: Free) -> None:
@@ -162,19 +157,21 @@ class LineRunner(LineVisitor[None]):
     @override
     def visit_reuse(self, line: Reuse) -> None:
         donor = self.frame.find(line.donor)
-        layout = self.program.layout(line.out)
+        layout, begin = self.program.layout(line.out), self.frame.begin(donor)
         why = f"went to %{line.out} at {self.path}"
         storage = self.frame.end(donor, why, heir=line.out)
         needed = self.frame.nbytes(layout)
         if needed > storage.nbytes:
             why = f"it needs {needed} bytes, %{line.donor} has {storage.nbytes}"
             raise OutOfBoundsError(name=line.out, why=why)
-        self.frame.own(self.enter(storage), self._placed(line.out, storage, layout))
+        tensor = self.frame.place(line.out, storage, layout, begin)
+        self.frame.own(self.enter(storage), tensor)
 
     @override
     def visit_reinterpret(self, line: Reinterpret) -> None:
         source = self.frame.find(line.source)
-        tensor = self._placed(line.out, source.storages[0], self.program.layout(line.out))
+        layout, begin = self.program.layout(line.out), self.frame.begin(source)
+        tensor = self.frame.place(line.out, source.storages[0], layout, begin)
         self.frame.define(Buffer(line.out, tensor, source.storages))
 
     # Calls.

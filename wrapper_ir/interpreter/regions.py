@@ -98,8 +98,15 @@ class Interpreter(LineRunner):
             return buffer
         return None if isinstance(value, NoneValue) else self.frame.number(value.value)
 
-    def _bind(self, call: str, results: Sequence[CallResult], items: Sequence[Item]) -> None:
-        """Binds what regions gave to the names of a line's results."""
+    def _bind(
+        self,
+        call: str,
+        results: Sequence[CallResult],
+        items: Sequence[Item],
+        operands: Sequence[Item],
+    ) -> None:
+        """Binds what regions gave, working on operands, to the names of a line's results."""
+        lent = {storage for item in operands for storage in _storages(item)}
         given = [item for item in items if item is not None]
         for result, item in zip(results, given, strict=True):
             if not isinstance(result, ResultBuffer):
@@ -109,7 +116,7 @@ class Interpreter(LineRunner):
             buffer = Buffer(result.out, item.tensor, item.storages, is_new=True, maker=call)
             storage = item.storages[0]
             if result.relation is Relation.FRESH:
-                if storage.kind is not Kind.OWNED or storage in self.frame.owned:
+                if storage.kind is not Kind.OWNED or storage in lent:
                     what = f"%{result.out} is not new, but the storage of %{storage.owner}"
                     raise BrokenPromiseError(call=call, what=what)
                 buffer.owns = True
@@ -134,7 +141,7 @@ class Interpreter(LineRunner):
         region, name = (line.then, "then") if choice else (line.orelse, "else")
         items = self._items(line.operands)
         given = self.watched("cond", line.operands, lambda: self.run_region(region, name, items))
-        self._bind("cond", line.results, given)
+        self._bind("cond", line.results, given, items)
 
     # Loops.
 
@@ -143,15 +150,16 @@ class Interpreter(LineRunner):
         first, captured = self._items(line.carried), self._items(line.captured)
         args = (*line.carried, *line.captured)
         values, rounds = self.watched("while", args, lambda: self._loop(line, first, captured))
+        operands = (*first, *captured)
         if line.stacked:
             values = [
-                self._stacked([each[n] for each in rounds], first[n]) for n in range(len(first))
+                self._stacked([each[n] for each in rounds], item) for n, item in enumerate(first)
             ]
         else:
-            values = [
-                self._own(value, result) for value, result in zip(values, line.results, strict=True)
-            ]
-        self._bind("while", line.results, values)
+            lent = {storage for item in operands for storage in _storages(item)}
+            pairs = zip(values, line.results, strict=True)
+            values = [self._own(value, result, lent) for value, result in pairs]
+        self._bind("while", line.results, values, operands)
 
     def _loop(
         self, line: While, first: list[Item], captured: list[Item]
@@ -181,12 +189,12 @@ class Interpreter(LineRunner):
             _discard(storage, f"ended with the condition at {self.path}")
         return holds
 
-    def _own(self, item: Item, result: CallResult) -> Item:
+    def _own(self, item: Item, result: CallResult, lent: set[Storage]) -> Item:
         """A loop's last value; one that went round unchanged is copied, if it is to be new."""
         if not isinstance(item, Buffer) or not isinstance(result, ResultBuffer):
             return item
         storage = item.storages[0]
-        is_new = storage.kind is Kind.OWNED and storage not in self.frame.owned
+        is_new = storage.kind is Kind.OWNED and storage not in lent
         if result.relation is not Relation.FRESH or is_new:
             return item
         return self._new(result.out, item.tensor.clone())

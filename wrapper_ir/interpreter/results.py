@@ -69,7 +69,7 @@ def _bind_tensor(
     sources = [s for name in result.of for s in frame.find(name).storages]
     holders = [s for s in sources if s.holds(leaf)]
     if holders or (sources and not memory_of(leaf)):
-        _check_offset(frame, call, result, leaf, holders)
+        _check_offset(frame, call, result, leaf)
         storages = (*holders, *(s for s in sources if s not in holders))
         return frame.define(Buffer(result.out, leaf, tuple(dict.fromkeys(storages))))
     if result.relation is Relation.ALIAS:
@@ -86,20 +86,19 @@ def _bind_tensor(
     return frame.define(Buffer(result.out, tensor, (storage, *sources)))
 
 
-def _check_offset(
-    frame: Frame, call: str, result: ResultBuffer, leaf: Tensor, holders: Sequence[Storage]
-) -> None:
+def _check_offset(frame: Frame, call: str, result: ResultBuffer, leaf: Tensor) -> None:
     """Compares where a view begins with its layout, where both are known."""
     layout = frame.program.layout(result.out)
     if result.relation is not Relation.ALIAS or not leaf.numel() or not is_plain(leaf):
         return
     if not layout.symbols <= frame.symbols.keys():
         return
-    begin = leaf.storage_offset() * leaf.element_size()
-    wanted = frame.dim(layout.offset) * leaf.element_size()
-    if all(begin - storage.start != wanted for storage in holders):
-        what = f"%{result.out} begins {begin - holders[0].start} bytes into %{holders[0].owner}"
-        raise BrokenPromiseError(call=call, what=f"{what}, not {wanted}")
+    item = leaf.element_size()
+    begin, wanted = int(leaf.storage_offset()) * item, frame.dim(layout.offset) * item
+    starts = [frame.begin(frame.find(name)) for name in result.of]
+    if all(begin - start != wanted for start in starts):
+        what = f"%{result.out} begins {begin - starts[0]} bytes into %{result.of[0]}"
+        raise BrokenPromiseError(call=call, what=f"{what}'s storage, not {wanted}")
 
 
 def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:

@@ -287,6 +287,8 @@ class RegionBase(LineVisitor[None]):
         """
         size, stride = self.numbers(layout.size), self.numbers(layout.stride)
         start = dim(base + layout.offset * layout.dtype.itemsize)
+        if 0 in layout.size:
+            start = storage.start  # no elements have no place, not even one behind the storage
         begin = dim(start - storage.start)
         as_strided = _aten.as_strided.default
         if layout.dtype is storage.dtype and storage.is_whole:

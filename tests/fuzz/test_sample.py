@@ -1,0 +1,99 @@
+"""A fixed sample of made-up programs: every way to run one gives what the interpreter gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import wrapper_ir as wir
+from tests.fuzz import compare, kernels
+from tests.fuzz.compare import FAST, Run, difference
+from tests.fuzz.maker import make
+from wrapper_ir.debugging import reduce
+from wrapper_ir.lines import Comment, ExternKernel, KernelCall, Program, Stage, walk
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:An output with one or more elements was resized"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_kernels() -> None:
+    kernels.warm()
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_all_ways_agree(part: int) -> None:
+    for seed in range(100 * part, 100 * part + 12):
+        made = make(seed)
+        assert difference(made.program, made.inputs(), [*FAST]) == "", f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", [9000])
+def test_cpp_agrees(seed: int) -> None:
+    made = make(seed)
+    assert difference(made.program, made.inputs(), ["cpp"]) == ""
+
+
+def test_the_sample_has_everything_in_it() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(120):
+        seen.update(line.mnemonic for _, line in walk(make(seed).program))
+    wanted = {
+        *("allocate", "free", "reuse", "reinterpret", "allocate_pool", "allocate_from_pool"),
+        *("call", "extern", "bind", "compute", "assert", "assert_layout", "cond", "while", "//"),
+    }
+    assert wanted <= seen.keys()
+
+
+def test_a_seed_says_all() -> None:
+    code = "from tests.fuzz.maker import make; print(make(17).program, make(17).inputs())"
+    texts = {
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code],
+            cwd=ROOT,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
+
+
+def test_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(program: Program) -> Run:
+        run = wir.compile(program, debug="off")
+        return lambda *inputs: tuple(r + 1 if isinstance(r, int) else r for r in run(*inputs))
+
+    monkeypatch.setitem(compare.WAYS, "python", wrong)
+    b = wir.Builder("number")
+    b.returns(3)
+    program = b.build()
+    assert difference(program, [], ["python"]) == "python: call 0: results[0]: 4, not 3"
+    assert difference(program, [], ["fx"]) == ""
+
+
+def test_reduced_programs_are_as_small_as_can_be() -> None:
+    logical = [p for p in (make(n).program for n in range(30)) if p.stage is Stage.LOGICAL]
+    program = max(logical, key=lambda p: len(p.body))
+
+    def fails(candidate: Program) -> bool:
+        lines = [line for _, line in walk(candidate)]
+        return any(isinstance(line, (KernelCall, ExternKernel)) for line in lines)
+
+    small = reduce(program, fails)
+    wir.verify(small)
+    assert fails(small)
+    assert not small.results
+    calls = [line for line in small.body if isinstance(line, (KernelCall, ExternKernel))]
+    assert len(calls) <= 1
+    assert not any(isinstance(line, Comment) for line in small.body)
+    assert len(small.body) <= 6
