@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     # What type checkers see of the two tables below; a test keeps them in step.
     from wrapper_ir import build as build
     from wrapper_ir import debug_printer as debug_printer
+    from wrapper_ir import diffing as diffing
     from wrapper_ir import emitters as emitters
     from wrapper_ir import errors as errors
     from wrapper_ir import frontends as frontends
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from wrapper_ir.build import Builder as Builder
     from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
     from wrapper_ir.debug_printer import insert_probes as insert_probes
+    from wrapper_ir.diffing import ProgramDiff as ProgramDiff
+    from wrapper_ir.diffing import canonical as canonical
+    from wrapper_ir.diffing import diff as diff
     from wrapper_ir.errors import OptionError as OptionError
     from wrapper_ir.errors import UnsupportedError as UnsupportedError
     from wrapper_ir.errors import WrapperIRError as WrapperIRError
@@ -63,12 +67,15 @@ _EXPORTS = {
     "Builder": "wrapper_ir.build",
     "DebugPrinter": "wrapper_ir.debug_printer",
     "OptionError": "wrapper_ir.errors",
+    "ProgramDiff": "wrapper_ir.diffing",
     "UnsupportedError": "wrapper_ir.errors",
     "VerificationError": "wrapper_ir.verify",
     "WrapperIRError": "wrapper_ir.errors",
+    "canonical": "wrapper_ir.diffing",
     "capture": "wrapper_ir.frontends.inductor",
     "compile": "wrapper_ir.api",
     "diagnose": "wrapper_ir.verify",
+    "diff": "wrapper_ir.diffing",
     "emit": "wrapper_ir.api",
     "export": "wrapper_ir.api",
     "from_fx": "wrapper_ir.frontends.aten",
@@ -87,6 +94,7 @@ _EXPORTS = {
 _SUBMODULES = (
     "build",
     "debug_printer",
+    "diffing",
     "emitters",
     "errors",
     "frontends",

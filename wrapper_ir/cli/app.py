@@ -25,6 +25,7 @@ COMMANDS = {
     "emit": "wrapper_ir.cli.commands.emit:emit",
     "export": "wrapper_ir.cli.commands.export:export",
     "run": "wrapper_ir.cli.commands.run:run",
+    "diff": "wrapper_ir.cli.commands.diff:diff",
     "bisect": "wrapper_ir.cli.commands.bisect:bisect",
     "emitters": "wrapper_ir.cli.commands.emitters:emitters",
     "cache": "wrapper_ir.cli.commands.cache:cache",

@@ -256,6 +256,9 @@ def _factors(printer: ExprPrinter, factors: Sequence[sympy.Basic]) -> Piece:
 
 _COMMUTATIVE: Final = (sympy.Mul, sympy.Max, sympy.Min, sympy.And, sympy.Or)
 
+COMMUTATIVE: Final = (sympy.Add, *_COMMUTATIVE)
+"""Classes whose arguments have no order of their own."""
+
 
 def ordered_args(expr: sympy.Basic) -> tuple[sympy.Basic, ...]:
     """The arguments of an expression, those of commutative operations in our own fixed order.

@@ -10,6 +10,11 @@ from typing import Final
 _TORCHS_OWN: Final = re.compile(r"[\\/](?:site|dist)-packages[\\/]torch[\\/]")
 
 
+def is_torchs_own(file: str) -> bool:
+    """Whether a file is one of torch's own modules."""
+    return _TORCHS_OWN.search(file) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One frame of the model's source: file, line, function and the line's text."""
@@ -40,7 +45,7 @@ class Origin:
         A layer of the model runs inside ``torch/nn``, which is not where anybody would look first.
         """
         for frame in reversed(self.frames):
-            if _TORCHS_OWN.search(frame.file) is None:
+            if not is_torchs_own(frame.file):
                 return frame
         return self.frames[-1] if self.frames else None
 

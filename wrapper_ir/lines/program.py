@@ -238,6 +238,15 @@ class Program:
         """
         return self.buffers[name]
 
+    def canonical(self) -> Program:
+        """The program under names that depend on nothing but what it does.
+
+        What the machine or the directory decided is left out: ``wrapper_ir.diffing.canonical``.
+        """
+        from wrapper_ir.diffing import canonical  # noqa: PLC0415 - comparing is a layer above
+
+        return canonical(self)
+
     def __str__(self) -> str:
         from wrapper_ir.text import print_program  # noqa: PLC0415 - the text form is a layer above
 

@@ -1,0 +1,38 @@
+"""Programs compared by meaning: one form for equal ones, and what differs between others."""
+
+from __future__ import annotations
+
+from wrapper_ir.diffing.canonical_form import canonical
+from wrapper_ir.diffing.model import (
+    FieldChange,
+    Figures,
+    ItemChange,
+    KernelChange,
+    Kind,
+    LineChange,
+    ProgramDiff,
+    RegionChange,
+    SourceChange,
+    SourceDiff,
+    TextChange,
+)
+from wrapper_ir.diffing.programs import aligned, diff
+from wrapper_ir.diffing.sources import diff_sources
+
+__all__ = [
+    "FieldChange",
+    "Figures",
+    "ItemChange",
+    "KernelChange",
+    "Kind",
+    "LineChange",
+    "ProgramDiff",
+    "RegionChange",
+    "SourceChange",
+    "SourceDiff",
+    "TextChange",
+    "aligned",
+    "canonical",
+    "diff",
+    "diff_sources",
+]

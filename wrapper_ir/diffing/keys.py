@@ -1,0 +1,273 @@
+"""What lines are matched by: keys that leave names out.
+
+Convention: keys have *levels*. At level 0 a key says what a line is by itself: its class, layouts,
+numbers, the kernel that it calls. Each level more adds the keys, one level less, of the lines that
+define its operands and of the lines that use what it defines. So lines that look alike are told
+apart by what is around them, and a change makes keys different only nearby. Weak keys, for lines
+that have changed, say less than level 0.
+
+Keys are numbers; two programs that are compared share one :class:`Keys`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+
+from wrapper_ir.lines import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    BindSymbol,
+    BufferInput,
+    ComputeSymbol,
+    ExternKernel,
+    KernelCall,
+    Layout,
+    Region,
+    Reinterpret,
+    Reuse,
+    ScalarInput,
+    effects,
+    regions_of,
+)
+from wrapper_ir.lines.effects import Effects
+from wrapper_ir.lines.expr_printer import COMMUTATIVE
+from wrapper_ir.lines.rename import name_fields
+from wrapper_ir.lines.walk import walk_regions
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from wrapper_ir.lines import AnyLine, Program
+
+__all__ = ["LEVELS", "BodyKeys", "Keys", "ProgramKeys"]
+
+LEVELS: Final = 4
+
+_MEMORY: Final = (Allocate, AllocateFromPool, AllocatePool, Reinterpret, Reuse)
+
+
+class Keys:
+    """Numbers for what is equal."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+
+    def of(self, *parts: Hashable) -> int:
+        """The number of these parts, the same for equal ones."""
+        return self._numbers.setdefault(parts, len(self._numbers))
+
+
+@dataclasses.dataclass(slots=True)
+class BodyKeys:
+    """The keys of a region's lines, each by the line's position.
+
+    Attributes:
+        levels: From level 0 on.
+        callee: Weak: what is called, or that memory is made, and with which layout.
+        kind: Weakest: the class, or that memory is made.
+        effects: What each line does.
+    """
+
+    levels: list[list[int]]
+    callee: list[int]
+    kind: list[int]
+    effects: list[Effects]
+
+
+class ProgramKeys:
+    """Makes the keys of one program.
+
+    Args:
+        program: The program.
+        keys: Shared with the program that it is compared with.
+        kernels: A number for each kernel, the same for kernels that are matched.
+    """
+
+    def __init__(self, program: Program, keys: Keys, kernels: Mapping[str, int]) -> None:
+        self._program = program
+        self._keys = keys
+        self._kernels = kernels
+        self._symbols = _symbol_shapes(program)
+        self._exprs: dict[sympy.Basic, int] = {}
+        self._layouts: dict[Layout, int] = {}
+        self._digests: dict[int, int] = {}
+
+    def layout(self, name: str) -> int:
+        """The key of a buffer's layout."""
+        layout = self._program.buffers.get(name)
+        if layout is None:
+            return self._keys.of("no layout")
+        found = self._layouts.get(layout)
+        if found is None:
+            found = self._layouts[layout] = self._keys.of("layout", self._shape(layout))
+        return found
+
+    def body(self, region: Region) -> BodyKeys:
+        """The keys of the lines of a region."""
+        lines = region.body
+        found = [effects(line, self._program) for line in lines]
+        local = [self._local(line) for line in lines]
+        return BodyKeys(
+            levels=self._refined(region, local, found),
+            callee=[self._callee(line) for line in lines],
+            kind=[self._keys.of("kind", _class(line)) for line in lines],
+            effects=found,
+        )
+
+    # What a line is by itself.
+
+    def _local(self, line: AnyLine) -> int:
+        return self._keys.of("line", self._shape(line))
+
+    def _callee(self, line: AnyLine) -> int:
+        what: Hashable = None
+        if isinstance(line, KernelCall):
+            what = self._kernels.get(line.kernel)
+        elif isinstance(line, ExternKernel):
+            what = line.op
+        elif isinstance(line, _MEMORY):
+            what = self.layout(line.out)
+        elif isinstance(line, BindSymbol):
+            what = type(line.source).__name__
+        return self._keys.of("callee", _class(line), what)
+
+    def _shape(self, value: Any) -> Hashable:
+        """A value without the names in it; numbers are told apart by their types too."""
+        if isinstance(value, (str, enum.Enum)) or value is None:
+            return value
+        if isinstance(value, sympy.Basic):
+            return self._expr(value)
+        if type(value) is tuple:
+            return tuple(map(self._shape, value))
+        if not dataclasses.is_dataclass(value):
+            return (type(value).__name__, repr(value))
+        if isinstance(value, Region):
+            return self._digest(value)
+        return self._fields(value)
+
+    def _fields(self, value: Any) -> Hashable:
+        names = name_fields(type(value))
+        parts: list[Hashable] = [type(value).__name__]
+        for field in dataclasses.fields(value):
+            if not field.init or field.name == "origin":
+                continue
+            table = names.get(field.name)
+            item = getattr(value, field.name)
+            if table is None:
+                parts.append(self._shape(item))
+            elif table == "kernels":
+                parts.append(self._kernels.get(item))
+            elif field.name == "out":
+                parts.append(self.layout(item))
+            elif type(item) is tuple:
+                parts.append(len(item))
+        return tuple(parts)
+
+    def _digest(self, region: Region) -> int:
+        """One key for all that a region says."""
+        found = self._digests.get(id(region))
+        if found is None:
+            params = tuple(self._param(param) for param in region.params)
+            lines = tuple(map(self._local, region.body))
+            results = self._shape(region.results)
+            found = self._digests[id(region)] = self._keys.of("region", params, lines, results)
+        return found
+
+    def _param(self, param: BufferInput | ScalarInput) -> Hashable:
+        if isinstance(param, BufferInput):
+            return (self.layout(param.name), param.donated)
+        return self._symbols.get(param.symbol)
+
+    def _expr(self, expr: sympy.Basic) -> int:
+        """The key of an expression, whatever its symbols are called."""
+        found = self._exprs.get(expr)
+        if found is None:
+            if isinstance(expr, sympy.Symbol):
+                parts: Hashable = self._symbols.get(expr.name)
+            elif not expr.args:
+                parts = str(expr)
+            else:
+                inner = [self._expr(arg) for arg in expr.args]
+                parts = tuple(sorted(inner) if isinstance(expr, COMMUTATIVE) else inner)
+            found = self._exprs[expr] = self._keys.of("expr", type(expr).__name__, parts)
+        return found
+
+    # What is around a line.
+
+    def _refined(self, region: Region, local: list[int], found: list[Effects]) -> list[list[int]]:
+        outside = self._outside(region)
+        maker = {name: n for n, each in enumerate(found) for name in each.defines}
+        operands = [_operands(each) for each in found]
+        users: list[list[tuple[int, int]]] = [[] for _ in local]
+        for number, names in enumerate(operands):
+            for slot, name in enumerate(names):
+                if name in maker:
+                    users[maker[name]].append((number, slot))
+        nowhere = self._keys.of("nowhere")
+        levels = [local]
+        for _ in range(LEVELS - 1):
+            old = levels[-1]
+            levels.append(
+                [
+                    self._keys.of(
+                        old[number],
+                        tuple(
+                            old[maker[n]] if n in maker else outside.get(n, nowhere)
+                            for n in operands[number]
+                        ),
+                        tuple(sorted((old[user], slot) for user, slot in users[number])),
+                    )
+                    for number in range(len(local))
+                ]
+            )
+        return levels
+
+    def _outside(self, region: Region) -> dict[str, int]:
+        """Keys of the buffers that a region does not define by lines."""
+        keys = self._keys
+        found = {
+            name: keys.of("constant", constant.qualified_name)
+            for name, constant in self._program.constants.items()
+        }
+        for param in region.params:
+            if isinstance(param, BufferInput):
+                found[param.name] = keys.of("param", self.layout(param.name))
+        return found
+
+
+def _operands(found: Effects) -> list[str]:
+    return [
+        *found.uses,
+        *found.reads,
+        *found.writes,
+        *found.kills,
+        *found.takes,
+        *found.peeks,
+    ]
+
+
+def _class(line: AnyLine) -> str:
+    return "memory" if isinstance(line, _MEMORY) else type(line).__name__
+
+
+def _symbol_shapes(program: Program) -> dict[str, Hashable]:
+    """What each symbol is, without names: where its value comes from."""
+    found: dict[str, Hashable] = {}
+    for _, _, region in walk_regions(program):
+        for param in region.params:
+            if isinstance(param, ScalarInput):
+                found[param.symbol] = "input"
+        for line in region.body:
+            if isinstance(line, BindSymbol):
+                found[line.symbol] = (type(line.source).__name__, getattr(line.source, "dim", None))
+            elif isinstance(line, ComputeSymbol):
+                found[line.symbol] = "computed"
+            elif regions_of(line) or isinstance(line, ExternKernel):
+                for symbol in effects(line, program).defines_symbols:
+                    found[symbol] = "result"
+    return found
