@@ -14,6 +14,8 @@ import wrapper_ir as wir
 from tests.emitters.corpus import CASES, FILES, PROBED, PYTHON_ONLY, TEXT_ONLY, UNSUPPORTED, program
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.python import PythonEmitter
+from wrapper_ir.lines import Free, Program, Stage, rewrite_lines
+from wrapper_ir.planning import kept_pools
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -46,6 +48,31 @@ def test_text(name: str, snapshot: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("origins", [False, True])
 def test_black_changes_nothing(name: str, origins: bool) -> None:
     source = PythonEmitter(origins=origins).emit(program(name)).source
+    assert black.format_str(source, mode=black.Mode()) == source
+
+
+def kept(name: str) -> Program:
+    """A program planned for kept arenas, if it has no pools of its own."""
+    made = program(name)
+    if kept_pools(made):
+        return made
+    logical = rewrite_lines(made.body, lambda line: () if isinstance(line, Free) else (line,))
+    return wir.plan_memory(made.replace(body=logical, stage=Stage.LOGICAL), arena="kept")
+
+
+@pytest.mark.parametrize("name", ["pools", "pools_symbolic", "relu_twice", "dynamic_shapes"])
+def test_text_with_kept_arenas(name: str, snapshot: SnapshotAssertion) -> None:
+    assert PythonEmitter(arena="kept").emit(kept(name)).source == snapshot(name=name)
+
+
+@pytest.mark.parametrize("name", ["results", "dynamic_shapes", "unbacked", "planned"])
+def test_text_that_takes_memory_for_results(name: str, snapshot: SnapshotAssertion) -> None:
+    assert PythonEmitter(out=True).emit(program(name)).source == snapshot(name=name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_black_changes_nothing_of_arenas_and_given_memory(name: str) -> None:
+    source = PythonEmitter(arena="kept", out=True).emit(kept(name)).source
     assert black.format_str(source, mode=black.Mode()) == source
 
 

@@ -16,11 +16,12 @@ from torch.utils import _pytree as pytree
 import wrapper_ir as wir
 from tests import strategies
 from tests.emitters.corpus import CASES, program
+from tests.emitters.test_python_corpus import kept as planned_to_be_kept
 from tests.planning.test_pool import measured_peak
 from tests.planning.test_pool_runs import without
 from wrapper_ir.errors import OptionError, OptionValueError
-from wrapper_ir.lines import Free, GraphRole, Probe, Program, Stage
-from wrapper_ir.planning import kept_pools, plan
+from wrapper_ir.lines import GraphRole, Probe, Program, Stage
+from wrapper_ir.planning import plan
 from wrapper_ir.runtime import KeptArena
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ def same(ours: Any, theirs: Any) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_corpus_computes_the_same(name: str) -> None:
     made = program(name)
-    logical = without(made, Free) if kept_pools(made) == () else made
-    kept = wir.compile(logical, arena="kept", keep_buffers=0)
+    kept = wir.compile(planned_to_be_kept(name), arena="kept", keep_buffers=0)
     plain = wir.compile(made)
     for seed in range(3):
         torch.manual_seed(seed)

@@ -1,0 +1,100 @@
+"""Wrapper program results, inference.
+
+Written by wrapper_ir, to be read and edited.
+
+Inputs:
+    x  float32[s0, 4]
+
+Results:
+    buf0             float32[s0, 4]
+    buf0             float32[s0, 4]
+    view             float32[4, s0] strides [1, 4]
+    x                float32[s0, 4]
+    None
+    s0
+    4*s0
+    FloorDiv(s0, 2)
+    TrueDiv(s0, 2)
+    s0 > 2
+"""
+
+import torch
+
+from wrapper_ir.runtime import (
+    CppKernels,
+    InputChecks,
+    Outputs,
+    TensorSpec,
+    check_symbol,
+    empty_strided_cpu,
+    random_tensor,
+    reinterpret_tensor,
+    run_main,
+)
+
+# Compiled kernels.
+kernels = CppKernels()
+kernels.add(
+    "relu",
+    ("const float*", "float*", "int64_t"),
+    r"""#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out_ptr0[i] = in_ptr0[i] > 0 ? in_ptr0[i] : 0;
+}
+""",
+)
+(relu,) = kernels.load()
+
+# What inputs and results must be.
+check_inputs = InputChecks(TensorSpec("x", torch.float32, (None, 4), (4, 1)))
+outputs = Outputs(
+    TensorSpec("buf0", torch.float32, (None, 4), (4, 1)),
+    TensorSpec("buf0", torch.float32, (None, 4), (4, 1)),
+    TensorSpec("view", torch.float32, (4, None), (1, 4)),
+    TensorSpec("x", torch.float32, (None, 4), (4, 1)),
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+)
+
+
+def call(args, out=None):
+    """Run the program on a list of inputs, which is emptied.
+
+    Results for which ``out`` has a tensor, in a list, are written to that.
+    """
+    check_inputs(*args)
+    (x,) = args
+    args.clear()
+    s0 = x.size(0)
+    if s0 < 1:
+        check_symbol("s0", s0, 1, None, "size 0 of 'x'")
+    outs = outputs.fresh
+    if out is not None:
+        outs = outputs.given(out, x)
+        outputs.check(outs, 0, (s0, 4), (4, 1))
+        outputs.check(outs, 1, (s0, 4), (4, 1))
+        outputs.check(outs, 2, (4, s0), (1, 4))
+        outputs.check(outs, 3, (s0, 4), (4, 1))
+    buf0 = outs[0]
+    if buf0 is None:
+        buf0 = empty_strided_cpu((s0, 4), (4, 1), torch.float32)
+    relu(x, buf0, 4 * s0)
+    view = reinterpret_tensor(buf0, (4, s0), (1, 4), 0)
+    return outputs.put(
+        outs, buf0, buf0, view, x, None, s0, 4 * s0, s0 // 2, s0 / 2, s0 > 2
+    )
+
+
+def make_inputs():
+    """Make inputs with random contents."""
+    s0 = 3
+    return [random_tensor(torch.float32, (s0, 4), (4, 1))]
+
+
+if __name__ == "__main__":
+    run_main(call, make_inputs)

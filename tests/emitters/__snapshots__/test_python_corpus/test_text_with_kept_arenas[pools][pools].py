@@ -1,0 +1,102 @@
+"""Wrapper program pools, inference.
+
+Written by wrapper_ir, to be read and edited.
+
+Inputs:
+    x  float32[16]
+
+Results:
+    sum  float32[4, 4]
+"""
+
+import torch
+
+from wrapper_ir.runtime import (
+    CppKernels,
+    InputChecks,
+    KeptArena,
+    TensorSpec,
+    empty_strided_cpu,
+    random_tensor,
+    run_main,
+)
+
+# Compiled kernels.
+kernels = CppKernels()
+kernels.add(
+    "relu",
+    ("const float*", "float*", "int64_t"),
+    r"""#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out_ptr0[i] = in_ptr0[i] > 0 ? in_ptr0[i] : 0;
+}
+""",
+)
+kernels.add(
+    "double_it",
+    ("const float*", "float*", "int64_t"),
+    r"""#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out_ptr0[i] = 2 * in_ptr0[i];
+}
+""",
+)
+kernels.add(
+    "add",
+    ("const float*", "const float*", "float*", "int64_t"),
+    r"""#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C" void kernel(const float* in_ptr0, const float* in_ptr1, float* out_ptr0, const int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out_ptr0[i] = in_ptr0[i] + in_ptr1[i];
+}
+""",
+)
+relu, double_it, add = kernels.load()
+
+# What inputs and results must be.
+check_inputs = InputChecks(TensorSpec("x", torch.float32, (16,), (1,)))
+
+# What is kept from call to call.
+kept_pool = KeptArena(
+    128,
+    (torch.float32, (16,), (1,), 0),
+    (torch.float32, (16,), (1,), 64),
+    (torch.float32, (4, 4), (4, 1), 0),
+)
+
+
+def call(args):
+    """Run the program on a list of inputs, which is emptied."""
+    check_inputs(*args)
+    (x,) = args
+    args.clear()
+    pool = kept_pool.take()
+    a = pool[0]
+    relu(x, a, 16)
+    b = pool[1]
+    double_it(a, b, 16)
+    del a
+    c = pool[2]
+    double_it(b, c, 16)
+    sum = empty_strided_cpu((4, 4), (4, 1), torch.float32)
+    add(b, c, sum, 16)
+    del b
+    del c
+    kept_pool.give(pool)
+    return (sum,)
+
+
+def release():
+    """Free the memory that is kept between calls, and return its bytes."""
+    return kept_pool.release()
+
+
+def make_inputs():
+    """Make inputs with random contents."""
+    return [random_tensor(torch.float32, (16,), (1,))]
+
+
+if __name__ == "__main__":
+    run_main(call, make_inputs)
