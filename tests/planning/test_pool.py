@@ -8,7 +8,6 @@ import random
 import re
 
 import pytest
-import torch
 
 import wrapper_ir as wir
 from tests.planning.test_reuse import body_of, program
@@ -334,59 +333,6 @@ def test_a_collision_at_other_sizes_than_the_hints_is_found() -> None:
     planned = insert_frees(program(text)).replace(stage=wir.Stage.PLANNED)
     with pytest.raises(PlanError, match="are taken"):
         check_plan(planned)
-
-
-RUNS = """\
-wir 1
-program @p inference logical
-
-symbol s0 : int [1, 4096] hint 16
-input %x : f32[s0, 33] @cpu
-
-extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
-extern aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
-extern aten::mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
-
-  s0 = size %x, 0
-  %a = allocate : f32[s0, 33] @cpu
-  aten::relu.out(%x, out=out %a)
-  %b = allocate : f32[s0, 33] @cpu
-  aten::neg.out(%x, out=out %b)
-  %c = allocate : f32[s0, 33] @cpu
-  aten::mul.out(%a, %b, out=out %c)
-  %d = allocate : f32[s0, 33] @cpu
-  aten::mul.out(%c, %x, out=out %d)
-  %e = allocate : f32[s0, 33] @cpu
-  aten::mul.out(%d, %b, out=out %e)
-return %e
-"""
-
-
-@pytest.mark.parametrize("dynamic", [True, False])
-@pytest.mark.parametrize("strategy", ["none", "reuse", "pool"])
-def test_the_measured_peak_is_the_reported_one(strategy: str, dynamic: bool) -> None:
-    text = RUNS if dynamic else RUNS.replace("s0, 33]", "16, 33]")
-    source = wir.parse(text)
-    result = plan(source, strategy)
-    run = wir.emit(result.program, "python").load()
-    x = torch.randn(16, 33)
-    (got,) = run(x)
-    negative = torch.neg(x)
-    assert torch.equal(got, torch.relu(x) * negative * x * negative)
-    assert measured_peak(lambda: run(x)) == result.report.peak_bytes
-
-
-def measured_peak(call: object) -> int:
-    """The most that torch's allocator had given out at once in a call."""
-    assert callable(call)
-    with torch.profiler.profile(profile_memory=True) as profile:
-        kept = call()
-    inner = profile.profiler
-    assert inner is not None
-    events = [e for e in inner.kineto_results.events() if e.name() == "[memory]"]
-    changes = [e.nbytes() for e in sorted(events, key=lambda event: event.start_ns())]
-    assert kept
-    return max(itertools.accumulate(changes), default=0)
 
 
 def test_what_several_streams_touch_stays_outside() -> None:

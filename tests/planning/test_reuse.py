@@ -39,6 +39,18 @@ def program(body: str, results: str = "") -> Program:
     return parse(f"{HEAD}{body}\nreturn {results}\n".replace("return \n", "return\n"))
 
 
+def story(text: str) -> str:
+    """Lines for words: ``name:elements`` allocates and fills a buffer, ``~name`` frees it."""
+    lines: list[str] = []
+    for word in text.split():
+        name, _, count = word.partition(":")
+        if count:
+            lines += [f"%{name} = allocate : f32[{count}] @cpu", f"test::fill(out %{name})"]
+        else:
+            lines += [f"free %{name.removeprefix('~')}"]
+    return "\n".join(lines)
+
+
 def body_of(planned: Program) -> str:
     """The lines of a program, from behind its declarations."""
     text = print_program(planned).rpartition("-> Tensor(a)\n")[2]
@@ -151,19 +163,7 @@ def test_unbacked_sizes_are_reused_only_for_the_same_symbol() -> None:
 
 
 def test_reuse_that_would_raise_the_peak_is_left() -> None:
-    source = program(
-        """
-        %a = allocate : f32[1000] @cpu
-        test::fill(out %a)
-        free %a
-        %peak = allocate : f32[5000] @cpu
-        test::fill(out %peak)
-        free %peak
-        %b = allocate : f32[1000] @cpu
-        test::fill(out %b)
-        """,
-        "%b",
-    )
+    source = program(story("a:1000 ~a peak:5000 ~peak b:1000"), "%b")
     result = plan(source)
     assert reuses(result.program) == {}
     assert result.report.peak_bytes == 20000
@@ -179,25 +179,7 @@ def test_reuse_that_would_raise_the_peak_is_left() -> None:
 
 
 def test_of_several_donors_the_one_freed_last_is_taken() -> None:
-    planned = plan_memory(
-        program(
-            """
-            %big = allocate : f32[999] @cpu
-            free %big
-            %a = allocate : f32[8] @cpu
-            test::fill(out %a)
-            %b = allocate : f32[8] @cpu
-            test::fill(out %b)
-            free %b
-            free %a
-            %c = allocate : f32[8] @cpu
-            test::fill(out %c)
-            %d = allocate : f32[8] @cpu
-            test::fill(out %d)
-            """,
-            "%c, %d",
-        )
-    )
+    planned = plan_memory(program(story("big:999 ~big a:8 b:8 ~b ~a c:8 d:8"), "%c, %d"))
     assert reuses(planned) == {"c": "a", "d": "b"}
 
 
@@ -377,22 +359,7 @@ def test_reuse_alone_needs_frees() -> None:
     assert reuses(reuse_storage(insert_frees(source))) == {"b": "a"}
 
 
-BIG = """
-    %keep = allocate : f32[999999] @cpu
-    test::fill(out %keep)
-    %a = allocate : f32[60000] @cpu
-    test::fill(out %a)
-    free %a
-    %b = allocate : f32[50000] @cpu
-    test::fill(out %b)
-    free %b
-    %c = allocate : f32[50000] @cpu
-    test::fill(out %c)
-    free %c
-    %d = allocate : f32[55000] @cpu
-    test::fill(out %d)
-    free %d
-    """
+BIG = story("keep:999999 a:60000 ~a b:50000 ~b c:50000 ~c d:55000 ~d")
 
 
 def test_large_allocations_take_what_is_somewhat_larger() -> None:
@@ -407,45 +374,16 @@ def test_small_ones_and_results_do_not() -> None:
     assert reuses(plan_memory(program(BIG.replace("0000]", "00]").replace("5000]", "50]")))) == {
         "c": "b"
     }
-    text = """
-        %a = allocate : f32[60000] @cpu
-        test::fill(out %a)
-        free %a
-        %b = allocate : f32[50000] @cpu
-        test::fill(out %b)
-        """
-    assert reuses(plan_memory(program(text, "%b"))) == {}
+    assert reuses(plan_memory(program(story("a:60000 ~a b:50000"), "%b"))) == {}
 
 
 def test_a_larger_one_is_not_kept_over_the_peak() -> None:
-    text = """
-        %a = allocate : f32[60000] @cpu
-        test::fill(out %a)
-        free %a
-        %b = allocate : f32[50000] @cpu
-        test::fill(out %b)
-        %c = allocate : f32[50000] @cpu
-        test::fill(out %c)
-        free %c
-        free %b
-        """
+    text = story("a:60000 ~a b:50000 c:50000 ~c ~b")
     report = plan(program(text)).report
     assert report.peak_bytes == report.unplanned_peak_bytes == 400_000
     assert report.reuses == 0
 
 
 def test_exact_sizes_win_where_a_larger_one_would_be_missed() -> None:
-    text = """
-        %keep = allocate : f32[999999] @cpu
-        test::fill(out %keep)
-        %a = allocate : f32[60000] @cpu
-        test::fill(out %a)
-        free %a
-        %b = allocate : f32[40000] @cpu
-        test::fill(out %b)
-        %c = allocate : f32[60000] @cpu
-        test::fill(out %c)
-        free %b
-        free %c
-        """
+    text = story("keep:999999 a:60000 ~a b:40000 c:60000 ~b ~c")
     assert reuses(plan_memory(program(text))) == {"c": "a"}
