@@ -60,6 +60,7 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	$(BIN)/python benchmarks/planner.py
 	$(BIN)/python benchmarks/aot_scale.py
 	$(BIN)/python -m benchmarks.aot
+	$(BIN)/python -m benchmarks.memory
 
 sanitize: setup ## the corpus as libraries under ASan and UBSan, a sample under valgrind (20 minutes)
 	$(BIN)/python -W ignore -m tests.sanitize.corpus

@@ -1,0 +1,228 @@
+"""Memory and time of a call on real sizes: ours, planned for a call or kept, and Inductor's.
+
+    python -m benchmarks.memory                    # the table, about eight minutes
+    python -m benchmarks.memory unet bert --json   # some models, as JSON
+    python -m benchmarks.memory --quick            # small batches: whether it runs, not how fast
+    python -m benchmarks.memory --list             # every way of running a model
+
+Each way of running a model has a process of its own, since memory that one has freed would serve
+the next. First it says what it holds; then all of them take turns at calling, a call or a few at a
+time, and ratios are taken within a round, against stock Inductor. So a machine that is slow for a
+while is slow for all. The clock is wall time: page faults are the kernel's time.
+
+*peak* is the highest resident memory during three calls, above that before them, *held* what is
+still there when their results are gone, both in MiB. *faults* are minor page faults a call.
+
+*malloc keeps* is stock Inductor with a C library told to keep freed memory, which takes away faults
+of all kinds: what there is to win. The bounds are what that was worth where it was first measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+STOCK = "inductor"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of running a model.
+
+    Attributes:
+        backend: Of torch.compile.
+        options: Of the backend.
+        environment: Variables that its process gets.
+        out: Whether results go into tensors of the caller's.
+        keep_freed: Whether ``wir.keep_freed_memory()`` is called first.
+        usual: Whether it is run when none is named.
+    """
+
+    backend: str
+    options: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    out: bool = False
+    keep_freed: bool = False
+    usual: bool = True
+
+
+def _ours(emitter: str, **options: object) -> dict[str, Any]:
+    return {"backend": "wrapper_ir", "options": {"emitter": emitter, **options}}
+
+
+_NEVER_GIVEN_BACK = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+
+#: Ways by name; the first is what the others are held against.
+WAYS: dict[str, Way] = {
+    STOCK: Way(STOCK),
+    "inductor, pools": Way(STOCK, {"memory_planning": True}),
+    "inductor, malloc keeps": Way(STOCK, environment=_NEVER_GIVEN_BACK),
+    "python, call": Way(**_ours("python")),
+    "python, kept": Way(**_ours("python", arena="kept")),
+    "python, kept, out": Way(**_ours("python", arena="kept"), out=True),
+    "python, kept, freed": Way(**_ours("python", arena="kept"), keep_freed=True),
+    "cpp, call": Way(**_ours("cpp")),
+    "cpp, kept": Way(**_ours("cpp", arena="kept")),
+    "cpp, kept, freed": Way(**_ours("cpp", arena="kept"), keep_freed=True, usual=False),
+    "cpp, kept, out": Way(**_ours("cpp", arena="kept"), out=True, usual=False),
+    "python, call, pools": Way(**_ours("python", memory="pool"), usual=False),
+    "cpp, call, pools": Way(**_ours("cpp", memory="pool"), usual=False),
+    "python, call, freed": Way(**_ours("python"), keep_freed=True, usual=False),
+    "inductor, freed": Way(STOCK, keep_freed=True, usual=False),
+    "inductor, pools combined": Way(
+        STOCK, {"memory_planning": True, "memory_pool": "combined"}, usual=False
+    ),
+    "inductor, cpp": Way(STOCK, {"cpp_wrapper": True}, usual=False),
+    "inductor, huge pages": Way(STOCK, environment={"THP_MEM_ALLOC_ENABLE": "1"}, usual=False),
+}
+
+#: Largest ratio of time against stock Inductor that we allow ourselves, by model.
+BOUNDS = {"unet": 0.73, "bert": 0.93, "gpt2": 0.93}
+
+MODELS = ("bert", "gpt2", "vit", "resnet", "unet")
+
+
+class Child:
+    """A process that runs a model in one way."""
+
+    def __init__(self, model: str, way: Way, options: argparse.Namespace) -> None:
+        given = {
+            "model": model,
+            "backend": way.backend,
+            "options": way.options,
+            "out": way.out,
+            "keep_freed": way.keep_freed,
+            "threads": options.threads,
+            "quick": options.quick,
+        }
+        environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), **way.environment}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.memory_call", json.dumps(given)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.memory = self._answer()
+
+    def calls(self, count: int) -> dict[str, float]:
+        """Have it make some calls."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"calls": count}) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, float]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:  # it has shown why
+            raise SystemExit(self._process.wait() or 1)
+        found: dict[str, float] = json.loads(line)
+        return found
+
+    def end(self) -> None:
+        """Let it go."""
+        self._process.communicate()
+
+
+def measure(model: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run a model in every way asked for; one record for each."""
+    children: dict[str, Child] = {}
+    try:
+        for name in options.ways:
+            children[name] = Child(model, WAYS[name], options)
+        count = 1
+        rounds: dict[str, list[dict[str, float]]] = {name: [] for name in children}
+        for number in range(options.rounds):
+            names = list(children) if number % 2 == 0 else list(reversed(children))
+            for name in names:
+                rounds[name].append(children[name].calls(count))
+    finally:
+        for child in children.values():
+            child.end()
+    return [record(model, name, children[name].memory, rounds) for name in children]
+
+
+def record(
+    model: str, name: str, memory: dict[str, float], rounds: dict[str, list[dict[str, float]]]
+) -> dict[str, Any]:
+    """Return one line of the table as data."""
+    first = [found["seconds"] for found in next(iter(rounds.values()))]
+    seconds = [found["seconds"] for found in rounds[name]]
+    ratios = [ours / stock for stock, ours in zip(first, seconds, strict=True)]
+    low, _, high = statistics.quantiles(ratios, n=4)
+    return {
+        "model": model,
+        "way": name,
+        "peak_mib": memory["peak"] / 2**20,
+        "held_mib": memory["held"] / 2**20,
+        "faults": statistics.median(found["faults"] for found in rounds[name]),
+        "ms": statistics.median(seconds) * 1e3,
+        "ratio": statistics.median(ratios),
+        "quartiles": (low, high),
+        "bound": BOUNDS.get(model) if "kept" in name else None,
+    }
+
+
+COLUMNS = ("model", "way", "peak", "held", "faults", "ms", "ratio", "quartiles", "bound", "kept")
+
+
+def row(found: dict[str, Any]) -> tuple[str, ...]:
+    """Format one record."""
+    from benchmarks.common import verdict
+
+    low, high = found["quartiles"]
+    bound = found["bound"]
+    return (
+        found["model"],
+        found["way"],
+        f"{found['peak_mib']:,.0f}",
+        f"{found['held_mib']:,.0f}",
+        f"{found['faults']:,.0f}",
+        f"{found['ms']:.0f}",
+        f"{found['ratio']:.2f}",
+        f"{low:.2f} .. {high:.2f}",
+        "-" if bound is None else f"{bound:.2f}",
+        verdict(found["ratio"], bound),
+    )
+
+
+def main() -> None:
+    """Run the models asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {MODELS}; default: all")
+    usual = [name for name, way in WAYS.items() if way.usual]
+    parser.add_argument("--ways", nargs="+", metavar="WAY", default=usual, choices=list(WAYS))
+    parser.add_argument("--rounds", type=int, default=7, help="turns that each way gets")
+    parser.add_argument("--threads", type=int, default=2, help="of OpenMP")
+    parser.add_argument("--quick", action="store_true", help="one example a batch, three rounds")
+    parser.add_argument("--list", action="store_true", help="print the ways and stop")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    if options.list:
+        print(
+            "\n".join(
+                f"{name}{'' if way.usual else '  (when named)'}" for name, way in WAYS.items()
+            )
+        )
+        return
+    if options.quick:
+        options.rounds = min(options.rounds, 3)
+    from benchmarks.common import machine, show
+
+    found = [each for name in options.models or MODELS for each in measure(name, options)]
+    about = {**machine(), "threads": options.threads, "rounds": options.rounds}
+    title = f"Memory and time of a call, {options.threads} threads"
+    show(title, COLUMNS, map(row, found), {"machine": about, "found": found}, options.json)
+
+
+if __name__ == "__main__":
+    main()
