@@ -66,15 +66,15 @@ class Run:
 
 
 def run(
-    case: Case, backend: str, *, training: bool = False, calls: int = 2, emitter: str = "python"
+    case: Case, backend: str, *, training: bool = False, calls: int = 2, **options: object
 ) -> Run:
     """Compile a case and call it: one call for each batch size, or ``calls`` of one size.
 
     In training each call is followed by a step of gradient descent, so that what a compiled
-    function keeps of the weights would show as stale in the next.
+    function keeps of the weights would show as stale in the next. Options are the backend's.
     """
     with _threads(1 if case.atomic else torch.get_num_threads()):
-        return _run(case, backend, training, calls, emitter)
+        return _run(case, backend, training, calls, options)
 
 
 @contextlib.contextmanager
@@ -87,14 +87,15 @@ def _threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _run(case: Case, backend: str, training: bool, calls: int, emitter: str) -> Run:
+def _run(case: Case, backend: str, training: bool, calls: int, options: dict[str, object]) -> Run:
     torch._dynamo.reset()
     module, _ = case.make()
     module = copy.deepcopy(module).train(training)
     dynamic = not training and bool(case.batches)
     batches = case.batches if dynamic else (case.batch,) * calls
-    options = {"emitter": emitter} if backend == OURS else None
-    compiled = torch.compile(module, backend=backend, options=options)
+    if backend == OURS:
+        options = {"emitter": "python", **options}
+    compiled = torch.compile(module, backend=backend, options=options or None)
     recording = wir.record() if backend == OURS else contextlib.nullcontext([])
     with watch_inductor() as seen, recording as programs:
         done = Run(seen)
@@ -104,6 +105,7 @@ def _run(case: Case, backend: str, training: bool, calls: int, emitter: str) -> 
                 _mark_dynamic(case, arguments)
             done.calls.append(_call(case, module, compiled, arguments, training))
     done.programs = list(programs)
+    wir.release()  # what is kept between calls counts as much as what a call takes
     arguments = _arguments(case, batches[-1], len(batches), training)
     done.peak = peak_bytes(lambda: _step(case, compiled, arguments, training))
     return done
