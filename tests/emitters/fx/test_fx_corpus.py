@@ -50,6 +50,7 @@ NOT_TRACED = {
 #: Results that are different after tracing, and why: torch writes complex constants into code as
 #: Python prints them, ``(1.5-0j)``, which Python reads as 1.5+0j.
 SIGN_LOST = {"arguments": 5}
+TRACED = ("retraced", "exported", "decomposed", "aot_eager", "read back")
 
 
 def directly(module: fx.GraphModule, _: list[Any]) -> Function:
@@ -90,13 +91,22 @@ def pickled(module: fx.GraphModule, _: list[Any]) -> Function:
     return made
 
 
+def copied_flat(module: fx.GraphModule, _: list[Any]) -> Function:
+    made = copy.copy(module)
+    assert pickle.loads(pickle.dumps(made)).graph is not module.graph
+    return made
+
+
 def retraced(module: fx.GraphModule, example: list[Any]) -> Function:
     with torch.no_grad():
         trace = make_fx(module, tracing_mode="symbolic", _allow_non_fake_inputs=True)
         return trace(*example)
 
 
-PASSES = [directly, without_dead_code, interpreted, with_shapes, copied, pickled, retraced]
+PASSES = [
+    *(directly, without_dead_code, interpreted, with_shapes),
+    *(copied, copied_flat, pickled, retraced),
+]
 
 
 def aot_eager(module: fx.GraphModule, _: list[Any]) -> Function:
@@ -119,7 +129,7 @@ def check(name: str, way: str, function: Function, *, made: wir.Program | None =
     theirs = expected(name, fresh)
     if made is None:
         theirs.constants.clear()
-    if name in SIGN_LOST and way in ("retraced", "exported", "decomposed", "aot_eager"):
+    if name in SIGN_LOST and way in TRACED:
         for each in (ours, theirs):
             each.results[SIGN_LOST[name]].imag.abs_()
     assert (way, differences(ours, theirs)) == (way, [])
@@ -200,6 +210,28 @@ def test_unsupported(name: str) -> None:
     assert caught.value.problems
     reasons = json.dumps([p.reason for p in caught.value.problems])
     assert (corpus.UNSUPPORTED | corpus.PYTHON_ONLY)[name] in reasons
+
+
+#: Programs whose graphs, once a pass has made them FX's own, cannot be read back from their code:
+#: they have choices or loops, or round symbolic numbers.
+NOT_READ_BACK = {
+    **dict.fromkeys(("cond", "cond_nested", "constants_in_regions"), AssertionError),
+    **dict.fromkeys(("while", "while_number", "while_stacked"), (AssertionError, RuntimeError)),
+    "expressions": TypeError,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pickling_what_a_pass_made_of_a_graph(name: str) -> None:
+    module, _ = support.module(name)
+    stream = pickle.dumps(fx.GraphModule(module, module.graph))
+    if name in NOT_READ_BACK:
+        with pytest.raises(NOT_READ_BACK[name]):
+            pickle.loads(stream)
+        return
+    made = pickle.loads(stream)
+    run(made, inputs(name))  # a call leaves nothing to the next
+    check(name, "read back", made)
 
 
 # What torch does not trace, besides: docs/fx-emitter.md.

@@ -51,6 +51,15 @@ class WrapperGraphModule(fx.GraphModule):
         return _rebuilt, (kernels, state, nodes, type(self).__name__, self.training)
 
     @override
+    def __copy__(self) -> WrapperGraphModule:
+        made = WrapperGraphModule(self, self.graph, class_name=type(self).__name__)
+        kernels = getattr(self, KERNELS, None)
+        if kernels is not None:
+            setattr(made, KERNELS, kernels)
+        made.meta = self.meta
+        return made
+
+    @override
     def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
         """Write the module to a folder, from which it can be imported in any process.
 

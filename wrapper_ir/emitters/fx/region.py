@@ -17,6 +17,7 @@ import torch
 from torch import fx
 
 from wrapper_ir.emitters.fx.exprs import lower
+from wrapper_ir.emitters.fx.tracer import CallTracer
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
@@ -86,7 +87,7 @@ class RegionBase(LineVisitor[None]):
     def __init__(self, context: Context, region: Region) -> None:
         self.context = context
         self.region = region
-        self.graph = fx.Graph()
+        self.graph = fx.Graph(tracer_cls=CallTracer)
         #: Holds the graphs of inner regions, and the program's constants.
         self.root = torch.nn.Module()
         self.path = Path()
