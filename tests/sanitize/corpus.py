@@ -3,9 +3,10 @@
     python -m tests.sanitize.corpus [NAME...]
 
 The first process builds the libraries; the second, into which the sanitizers' runtime is loaded
-before all else, runs them and compares the results with those of the Python emitter. PyTorch itself
-is not instrumented. Leaks are looked for elsewhere (tests/native, valgrind): in a process of
-Python everything leaks. ``exempt.txt`` names kernels that UBSan leaves out, each with its reason.
+before all else, runs them and compares the results with those of the Python emitter. Some are built
+with probes, and run at every level. PyTorch itself is not instrumented. Leaks are looked for
+elsewhere (tests/native, valgrind): in a process of Python everything leaks. ``exempt.txt`` names
+kernels that UBSan leaves out, each with its reason.
 
 The programs of ``KEPT`` come a second time, with kept arenas and memory that is given for results,
 as functions of Python; memory is released in between.
@@ -13,6 +14,7 @@ as functions of Python; memory is released in between.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import shutil
@@ -26,6 +28,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.emitters import corpus
+from wrapper_ir.debug_printer import DebugPrinter, insert_probes
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.emitters.cpp.build import BuildOptions, build, build_loadable
 from wrapper_ir.emitters.cpp.loaded import load_library
@@ -39,6 +42,9 @@ FLAGS = (
 LIBRARIES = ("libasan.so", "libubsan.so")
 KEPT = ("cond", "dynamic_shapes", "planned", "pools", "pools_symbolic", "results", "zero_sizes")
 SUFFIX = "-kept"
+#: Programs that are built with probes.
+PROBED = ("arguments", "constants", "dtypes", "dynamic_shapes", "pools", "reuse", "views", "while")
+LEVELS = ("names", "print", "stats", "save", "check", "off")
 EXEMPT = Path(__file__).with_name("exempt.txt")
 
 
@@ -52,7 +58,12 @@ def main(names: list[str]) -> int:
         options = "detect_leaks=0:verify_asan_link_order=1:abort_on_error=0"
         done = subprocess.run(
             [sys.executable, "-m", "tests.sanitize.corpus", "--run", folder, *built],
-            env={**os.environ, "LD_PRELOAD": preload, "ASAN_OPTIONS": options},
+            env={
+                **os.environ,
+                "LD_PRELOAD": preload,
+                "ASAN_OPTIONS": options,
+                "WRAPPER_IR_DEBUG_OUTPUT": os.devnull,
+            },
             check=False,
         )
     return done.returncode
@@ -68,6 +79,8 @@ def _build(name: str, folder: Path) -> bool:
     plain = name.removesuffix(SUFFIX)
     program = corpus.program(plain)
     try:
+        if name in PROBED:
+            program = insert_probes(program, DebugPrinter("print", when="both"))
         if name == plain:
             artifact = wir.emit(program, "cpp")
         else:
@@ -102,6 +115,15 @@ def run(folder: Path, names: list[str]) -> int:
             if not _kept_is_same(folder / f"{name}.so", constants, inputs, wanted):
                 wrong.append(name)
             continue
+        runner = torch._C._aoti.AOTIModelContainerRunnerCpu(str(folder / f"{name}.so"), 1)
+        for level in LEVELS if name in PROBED else ():
+            set_probes = ctypes.CDLL(str(folder / f"{name}.so")).WrapperIRSetProbes
+            assert set_probes(level.encode(), os.fsencode(folder / f"{name}_{level}")) == 0
+            try:
+                runner.run([_tensor(value) for value in _copies(inputs)])
+            except RuntimeError as error:
+                if level != "check" or "WIR1502" not in str(error):
+                    raise  # else it is a program that makes infinite values on purpose
         runner = torch._C._aoti.AOTIModelContainerRunnerCpu(str(folder / f"{name}.so"), 1)
         got = runner.run([_tensor(value) for value in _copies(inputs)])
         if not _same(got, wanted):
