@@ -169,7 +169,15 @@ def _tensor(value: Any) -> torch.Tensor:
 
 def _same(got: list[torch.Tensor], wanted: tuple[Any, ...]) -> bool:
     pairs = zip(got, wanted, strict=True)
-    return all(b is None or torch.equal(a, torch.as_tensor(b).reshape(a.shape)) for a, b in pairs)
+    return all(b is None or _equal(a, torch.as_tensor(b).reshape(a.shape)) for a, b in pairs)
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """NaN equals NaN."""
+    if torch.equal(one, other):
+        return True
+    nan = one != one
+    return torch.equal(nan, other != other) and torch.equal(one[~nan], other[~nan])
 
 
 if __name__ == "__main__":
