@@ -18,10 +18,11 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv and install the project with its tools, once
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(wildcard tests/plugin_emitter/*.toml tests/plugin_emitter/*/*.py)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none was found" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ./tests/plugin_emitter
 	@touch $@
 
 demo: setup ## compile, train and run a small transformer; leaves program.wir and wrapper.py

@@ -27,6 +27,7 @@ COMMANDS = {
     "run": "wrapper_ir.cli.commands.run:run",
     "diff": "wrapper_ir.cli.commands.diff:diff",
     "bisect": "wrapper_ir.cli.commands.bisect:bisect",
+    "corpus": "wrapper_ir.cli.commands.corpus:corpus",
     "emitters": "wrapper_ir.cli.commands.emitters:emitters",
     "cache": "wrapper_ir.cli.commands.cache:cache",
 }

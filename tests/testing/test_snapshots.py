@@ -1,0 +1,83 @@
+"""The plugin of pytest, in runs of its own: what it writes, and what it says of changes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TEST = '''
+import wrapper_ir as wir
+
+TEXT = """
+wir 1
+program @{name} inference planned
+input %{x} : f32[{size}] @cpu
+extern aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+  %y = allocate : f32[{size}] @cpu
+  aten::neg.out(%{x}, out=out %y)
+return %y
+"""
+
+def test_forms(wir_snapshot, python_snapshot, cpp_snapshot, fx_snapshot):
+    program = wir.parse(TEXT)
+    assert program == wir_snapshot
+    assert program == python_snapshot
+    assert program == cpp_snapshot
+    assert program == fx_snapshot
+'''
+
+FOLDER = Path("__snapshots__") / "test_it"
+
+
+def run(folder: Path, *args: str, size: int = 8, x: str = "x") -> subprocess.CompletedProcess[str]:
+    text = TEST.replace("{size}", str(size)).replace("{x}", x).replace("{name}", "negated")
+    (folder / "test_it.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a test whose snapshots were written."""
+    folder = tmp_path_factory.mktemp("snapshots")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    done = run(folder, "--snapshot-update")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_one_real_file_a_snapshot(folder: Path) -> None:
+    files = {path.suffix: path for path in (folder / FOLDER).iterdir()}
+    assert files.keys() == {".wir", ".py", ".cpp", ".txt"}
+    compile(files[".py"].read_text(), "snapshot", "exec")
+    assert "neg" in files[".cpp"].read_text()
+    assert "neg" in files[".txt"].read_text()
+    assert files[".wir"].read_text().startswith("wir ")
+
+
+def test_a_new_name_changes_nothing(folder: Path) -> None:
+    done = run(folder, x="called_otherwise")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_change_is_named(folder: Path) -> None:
+    done = run(folder, size=16)
+    assert done.returncode == 1
+    assert "8 -> 16" in done.stdout
+
+
+def test_no_program_is_an_error(folder: Path) -> None:
+    (folder / "test_other.py").write_text(
+        "def test_it(wir_snapshot):\n    assert 'text' == wir_snapshot\n"
+    )
+    done = run(folder, "test_other.py")
+    (folder / "test_other.py").unlink()
+    assert done.returncode == 1
+    assert "a wir snapshot is of a program, not of a str" in done.stdout

@@ -1,0 +1,84 @@
+"""``wrapper-ir corpus``: the programs that emitters are held against, and what they cover."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from wrapper_ir.cli.command import examples, json_option, traceback_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wrapper_ir.testing.coverage import Row
+
+
+@click.command(epilog=examples("""
+wrapper-ir corpus
+wrapper-ir corpus --list
+wrapper-ir corpus --target python --target cpp --json
+wrapper-ir corpus while > while.wir
+"""))
+@click.argument("name", required=False)
+@click.option("--list", "as_list", is_flag=True, help="List the programs and what each is about.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="EMITTER",
+    help="An emitter to count for; by default all that are installed.",
+)
+@json_option
+@traceback_option
+def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: bool) -> None:
+    """Show what the corpus covers: kinds of lines and types of elements, by emitter.
+
+    The corpus is a set of small programs, each about one thing, that every emitter is tested with;
+    with a NAME, that program is printed.
+    """
+    from wrapper_ir.testing.corpus import about, corpus_files
+
+    if name is not None:
+        file = corpus_files().get(name)
+        if file is None:
+            raise click.BadParameter(f"the corpus has no program '{name}'", param_hint="NAME")
+        click.echo(file.read_text("utf-8"), nl=False)
+        return
+    if as_list:
+        found = {each: about(each) for each in corpus_files()}
+        if as_json:
+            click.echo(json.dumps(found, indent=2))
+        else:
+            width = max(map(len, found))
+            click.echo("\n".join(f"{each:{width}}  {words}" for each, words in found.items()))
+        return
+    _show(targets, as_json=as_json)
+
+
+def _show(targets: Sequence[str], *, as_json: bool) -> None:
+    from wrapper_ir.emitters import emitter_class, emitter_names
+    from wrapper_ir.testing.coverage import coverage
+
+    for target in targets:
+        emitter_class(target)  # an unknown one is an error, with the list of those there are
+    names = list(targets) or list(emitter_names())
+    counted = coverage(names)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(counted), indent=2))
+        return
+    for title, rows in (("line", counted.lines), ("element type", counted.dtypes)):
+        _table(title, rows, names)
+
+
+def _table(title: str, rows: Sequence[Row], names: Sequence[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title, "programs", *names)
+    for row in rows:
+        total = len(row.programs)
+        table.add_row(row.name, str(total), *(f"{row.rendered[name]}/{total}" for name in names))
+    Console().print(table)

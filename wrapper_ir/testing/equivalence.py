@@ -1,0 +1,204 @@
+"""Whether a program does the same wherever it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+
+from wrapper_ir.api import compile as compile_program
+from wrapper_ir.debugging.bisect import bisect
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.interpreter import interpret
+from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.expr import free_symbols, substitute
+from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.runtime.main import random_tensor
+from wrapper_ir.runtime.probes import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["NotEquivalentError", "assert_equivalent", "example_inputs"]
+
+TARGETS: Final = ("python", "cpp", "fx")
+
+_UNKNOWN: Final = 4
+"""A size of which the program expects nothing."""
+
+
+class NotEquivalentError(WrapperIRError, AssertionError):
+    """A program gives something else in one place than in another.
+
+    Fields: ``program``, ``target`` and ``reference`` are where it ran, ``what`` names the value,
+    ``words`` say how it differs, ``call`` which call was the first to differ, where that is known.
+    """
+
+    code = "WIR5001"
+    template = "program '{program}': {what} of {target} {words} ({reference}){call}"
+
+
+def assert_equivalent(
+    program: Program,
+    *inputs: Any,  # noqa: ANN401 - tensors and numbers
+    targets: Sequence[str] = TARGETS,
+    eager: Callable[..., Any] | None = None,
+    tolerance: tuple[float, float] | None = None,
+    seed: int = 0,
+) -> None:
+    """Run a program everywhere, and fail at the first value that is not the same.
+
+    The reference interpreter runs it first; each emitter has to give the same bits: the results,
+    and what became of the inputs. Random numbers are drawn from the same state in each run.
+
+    Args:
+        program: The program.
+        *inputs: Its inputs, which are not changed; without any, such as it expects are made up.
+        targets: The emitters.
+        eager: What the program computes, as a function of the inputs; compared with a tolerance.
+        tolerance: Relative and absolute, for ``eager``; by default what
+            ``torch.testing.assert_close`` takes for the element type.
+        seed: What random numbers start from.
+
+    Raises:
+        NotEquivalentError: A value differs. It is an AssertionError.
+        WrapperIRError: The program cannot be rendered or run.
+    """
+    given = list(inputs) if inputs else example_inputs(program, seed=seed)
+    reference = _run(lambda *args: interpret(program, *args), given, seed)
+    for target in targets:
+        actual = _run(compile_program(program, target, debug="off"), given, seed)
+        found = _first_difference(actual, reference, (0.0, 0.0))
+        if found:
+            call = _first_call(program, given, target)
+            raise _error(program, target, "the interpreter has another", found, call)
+    if eager is not None:
+        expected = _run(_as_tuple(eager), given, seed)
+        found = _first_difference(reference, expected, tolerance)
+        if found:
+            raise _error(program, "the interpreter", "eager PyTorch has another", found, "")
+
+
+def example_inputs(program: Program, *, seed: int = 0) -> list[Any]:
+    """Inputs such as a program expects: of its layouts at the hints, with random contents.
+
+    Floating-point numbers are normally distributed, integers are 0 or 1.
+
+    Args:
+        program: The program.
+        seed: What random numbers start from; the global generator is left as it was.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return [
+            (
+                _example_tensor(program, program.layout(each.name))
+                if isinstance(each, BufferInput)
+                else _example_number(program, each.symbol)
+            )
+            for each in program.inputs
+        ]
+
+
+def _example_tensor(program: Program, layout: Layout) -> Tensor:
+    def number(value: Any) -> int:  # noqa: ANN401 - an expression
+        symbols = {name: int(_example_number(program, name)) for name in free_symbols(value)}
+        return int(substitute(value, symbols))
+
+    size, stride = tuple(map(number, layout.size)), tuple(map(number, layout.stride))
+    dtype: torch.dtype = getattr(torch, layout.dtype.torch_name)
+    return random_tensor(dtype, size, stride, str(layout.device))
+
+
+def _example_number(program: Program, symbol: str) -> int | float | bool:
+    info = program.symbols[symbol]
+    if info.kind is SymbolKind.BOOL:
+        return True
+    if info.kind is SymbolKind.FLOAT:
+        return 1.0
+    if info.hint is not None:
+        return info.hint
+    low = _UNKNOWN if info.lower is None else max(info.lower, _UNKNOWN)
+    return low if info.upper is None else min(low, info.upper)
+
+
+def _as_tuple(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    def run(*args: Any) -> tuple[Any, ...]:  # noqa: ANN401 - tensors and numbers
+        results = function(*args)
+        return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+    return run
+
+
+def _run(
+    function: Callable[..., tuple[Any, ...]], inputs: Sequence[Any], seed: int
+) -> list[tuple[str, Any]]:
+    """Run on copies of the inputs; everything that came of it, by name."""
+    copies = [_copy(value) for value in inputs]
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        results = function(*copies)
+    named = [(f"result {n}", value) for n, value in enumerate(results)]
+    return [*named, *((f"input {n}, afterwards,", value) for n, value in enumerate(copies))]
+
+
+def _copy(value: Any) -> Any:  # noqa: ANN401 - tensors and numbers
+    if not isinstance(value, Tensor):
+        return value
+    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    return made.copy_(value.detach())
+
+
+def _first_difference(
+    actual: Sequence[tuple[str, Any]],
+    expected: Sequence[tuple[str, Any]],
+    tolerance: tuple[float, float] | None,
+) -> tuple[str, str] | None:
+    """The first value that differs, and how."""
+    if len(actual) != len(expected):
+        return "the number of results", f"is {len(actual)}, not {len(expected)}"
+    for (name, got), (_, wanted) in zip(actual, expected, strict=True):
+        words = _difference(got, wanted, tolerance)
+        if words:
+            return name, words
+    return None
+
+
+def _difference(
+    got: Any, wanted: Any, tolerance: tuple[float, float] | None  # noqa: ANN401 - any result
+) -> str:
+    if isinstance(got, Tensor) and isinstance(wanted, Tensor):
+        if tolerance == (0.0, 0.0) and got.stride() != wanted.stride() and got.numel():
+            return f"has strides {tuple(got.stride())}, not {tuple(wanted.stride())}"
+        return difference(got, wanted, tolerance)
+    same = type(got) is type(wanted) and (got == wanted or (got != got and wanted != wanted))
+    return "" if same else f"is {got!r}, not {wanted!r}"
+
+
+def _first_call(program: Program, inputs: Sequence[Any], target: str) -> str:
+    """The first call that writes something else than in Python, in words; empty if unknown."""
+    if target == "python":
+        return ""
+    try:
+        result = bisect(program, inputs, "python", target)
+    except WrapperIRError:
+        return ""
+    return f"; the first call that differs from Python: {result}" if result else ""
+
+
+def _error(
+    program: Program, target: str, reference: str, found: tuple[str, str], call: str
+) -> NotEquivalentError:
+    what, words = found
+    return NotEquivalentError(
+        program=program.name,
+        target=target,
+        reference=reference,
+        what=what,
+        words=words,
+        call=call,
+    )

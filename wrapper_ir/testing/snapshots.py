@@ -1,0 +1,107 @@
+"""Snapshots of programs, one real file each, and failures that say what changed.
+
+Extensions of syrupy: what is compared is a program, what is kept is a file that can be read, run or
+compiled. Programs are taken in canonical form, so a snapshot changes only when the program does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from typing_extensions import override
+
+from wrapper_ir.api import emit
+from wrapper_ir.diffing import diff, diff_sources
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.lines.program import Program
+from wrapper_ir.testing.formats import format_cpp
+from wrapper_ir.text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CppFile", "FxFile", "ProgramFile", "PythonFile", "WirFile"]
+
+
+class ProgramFile(SingleFileSnapshotExtension):
+    """A snapshot of a program in some form."""
+
+    _write_mode = WriteMode.TEXT
+    target: ClassVar[str]
+
+    @override
+    def serialize(self, data: Any, **_: Any) -> str:
+        """The file's text.
+
+        Raises:
+            TypeError: What is compared is no program.
+        """
+        if not isinstance(data, Program):
+            what = type(data).__name__
+            raise TypeError(f"a {self.target} snapshot is of a program, not of a {what}")
+        return self.text(data.canonical())
+
+    def text(self, program: Program) -> str:
+        """A program in this form."""
+        return emit(program, self.target).source
+
+    @override
+    def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
+        """What changed, by sections of the text."""
+        found = diff_sources(str(snapshot_data), str(serialized_data), self.target)
+        yield from found.to_text().splitlines()
+
+
+class WirFile(ProgramFile):
+    """A snapshot of a program as text."""
+
+    target = "wir"
+    file_extension = "wir"
+
+    @override
+    def text(self, program: Program) -> str:
+        return str(program)
+
+    @override
+    def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
+        """What changed, by meaning."""
+        try:
+            found = diff(parse(str(snapshot_data)), parse(str(serialized_data)))
+        except WrapperIRError as error:
+            yield f"the snapshot is no program: {error}"
+            return
+        yield from found.to_text().splitlines()
+
+
+class PythonFile(ProgramFile):
+    """A snapshot of what the Python emitter makes of a program."""
+
+    target = "python"
+    file_extension = "py"
+
+
+class CppFile(ProgramFile):
+    """A snapshot of what the C++ emitter makes of a program; formatted if clang-format is there."""
+
+    target = "cpp"
+    file_extension = "cpp"
+
+    @override
+    def text(self, program: Program) -> str:
+        return format_cpp(super().text(program))
+
+
+class FxFile(ProgramFile):
+    """A snapshot of the graph that the FX emitter makes of a program."""
+
+    target = "fx"
+    file_extension = "txt"
+
+
+def extension(name: str) -> type[ProgramFile]:
+    """The extension of a fixture: ``python_snapshot`` has ``PythonFile``."""
+    module = importlib.import_module(__name__)
+    found: type[ProgramFile] = getattr(module, f"{name.removesuffix('_snapshot').title()}File")
+    return found
