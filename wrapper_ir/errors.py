@@ -21,6 +21,7 @@ Packages declare their errors in their own files and take codes from their own r
 ``24xx``  ``interpreter``
 ``3xxx``  ``frontends``
 ``4xxx``  ``cli``
+``5xxx``  ``testing``
 ========  ==========================================
 
 This module is the bottom layer: it imports the standard library and nothing else.

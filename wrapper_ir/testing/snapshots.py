@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from wrapper_ir.api import emit
 from wrapper_ir.diffing import diff, diff_sources
+from wrapper_ir.diffing.render import to_text
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import Program
 from wrapper_ir.testing.formats import format_cpp
@@ -69,10 +70,12 @@ class WirFile(ProgramFile):
         """What changed, by meaning."""
         try:
             found = diff(parse(str(snapshot_data)), parse(str(serialized_data)))
+            # pytest shows eight lines unless it is told to show more: none for what is the same.
+            told = [row for row in found.rows() if row.text and row.style != "same"]
         except WrapperIRError as error:
             yield f"the snapshot is no program: {error}"
             return
-        yield from found.to_text().splitlines()
+        yield from to_text(told).splitlines()
 
 
 class PythonFile(ProgramFile):
