@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+import threading
 import weakref
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -119,11 +120,13 @@ class _Releasable(Protocol):
 
 
 _everything: Final[weakref.WeakSet[_Releasable]] = weakref.WeakSet()
+_changing: Final = threading.RLock()
 
 
 def register(keeper: _Releasable) -> None:
     """Have :func:`release` call ``keeper.release()`` too, as long as that object lives."""
-    _everything.add(keeper)
+    with _changing:
+        _everything.add(keeper)
 
 
 def release() -> int:
@@ -132,7 +135,9 @@ def release() -> int:
     Calls in progress free what they use when they end. Programs stay as they are: the next call
     allocates again.
     """
-    return sum(keeper.release() for keeper in list(_everything))
+    with _changing:
+        keepers = list(_everything)
+    return sum(keeper.release() for keeper in keepers)
 
 
 @functools.cache
