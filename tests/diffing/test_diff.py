@@ -129,7 +129,7 @@ def test_nothing_differs_from_itself_under_other_names(program: wir.Program) -> 
 
 
 # Shrinking such programs takes minutes.
-@settings(max_examples=25, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=10, phases=(Phase.explicit, Phase.generate))
 @given(any_programs(), any_programs())
 def test_faulty_programs_are_compared_too(a: wir.Program, b: wir.Program) -> None:
     assert not wir.diff(a, a)
@@ -431,3 +431,42 @@ def test_one_line_among_a_thousand_that_look_alike() -> None:
     before, after = wir.parse(text), wir.parse(text.replace(call, ""))
     line = only_line(wir.diff(before, after))
     assert (line.kind, line.text_before) == (Kind.REMOVED, call.strip())
+
+
+ALIKE = """\
+wir 1
+program @alike inference planned
+
+input %x : f32[4] @cpu
+
+kernel @two(a: in f32, b: out f32, c: out f32) cpp
+  | void kernel(const float* a, float* b, float* c) { *b = *c = *a; }
+
+  %r = allocate : f32[4] @cpu
+  %s = allocate : f32[4] @cpu
+  call @two(%x, out %r, out %s)
+  free %r
+  free %s
+  %a = allocate : f32[4] @cpu
+  %b = reuse %a : f32[4] @cpu
+  %c = allocate : f32[4] @cpu
+  call @two(%x, out %b, out %c)
+  free %b
+return %c
+"""
+
+
+def test_what_uses_them_tells_apart_lines_that_look_alike() -> None:
+    reused = ALIKE.replace("  free %r\n  free %s\n", "")
+    reused = reused.replace("%a = allocate", "%a = reuse %s").replace(
+        "%c = allocate", "%c = reuse %r"
+    )
+    found = wir.diff(wir.parse(ALIKE), wir.parse(reused))
+    told = {(line.kind, line.text_before, line.text_after) for line in found.lines}
+    assert told == {
+        (Kind.REMOVED, "free %r", ""),
+        (Kind.REMOVED, "free %s", ""),
+        (Kind.CHANGED, "%a = allocate : f32[4] @cpu", "%a = reuse %s : f32[4] @cpu"),
+        (Kind.CHANGED, "%c = allocate : f32[4] @cpu", "%c = reuse %r : f32[4] @cpu"),
+    }
+    assert not found.items

@@ -25,6 +25,7 @@ from wrapper_ir.lines import (
     BufferInput,
     ComputeSymbol,
     ExternKernel,
+    Free,
     KernelCall,
     Layout,
     Region,
@@ -70,13 +71,34 @@ class BodyKeys:
         levels: From level 0 on.
         callee: Weak: what is called, or that memory is made, and with which layout.
         kind: Weakest: the class, or that memory is made.
+        does: Level 0 of lines that compute something; of others, which look alike, None.
         effects: What each line does.
+        makers: For each line the lines that define its operands, by slot.
+        users: For each line the lines that use what it defines, and in which slot.
     """
 
     levels: list[list[int]]
     callee: list[int]
     kind: list[int]
+    does: list[int | None]
     effects: list[Effects]
+    makers: list[list[tuple[int, int]]]
+    users: list[list[tuple[int, int]]]
+
+    def relations(self, side: int, known: Mapping[int, int]) -> list[Hashable]:
+        """Keys by what else is known: who uses a line's results, or else, who made its operands.
+
+        Args:
+            side: Which of two programs this is; lines of which nothing is known are never equal.
+            known: For lines that are matched, the number of the pair.
+        """
+        found: list[Hashable] = []
+        for number, kind in enumerate(self.kind):
+            key = tuple((slot, known[n]) for n, slot in self.users[number] if n in known)
+            if not key:
+                key = tuple((-slot, known[n]) for n, slot in self.makers[number] if n in known)
+            found.append((kind, *sorted(key)) if key else (side, number))
+        return found
 
 
 class ProgramKeys:
@@ -112,11 +134,27 @@ class ProgramKeys:
         lines = region.body
         found = [effects(line, self._program) for line in lines]
         local = [self._local(line) for line in lines]
+        maker = {name: n for n, each in enumerate(found) for name in each.defines}
+        operands = [_operands(each) for each in found]
+        users: list[list[tuple[int, int]]] = [[] for _ in local]
+        makers: list[list[tuple[int, int]]] = [[] for _ in local]
+        for number, names in enumerate(operands):
+            for slot, name in enumerate(names, start=1):
+                if name in maker:
+                    users[maker[name]].append((number, slot))
+                    makers[number].append((maker[name], slot))
+        looks_like_many = (*_MEMORY, Free)
         return BodyKeys(
-            levels=self._refined(region, local, found),
+            levels=self._refined(region, local, operands, maker, users),
             callee=[self._callee(line) for line in lines],
             kind=[self._keys.of("kind", _class(line)) for line in lines],
+            does=[
+                None if isinstance(line, looks_like_many) else key
+                for line, key in zip(lines, local, strict=True)
+            ],
             effects=found,
+            makers=makers,
+            users=users,
         )
 
     # What a line is by itself.
@@ -199,15 +237,15 @@ class ProgramKeys:
 
     # What is around a line.
 
-    def _refined(self, region: Region, local: list[int], found: list[Effects]) -> list[list[int]]:
+    def _refined(
+        self,
+        region: Region,
+        local: list[int],
+        operands: list[list[str]],
+        maker: Mapping[str, int],
+        users: list[list[tuple[int, int]]],
+    ) -> list[list[int]]:
         outside = self._outside(region)
-        maker = {name: n for n, each in enumerate(found) for name in each.defines}
-        operands = [_operands(each) for each in found]
-        users: list[list[tuple[int, int]]] = [[] for _ in local]
-        for number, names in enumerate(operands):
-            for slot, name in enumerate(names):
-                if name in maker:
-                    users[maker[name]].append((number, slot))
         nowhere = self._keys.of("nowhere")
         levels = [local]
         for _ in range(LEVELS - 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from wrapper_ir.diffing.fields import Fields
 from wrapper_ir.diffing.figures import figures
@@ -25,12 +25,17 @@ from wrapper_ir.lines.walk import Path, regions_of
 from wrapper_ir.text.line_print import LinePrinter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wrapper_ir.diffing.keys import BodyKeys
     from wrapper_ir.lines import AnyLine, Program, Region
 
 __all__ = ["aligned", "diff"]
+
+T = TypeVar("T")
+
+#: How often lines are matched by lines that were matched before: so long may chains be.
+_ROUNDS: Final = 3
 
 
 def diff(before: Program, after: Program) -> ProgramDiff:
@@ -221,13 +226,25 @@ def _matched(a: Region, b: Region, keys_a: BodyKeys, keys_b: BodyKeys) -> Match:
     """
     rows_a, rows_b = _rows(a), _rows(b)
 
-    def column(first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
+    def column(first: Sequence[T], second: Sequence[T]) -> tuple[list[T], list[T]]:
         return [first[i] for i in rows_a], [second[j] for j in rows_b]
 
     matcher = Matcher(len(rows_a), len(rows_b))
+
+    def by_relations() -> None:
+        known_a, known_b = {}, {}
+        for number, (i, j) in enumerate(matcher.done().pairs):
+            known_a[rows_a[i]] = known_b[rows_b[j]] = number
+        matcher.in_order(*column(keys_a.relations(0, known_a), keys_b.relations(1, known_b)))
+
     levels = [column(keys_a.levels[n], keys_b.levels[n]) for n in range(LEVELS)]
-    for level in reversed(levels):
+    for level in levels[:0:-1]:
         matcher.in_order(*level)
+    matcher.in_order(*column(keys_a.does, keys_b.does))
+    for _ in range(_ROUNDS):
+        if not matcher.is_complete:
+            by_relations()
+    matcher.in_order(*levels[0])
     for level in levels[:0:-1]:  # by itself alone, a line would be taken for any that looks alike
         matcher.anywhere(*level)
     matcher.in_order(*column(keys_a.callee, keys_b.callee))

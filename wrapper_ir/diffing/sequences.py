@@ -121,13 +121,18 @@ class Matcher:
         self._pairs: list[tuple[int, int]] = []
         self._moved: list[tuple[int, int]] = []
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left on one side."""
+        return len(self._pairs) + len(self._moved) == min(self._lengths)
+
     def in_order(self, a: Sequence[Hashable], b: Sequence[Hashable]) -> None:
-        """Matches what has equal keys between the pairs that there are."""
+        """Matches what has equal keys between the pairs that there are; None equals nothing."""
         found = list(self._pairs)
         taken_a, taken_b = self._taken()
         for gap in _gaps(self._pairs, *self._lengths):
-            left_a = [i for i in range(gap.start_a, gap.end_a) if i not in taken_a]
-            left_b = [j for j in range(gap.start_b, gap.end_b) if j not in taken_b]
+            left_a = [i for i in range(*gap[:2]) if i not in taken_a and a[i] is not None]
+            left_b = [j for j in range(*gap[2:]) if j not in taken_b and b[j] is not None]
             new = common([a[i] for i in left_a], [b[j] for j in left_b])
             found += [(left_a[i], left_b[j]) for i, j in new]
         self._pairs = sorted(found)
