@@ -150,4 +150,6 @@ def settle(frame: Frame, buffer: Buffer) -> None:
     except InputLayoutError as error:
         if not buffer.maker:
             raise
-        raise BrokenPromiseError(call=buffer.maker, what=error.message) from error
+        found = error.fields
+        what = f"%{buffer.name} is {found['got']}, not {found['expected']}"
+        raise BrokenPromiseError(call=buffer.maker, what=what) from error
