@@ -120,7 +120,7 @@ def test_names_and_origins_do_not_count(name: str) -> None:
     assert str(aligned(renamed(program), program)) == str(program)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(programs())
 def test_nothing_differs_from_itself_under_other_names(program: wir.Program) -> None:
     assert not wir.diff(program, program)
@@ -129,7 +129,7 @@ def test_nothing_differs_from_itself_under_other_names(program: wir.Program) -> 
 
 
 # Shrinking such programs takes minutes.
-@settings(max_examples=10, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=8, phases=(Phase.explicit, Phase.generate))
 @given(any_programs(), any_programs())
 def test_faulty_programs_are_compared_too(a: wir.Program, b: wir.Program) -> None:
     assert not wir.diff(a, a)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-import json
-import types
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING
+
+from wrapper_ir.diffing.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +26,6 @@ __all__ = [
     "SourceDiff",
     "TextChange",
 ]
-
-T = TypeVar("T")
 
 
 class Kind(enum.Enum):
@@ -128,7 +125,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramDiff:
+class ProgramDiff(Report):
     """How two programs differ; true when they do."""
 
     before: Figures = field(default_factory=Figures)
@@ -142,42 +139,11 @@ class ProgramDiff:
         """Whether the programs are the same but for names and origins."""
         return not (self.items or self.kernels or self.lines)
 
-    def __bool__(self) -> bool:
-        return not self.is_empty
-
-    def __str__(self) -> str:
-        return self.to_text()
-
     def rows(self) -> Iterator[Row]:
         """What is said of it, line by line, the summary first."""
         from wrapper_ir.diffing.render import program_rows  # noqa: PLC0415 - it imports this module
 
         return program_rows(self)
-
-    def to_text(self) -> str:
-        """The diff as plain text."""
-        from wrapper_ir.diffing.render import to_text  # noqa: PLC0415 - as above
-
-        return to_text(self.rows())
-
-    def to_html(self) -> str:
-        """The diff as a page of HTML that needs no other file."""
-        from wrapper_ir.diffing.render import to_html  # noqa: PLC0415 - as above
-
-        return to_html(self.rows())
-
-    def to_json(self) -> str:
-        """The diff as JSON, which :meth:`from_json` reads back."""
-        return _to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> ProgramDiff:
-        """The diff that :meth:`to_json` wrote.
-
-        Raises:
-            ValueError: It is not such a text.
-        """
-        return _from_json(cls, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +157,7 @@ class SourceChange:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceDiff:
+class SourceDiff(Report):
     """How two emitted texts differ, section by section; true when they do."""
 
     target: str
@@ -204,78 +170,8 @@ class SourceDiff:
         """Whether the texts are the same."""
         return not self.sections
 
-    def __bool__(self) -> bool:
-        return not self.is_empty
-
-    def __str__(self) -> str:
-        return self.to_text()
-
     def rows(self) -> Iterator[Row]:
         """What is said of it, line by line, the summary first."""
         from wrapper_ir.diffing.render import source_rows  # noqa: PLC0415 - it imports this module
 
         return source_rows(self)
-
-    def to_text(self) -> str:
-        """The diff as plain text."""
-        from wrapper_ir.diffing.render import to_text  # noqa: PLC0415 - as above
-
-        return to_text(self.rows())
-
-    def to_html(self) -> str:
-        """The diff as a page of HTML that needs no other file."""
-        from wrapper_ir.diffing.render import to_html  # noqa: PLC0415 - as above
-
-        return to_html(self.rows())
-
-    def to_json(self) -> str:
-        """The diff as JSON, which :meth:`from_json` reads back."""
-        return _to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> SourceDiff:
-        """The diff that :meth:`to_json` wrote.
-
-        Raises:
-            ValueError: It is not such a text.
-        """
-        return _from_json(cls, text)
-
-
-def _to_json(value: object) -> str:
-    return json.dumps(_plain(value), indent=2) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if dataclasses.is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    return value
-
-
-def _from_json(cls: type[T], text: str) -> T:
-    found = _read(json.loads(text), cls, "")
-    assert isinstance(found, cls)
-    return found
-
-
-def _read(value: Any, hint: Any, where: str) -> Any:
-    """A value of a type, from what JSON has of it."""
-    args = get_args(hint)
-    if get_origin(hint) in (Union, types.UnionType):
-        return None if value is None else _read(value, args[0], where)
-    if get_origin(hint) is tuple and isinstance(value, list):
-        return tuple(_read(item, args[0], f"{where}[{n}]") for n, item in enumerate(value))
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return hint(value)
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, dict):
-        hints = get_type_hints(hint)
-        if value.keys() != {f.name for f in dataclasses.fields(hint)}:
-            raise ValueError(f"{where or 'the diff'} is no {hint.__name__}")
-        return hint(**{name: _read(value[name], hints[name], f"{where}.{name}") for name in value})
-    if type(value) is not hint:
-        raise ValueError(f"{where or 'the diff'} is no {getattr(hint, '__name__', hint)}")
-    return value
