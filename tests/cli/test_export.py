@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
+
+from wrapper_ir.debug_printer import NoCallMatchesWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +35,17 @@ def test_a_library_and_its_debug_information(invoke: Invoke, room: Path) -> None
     assert (room / "m.so.debug").is_file()
 
 
+def test_a_library_with_probes(invoke: Invoke, room: Path) -> None:
+    words = ("--debug", "names", "--debug-filter", "nothing*")
+    with pytest.warns(NoCallMatchesWarning, match=r"kernels='nothing\*'"):
+        result = invoke("export", "small.wir", "-o", "m.so", *words)
+    assert result.exit_code == 0, result.output
+    ctypes.CDLL(str(room / "m.so")).WrapperIRSetProbes(b"off", None)  # it says that there are none
+    result = invoke("export", "small.wir", "-o", "m.so", "--debug", "compare")
+    assert result.exit_code != 0
+    assert "a probe of level 'compare'" in result.stderr
+
+
 def test_the_text_in_cpp(invoke: Invoke, room: Path) -> None:
     result = invoke("emit", "small.wir", "--target", "cpp")
     assert result.exit_code == 0, result.output
@@ -45,6 +59,7 @@ def test_the_text_in_cpp(invoke: Invoke, room: Path) -> None:
         (("-o", "nowhere/m.so"), "WIR2274"),
         (("-o", "m.so", "--isa", "x86-64-v9"), "x86-64-v3"),
         (("-o", "m.so", "-O", "speed=9"), "WIR0002"),
+        (("-o", "m.so", "--debug", "loud"), "'names', 'check'"),
         (("-o", "m.pt2", "--metadata", "author"), "author"),
         (("-o", "m.pt2", "--metadata", "AOTI_DEVICE_KEY=cuda"), "AOTI_"),
     ],
