@@ -16,12 +16,15 @@ import pytest
 import torch
 
 import wrapper_ir as wir
+from tests.debug_printer import test_golden
 from tests.debug_printer.test_running import SCALE, W
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.runtime import NonFiniteError, debug_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+GOLDEN = test_golden.FOLDER
 
 #: One input for each element type and shape that is shown differently, each cloned by an op.
 INPUTS: dict[str, tuple[str, Callable[[], torch.Tensor]]] = {
@@ -72,6 +75,10 @@ def scale() -> wir.Program:
     return wir.parse(SCALE).replace(data={"w": W})
 
 
+def golden() -> wir.Program:
+    return wir.parse((GOLDEN / "program.wir").read_text()).replace(data={"w": test_golden.W})
+
+
 def inputs() -> list[torch.Tensor]:
     return [make() for _, make in INPUTS.values()]
 
@@ -84,6 +91,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "zoo": wir.export(wir.parse(ZOO), folder / "zoo.so", debug="print"),
         "scale": wir.export(scale(), folder / "scale.so", debug="print"),
         "names": wir.export(scale(), folder / "names.so", debug="names"),
+        "golden": wir.export(golden(), folder / "golden.so", debug=wir.DebugPrinter(when="both")),
         "plain": wir.export(scale(), folder / "plain.so"),
     }
 
@@ -137,6 +145,18 @@ def test_the_words_are_those_of_python(load: Callable[[str], Library], tmp_path:
         )
         one, other = (t.contiguous().view(-1).view(torch.uint8) for t in (ours, theirs))
         assert torch.equal(one, other)
+
+
+def test_the_golden_files_hold_for_libraries(
+    load: Callable[[str], Library], tmp_path: Path
+) -> None:
+    library = load("golden")
+    library.runner.run([test_golden.X, test_golden.P])
+    assert (tmp_path / "log").read_text() == (GOLDEN / "print.txt").read_text()
+    assert library.set("save")
+    library.runner.run([test_golden.X, test_golden.P])
+    index = tmp_path / "files" / "index.jsonl"
+    assert index.read_text() == (GOLDEN / "save.txt").read_text()
 
 
 def test_what_is_written_is_bounded(
