@@ -17,7 +17,7 @@ import wrapper_ir as wir
 from tests import strategies
 from tests.emitters.corpus import CASES, program
 from tests.emitters.test_python_corpus import kept as planned_to_be_kept
-from tests.planning.test_pool import measured_peak
+from tests.models.memory import peak_bytes
 from tests.planning.test_pool_runs import without
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.lines import GraphRole, Probe, Program, Stage
@@ -130,7 +130,7 @@ def test_the_second_call_allocates_nothing_but_results(role: GraphRole, checks: 
     result_bytes = 16 * 16 * 4
     x = made_input()
     function(x)
-    assert measured_peak(lambda: function(x)) == result_bytes
+    assert peak_bytes(lambda: function(x)) == result_bytes
     assert report.peak_bytes == report.kept_bytes + result_bytes
 
 
@@ -140,7 +140,7 @@ def test_the_measured_peak_is_the_reported_one(dynamic: bool) -> None:
     function = wir.compile(source, arena="kept")
     report = plan(source, arena="kept").report
     x = made_input()
-    assert measured_peak(lambda: function(x)) == report.peak_bytes
+    assert peak_bytes(lambda: function(x)) == report.peak_bytes
     assert function.release() == report.kept_bytes  # type: ignore[attr-defined]
 
 

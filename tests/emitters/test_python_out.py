@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import wrapper_ir as wir
 from tests.emitters.corpus import CASES, program
 from tests.emitters.test_python_kept import DYNAMIC, STATIC, expected, made_input, same
-from tests.planning.test_pool import measured_peak
+from tests.models.memory import peak_bytes
 from wrapper_ir.runtime import (
     NoOutError,
     OutCountError,
@@ -64,7 +64,7 @@ def test_nothing_is_allocated_with_arenas_kept_and_memory_given(text: str) -> No
     (result,) = function(x, out=[out])
     assert result is out
     assert torch.equal(out, expected(x))
-    assert measured_peak(lambda: function(x, out=[out])) == 0
+    assert peak_bytes(lambda: function(x, out=[out])) == 0
     assert torch.equal(function(x)[0], out)
 
 
