@@ -44,6 +44,14 @@ def test_one_arena_takes_in_all_it_can_whatever_the_peak() -> None:
     }
 
 
+def test_a_program_that_is_planned_already_is_reported_as_it_is() -> None:
+    planned = plan(program(PEAKS_APART, "%r, %s"), "none").program
+    report = plan(planned, arena="kept").report
+    assert report.kept_bytes == 0
+    reasons = {each.name: each.reason for each in report.outside}
+    assert reasons["a"] == reasons["b"] == "is outside in the program, which was planned before"
+
+
 def test_a_storage_alone_has_an_arena_too() -> None:
     text = """
         %a = allocate : f32[100] @cpu

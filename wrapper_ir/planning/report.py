@@ -126,17 +126,21 @@ def report(
         arenas=arenas,
         arena=arena,
         kept_bytes=kept_bytes,
-        outside=_outside(planned, sizes, is_kept=arena == "kept") if strategy == "pool" else (),
+        outside=_outside(freed, planned, sizes, arena) if strategy == "pool" else (),
     )
 
 
-def _outside(program: Program, sizes: Sizes, *, is_kept: bool) -> tuple[Outside, ...]:
-    judge = Judge(program.region, program, is_kept=is_kept)
+def _outside(freed: Program, program: Program, sizes: Sizes, arena: str) -> tuple[Outside, ...]:
+    judge = Judge(program.region, program, is_kept=arena == "kept")
+    # What could be inside and is not: the planner chose so, if it was asked at all.
+    otherwise = "would be alone in its arena, or make it raise the peak"
+    if freed is program:
+        otherwise = "is outside in the program, which was planned before"
     return tuple(
         Outside(
             first.owner,
             sizes.of(first.owner),
-            judge.why_outside(chain) or "would be alone in its arena, or make it raise the peak",
+            judge.why_outside(chain) or otherwise,
         )
         for first, chain in judge.chains.items()
         if first.is_owned and not first.is_pool and first.pool is None
