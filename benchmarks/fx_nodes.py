@@ -3,11 +3,12 @@
     python benchmarks/fx_nodes.py
     python benchmarks/fx_nodes.py --json
 
-A program repeats one thing (a kernel, an allocation, a view, a library op) 20 and 100 times; the
-cost of one is the difference of the two calls' times over 80. The tensors hold 16 numbers, so what
-is measured is the host's part. Calls of the sides alternate in short batches on one thread, garbage
-collector off; a figure is the median over rounds, a ratio the median of ratios within rounds. The
-clock is processor time of the thread.
+A program repeats one thing (a kernel, one that reads what it writes through another argument, an
+allocation, a view that a kernel reads, a library op) 20 and 100 times; the cost of one is the
+difference of the two calls' times over 80. The tensors hold 16 numbers, so what is measured is the
+host's part. Calls of the sides alternate in short batches on one thread, garbage collector off; a
+figure is the median over rounds, a ratio the median of ratios within rounds. The clock is processor
+time of the thread.
 
 ``loaded`` is ``artifact.load_boxed()``, ``graph`` the graph module as it is, ``interpreter``
 torch.fx's on it. ``call`` is a whole call of the program with nothing in it but one kernel: what a
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import wrapper_ir as wir
+from wrapper_ir.emitters.fx import FxArtifact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,14 +58,18 @@ input %x : f32[4, 4] @cpu
 extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
 
   %y = allocate : f32[4, 4] @cpu
+  %z = allocate : f32[4] @cpu
+  %low = reinterpret %y : f32[12] @cpu
+  %high = reinterpret %y : f32[12]+4 @cpu
 """
 )
 
 #: What is repeated; ``{n}`` is a number of its own. A backward graph keeps nothing between calls.
 PARTS = {
     "kernel": "  call @copy(%x, out %y, 16)\n",
+    "kernel within one memory": "  call @copy(%low, out %high, 12)\n",
     "allocation": "  %a{n} = allocate : f32[4, 4] @cpu\n  free %a{n}\n",
-    "view": "  %v{n} = reinterpret %y : f32[4]{{4}}+1 @cpu\n",
+    "view, kernel": "  %v{n} = reinterpret %y : f32[4]+4 @cpu\n  call @copy(%v{n}, out %z, 4)\n",
     "library op": "  aten::mm.out(%x, %x, out=out %y)\n",
 }
 
@@ -71,15 +77,16 @@ PARTS = {
 def program(part: str, count: int) -> wir.Program:
     """A program that does one thing so many times."""
     body = "".join(PARTS[part].format(n=n) for n in range(count))
-    return wir.parse(f"{HEAD}{body}  call @copy(%x, out %y, 16)\nreturn %y\n")
+    return wir.parse(f"{HEAD}{body}  call @copy(%x, out %y, 16)\nreturn %y, %z\n")
 
 
 def sides(part: str, count: int) -> dict[str, Callable[[list[Any]], Any]]:
     """The program as a function, for each side."""
     made = program(part, count)
     graph = wir.emit(made, "fx")
+    assert isinstance(graph, FxArtifact)
     loaded = graph.load_boxed()  # compiles the kernels, before the graph itself is run
-    module = graph.graph_module  # type: ignore[attr-defined]
+    module = graph.graph_module
     interpreter = torch.fx.Interpreter(module)
     return {
         "python": wir.emit(made, "python").load_boxed(),

@@ -10,6 +10,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.emitters import corpus
+from tests.emitters.fx import support
 from tests.models.harness import _unlike
 from wrapper_ir.lines import KernelCall
 
@@ -46,6 +47,16 @@ def test_a_program_comes_back_with_its_meaning(name: str) -> None:
     assert len(ours) == len(wanted)
     pairs = zip([*ours, *given], [*wanted, *expected], strict=True)
     assert [why for a, b in pairs if (why := _unlike(a, b))] == []
+
+
+@pytest.mark.parametrize("name", ["shared_storage", "shared_symbolic", "written_layouts"])
+def test_parts_of_memory_come_back_as_views(name: str) -> None:
+    program, given = support.program(name), support.inputs(name, seed=1)
+    back = wir.from_fx(support.emitted(program).graph_module)
+    ours = support.run(wir.compile(back), given)
+    assert support.differences(ours, support.expected(name, given)) == []
+    again = support.run(support.emitted(wir.plan_memory(back)).graph_module, given)
+    assert support.differences(again, ours) == []
 
 
 @pytest.mark.parametrize("name", NOT_BACK)

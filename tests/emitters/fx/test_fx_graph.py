@@ -408,6 +408,13 @@ def test_what_is_loaded_is_the_graph_as_it_is_by_then() -> None:
     assert torch.equal(found.load()(x)[0], -x)
 
 
+@pytest.mark.parametrize("name", ["shared_storage", "shared_symbolic", "written_layouts"])
+def test_loaded_kernels_take_places_in_memory_as_they_are(name: str) -> None:
+    fresh = support.inputs(name, seed=1)
+    ours = support.run(artifact(name).load(), fresh)
+    assert support.differences(ours, support.expected(name, fresh)) == []
+
+
 # Other people's tools.
 
 

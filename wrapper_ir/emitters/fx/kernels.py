@@ -48,6 +48,7 @@ __all__ = [
     "build",
     "declare",
     "declare_form",
+    "form_named",
     "op_name",
     "op_schema",
 ]
@@ -82,7 +83,7 @@ class _Kernel:
 
 
 _declared: Final[dict[str, _Kernel]] = {}
-_forms: Final[set[str]] = set()
+_forms: Final[dict[str, KernelForm]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +212,13 @@ def declare_form(form: KernelForm) -> Any:
     with library.LOCK:
         if form.name not in _forms:
             _declare_form(form)
-            _forms.add(form.name)
+            _forms[form.name] = form
     return library.overload(form.name)
+
+
+def form_named(name: str) -> KernelForm | None:
+    """The form of a kernel that an op is, if it is one."""
+    return _forms.get(name)
 
 
 def _declare_form(form: KernelForm) -> None:

@@ -15,6 +15,7 @@ from torch import fx
 from torch._ops import OpOverload
 
 from wrapper_ir.emitters.fx import library
+from wrapper_ir.emitters.fx.kernels import form_named, op_name
 from wrapper_ir.runtime import empty_strided_cpu
 
 if TYPE_CHECKING:
@@ -42,11 +43,24 @@ def shorten(graph: fx.Graph) -> None:
         if node.op != "call_function" or not isinstance(node.target, OpOverload):
             continue
         if node.target.namespace == library.NAMESPACE:
-            node.target = library.implementation(node.target._opname)  # noqa: SLF001 - its name
+            _shorten_own(node, node.target._opname)  # noqa: SLF001 - its name
         elif node.target is _aten.empty_strided.default:
             _shorten_allocation(node)
         else:
             node.target = _SAME.get(node.target, node.target)
+
+
+def _shorten_own(node: fx.Node, name: str) -> None:
+    """Calls what an op of ours does; a kernel's binding takes places in memory as they are."""
+    form = form_named(name)
+    if form is not None:
+        name = op_name(form.definition)
+        memories, args = node.args[: form.count], node.args[form.count :]
+        node.args = tuple(
+            arg if number is None else (memories[number], arg)
+            for number, arg in zip(form.memories, args, strict=True)
+        )
+    node.target = library.implementation(name)
 
 
 def _shorten_allocation(node: fx.Node) -> None:
