@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.debug_printer import insert_probes, make_printer
+from wrapper_ir.debug_printer import insert_probes, make_printer, poison
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.program import Program, Stage
@@ -74,13 +74,19 @@ def compile(
     printer = make_printer(debug)
     if printer is not None:
         make_emitter(target, options)  # a word that it does not know is no reason to plan
-        program = insert_probes(_planned(program, options), printer)
+        program = _probed(_planned(program, options), printer)
     function = emit(program, target, **options).load()
     if printer is None or printer.hook is None:
         return function
     from wrapper_ir.runtime.probes import Hooked  # noqa: PLC0415 - imports torch
 
     return Hooked(function, printer.hook)
+
+
+def _probed(program: Program, printer: DebugPrinter) -> Program:
+    """A planned program with what a debug printer asks for."""
+    probed = insert_probes(program, printer)
+    return poison(probed) if printer.poison else probed
 
 
 def _planned(program: Program, options: Mapping[str, object]) -> Program:
@@ -159,7 +165,7 @@ def export(  # noqa: PLR0913 - all but two are named
     package.check(path, metadata, **build)
     printer = None if debug is None else make_printer(debug)
     if printer is not None:
-        program = insert_probes(_planned(program, options), printer)
+        program = _probed(_planned(program, options), printer)
     artifact = emit(program, "cpp", **options)
     if not isinstance(artifact, CppArtifact):
         raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")

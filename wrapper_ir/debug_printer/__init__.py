@@ -14,6 +14,7 @@ from wrapper_ir.debug_printer.environment import make_printer, settings_from_env
 from wrapper_ir.debug_printer.insert import insert_probes, remove_probes
 from wrapper_ir.debug_printer.levels import LEVEL_NAMES, parse_level
 from wrapper_ir.debug_printer.operands import Operands
+from wrapper_ir.debug_printer.poison import poison
 from wrapper_ir.debug_printer.select import Call, NoCallMatchesWarning, calls_of, select
 from wrapper_ir.debug_printer.spec import OPERANDS, DebugPrinter
 
@@ -35,6 +36,7 @@ __all__ = [
     "insert_probes",
     "make_printer",
     "parse_level",
+    "poison",
     "remove_probes",
     "select",
     "settings_from_environment",

@@ -43,6 +43,8 @@ class DebugPrinter:
         operands: What to show of a call: any of ``inputs``, ``outputs``, ``scalars``.
         hook: Called with a ``ProbeEvent`` at each chosen call, besides what the level does. It is
             bound by ``wir.compile``, and no part of the program.
+        poison: Whether ``wir.compile`` fills new memory with NaN, so that what reads memory before
+            it is written gives NaN too.
     """
 
     level: str | int | ProbeLevel = "print"
@@ -54,6 +56,7 @@ class DebugPrinter:
     when: str = ""
     operands: tuple[str, ...] = OPERANDS
     hook: Callable[[Any], object] | None = None
+    poison: bool = False
 
     def __post_init__(self) -> None:
         """Check every option.
@@ -78,6 +81,9 @@ class DebugPrinter:
         hook: object = self.hook
         if hook is not None and not callable(hook):
             raise OptionValueError(option="hook", value=hook, expected="a function of an event")
+        poison: object = self.poison
+        if not isinstance(poison, bool):
+            raise OptionValueError(option="poison", value=poison, expected="True or False")
 
     @property
     def probe_level(self) -> ProbeLevel | None:

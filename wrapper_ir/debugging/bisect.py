@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debug_printer import Call, DebugPrinter, calls_of, insert_probes
+from wrapper_ir.debug_printer import Call, DebugPrinter, calls_of, insert_probes, poison
 from wrapper_ir.debugging.errors import DifferentCallsError
-from wrapper_ir.debugging.extract import copies, extract
+from wrapper_ir.debugging.extract import copies, extract, with_own_state
 from wrapper_ir.lines.program import Program, Stage
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.probes import debug_session, difference
@@ -65,6 +66,8 @@ def bisect(  # noqa: PLR0913 - three of them are the two runs
     """Run a program with two emitters, or two versions of it, and find the first call that differs.
 
     What every call wrote is kept on disk for both runs and compared in the order of the first run.
+    New memory is filled with one number in one run and with NaN in the other, so that a call that
+    reads memory before it is written differs too, even between two runs of one emitter.
 
     Args:
         program: The program, run by ``a``.
@@ -83,8 +86,8 @@ def bisect(  # noqa: PLR0913 - three of them are the two runs
     one, two = _planned(program), _planned(other if other is not None else program)
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
         runs = [
-            _run(each, target, inputs, Path(root) / name)
-            for each, target, name in ((one, a, "a"), (two, b, "b"))
+            _run(each, target, inputs, Path(root) / name, number)
+            for each, target, name, number in ((one, a, "a", 1e4), (two, b, "b", math.nan))
         ]
         result = _compare(one, runs[0], runs[1], tolerance)
     if result.call is None or folder is None:
@@ -97,8 +100,10 @@ def _planned(program: Program) -> Program:
     return program if program.stage is Stage.PLANNED else plan_memory(program)
 
 
-def _run(program: Program, target: str, inputs: Sequence[Any], folder: Path) -> Path:
-    probed = insert_probes(program, DebugPrinter("save", when="after"))
+def _run(program: Program, target: str, inputs: Sequence[Any], folder: Path, number: float) -> Path:
+    """Run with everything saved, and new memory filled with a number: then chance cannot agree."""
+    probed = poison(insert_probes(program, DebugPrinter("save", when="after")), number)
+    probed = with_own_state(probed)
     with debug_session(folder, limit=0) as session:
         compile_program(probed, target, debug="off")(*copies(inputs))
         return session.directory

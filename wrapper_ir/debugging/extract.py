@@ -25,12 +25,24 @@ from wrapper_ir.verify import verify
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ExtractedCall", "copies", "extract", "find_call"]
+__all__ = ["ExtractedCall", "copies", "extract", "find_call", "with_own_state"]
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
     """The inputs with contents of their own, in the same layouts."""
     return [private_copy(value) if isinstance(value, torch.Tensor) else value for value in inputs]
+
+
+def with_own_state(program: Program) -> Program:
+    """The program with copies of the constants that it writes to, so that runs are alike."""
+    data = dict(program.data)
+    for name, constant in program.constants.items():
+        if constant.mutable and name in data:
+            data[name] = private_copy(data[name])
+    for name, constant in program.constants.items():
+        if constant.tied_to in data:
+            data[name] = data[constant.tied_to]
+    return program.replace(data=data)
 
 
 @dataclass(frozen=True)
@@ -134,7 +146,7 @@ def extract(
     planned = program if program.stage is Stage.PLANNED else plan_memory(program)
     found = find_call(planned, call)
     events = _Events()
-    probed = insert_around(planned, {found.path: _probes(planned, found)})
+    probed = insert_around(with_own_state(planned), {found.path: _probes(planned, found)})
     Hooked(compile_program(probed, target, debug="off"), events.note)(*copies(inputs))
     if events.after is None:
         raise CallNotReachedError(call=found.label)
