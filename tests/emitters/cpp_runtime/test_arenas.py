@@ -157,6 +157,18 @@ def test_it_grows_with_what_calls_need() -> None:
     assert 0 < in_cpp.release() < held
 
 
+def test_as_much_is_held_as_in_python() -> None:
+    made, x = chain(dynamic=True), torch.randn(40, 33)
+    functions: list[Any] = [wir.compile(made, target, arena="kept") for target in ("python", "cpp")]
+    wir.release()
+    for function in functions:
+        function(x)
+    held = functions[0].release()
+    assert held > 0
+    assert wir.release() >= held  # what the other one holds, at least
+    assert functions[1].release() == 0
+
+
 def test_eight_threads() -> None:
     in_cpp = wir.compile(chain(dynamic=True), "cpp", arena="kept")
     in_threads(lambda x: in_cpp(x)[0], in_cpp.release)
