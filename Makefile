@@ -62,6 +62,7 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	$(BIN)/python benchmarks/probes.py
 	$(BIN)/python benchmarks/aot_scale.py
 	$(BIN)/python -m benchmarks.aot
+	$(BIN)/python -m benchmarks.peaks
 	$(BIN)/python -m benchmarks.memory
 
 sanitize: setup ## the corpus as libraries under ASan and UBSan, a sample under valgrind (20 minutes)
