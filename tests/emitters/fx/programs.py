@@ -262,6 +262,33 @@ extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
 return %a, %turned
 """
 
+RESULTS_IN_REGIONS = """
+wir 1
+program @results_in_regions inference planned
+
+symbol s0 : int [1, inf] hint 4
+
+input %x : f32[s0, 4] @cpu
+input %p : bool[] @cpu
+
+extern aten::mul.Scalar(Tensor self, Scalar other) -> Tensor
+
+  s0 = size %x, 0
+  %a = cond %p with (%x) : f32[s0, 4] @cpu
+    then (%x0 : f32[s0, 4] @cpu) {
+      %y0 = aten::mul.Scalar(%x0, 2) : f32[s0, 4] @cpu
+      assert_layout %y0, "mul"
+      yield %y0
+    }
+    else (%x1 : f32[s0, 4] @cpu) {
+      %y1 = aten::mul.Scalar(%x1, 3) : f32[s0, 4] @cpu
+      assert_layout %y1, "mul"
+      yield %y1
+    }
+return %a
+"""
+"""Regions that check what an op gave."""
+
 CONSTANTS_IN_REGIONS = """
 wir 1
 program @constants_in_regions inference planned
@@ -366,6 +393,9 @@ EXTRA: dict[str, Extra] = {
         CONSTANTS_IN_REGIONS, lambda: [torch.randn(4), torch.rand(()) > 0.5, 0.75]
     ),
     "mixed_pool": Extra(POOL, lambda: [torch.randn(8)]),
+    "results_in_regions": Extra(
+        RESULTS_IN_REGIONS, lambda: [torch.randn(5, 4), torch.rand(()) > 0.5]
+    ),
     "reused_dtypes": Extra(REUSED, lambda: [torch.randn(8)]),
     "shared_storage": Extra(SHARED, lambda: [torch.randn(4, 8), torch.randn(8)]),
     "shared_symbolic": Extra(SHARED_SYMBOLIC, lambda: [torch.randn(8)]),
