@@ -60,6 +60,7 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/planner.py
 	$(BIN)/python benchmarks/probes.py
+	$(BIN)/python benchmarks/diff.py
 	$(BIN)/python benchmarks/aot_scale.py
 	$(BIN)/python -m benchmarks.aot
 	$(BIN)/python -m benchmarks.peaks

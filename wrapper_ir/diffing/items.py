@@ -13,7 +13,6 @@ from wrapper_ir.lines import (
     KernelDefinition,
     ScalarInput,
     TorchOp,
-    effects,
     walk_regions,
 )
 from wrapper_ir.text.item_print import ItemPrinter
@@ -57,6 +56,7 @@ class Items:
         self._items = (ItemPrinter(before, strict=False), ItemPrinter(after, strict=False))
         self._params: dict[tuple[int, int], Match] = {}
         self._constants: list[tuple[str, str]] = []
+        self._strays: list[tuple[list[str], list[str]]] = []
 
     # Matching.
 
@@ -95,7 +95,9 @@ class Items:
 
     def match_rest(self) -> None:
         """Matches symbols and layouts that nothing defines, by what is known of them."""
-        strays = [_strays(program) for program in self._programs]
+        strays = self._strays = [
+            _strays(*each) for each in zip(self._programs, self._keys, strict=True)
+        ]
         for table, place in ((self._buffers, 0), (self._symbols, 1)):
             names = [each[place] for each in strays]
             facts = (
@@ -185,7 +187,7 @@ class Items:
 
     def _stray_layouts(self) -> Iterator[ItemChange]:
         """Layouts of names that nothing defines: a fault, but not one to keep quiet about."""
-        a, b = (_strays(program)[0] for program in self._programs)
+        a, b = (buffers for buffers, _ in self._strays)
         pairs = [(name, self._buffers[name]) for name in a if name in self._buffers]
         yield from self._alone("buffer", pairs, a, b)
         for old, new in pairs:
@@ -256,7 +258,7 @@ def _schema(definition: KernelDefinition) -> str:
     return source.schema if isinstance(source, TorchOp) else ""
 
 
-def _strays(program: Program) -> tuple[list[str], list[str]]:
+def _strays(program: Program, keys: ProgramKeys) -> tuple[list[str], list[str]]:
     """Buffers and symbols that are in the tables and that nothing defines."""
     buffers, symbols = set(program.constants), set[str]()
     for _, _, region in walk_regions(program):
@@ -266,7 +268,7 @@ def _strays(program: Program) -> tuple[list[str], list[str]]:
             else:
                 symbols.add(param.symbol)
         for line in region.body:
-            found = effects(line, program)
+            found = keys.effects(line)
             buffers.update(found.defines)
             symbols.update(found.defines_symbols)
     return (

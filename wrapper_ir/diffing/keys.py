@@ -118,6 +118,14 @@ class ProgramKeys:
         self._exprs: dict[sympy.Basic, int] = {}
         self._layouts: dict[Layout, int] = {}
         self._digests: dict[int, int] = {}
+        self._effects: dict[int, Effects] = {}
+
+    def effects(self, line: AnyLine) -> Effects:
+        """What a line of the program does, looked at once."""
+        found = self._effects.get(id(line))
+        if found is None:
+            found = self._effects[id(line)] = effects(line, self._program)
+        return found
 
     def layout(self, name: str) -> int:
         """The key of a buffer's layout."""
@@ -132,7 +140,7 @@ class ProgramKeys:
     def body(self, region: Region) -> BodyKeys:
         """The keys of the lines of a region."""
         lines = region.body
-        found = [effects(line, self._program) for line in lines]
+        found = [self.effects(line) for line in lines]
         local = [self._local(line) for line in lines]
         maker = {name: n for n, each in enumerate(found) for name in each.defines}
         operands = [_operands(each) for each in found]

@@ -19,7 +19,7 @@ from wrapper_ir.diffing.model import (
     RegionChange,
 )
 from wrapper_ir.diffing.sequences import Match, Matcher
-from wrapper_ir.lines import KernelDefinition, effects
+from wrapper_ir.lines import KernelDefinition
 from wrapper_ir.lines.rename import Renaming
 from wrapper_ir.lines.walk import Path, regions_of
 from wrapper_ir.text.line_print import LinePrinter
@@ -199,13 +199,11 @@ class _Diff:
             yield from self._fields.of(old, new)
         else:
             yield FieldChange("line", old.mnemonic, new.mnemonic)
-        defined = [
-            effects(line, p).defines for line, p in ((old, self._before), (new, self._after))
-        ]
-        for number, (first, second) in enumerate(zip(*defined, strict=False)):
+        before, after = self._keys[0].effects(old).defines, self._keys[1].effects(new).defines
+        for number, (first, second) in enumerate(zip(before, after, strict=False)):
             layouts = (self._before.buffers.get(first), self._after.buffers.get(second))
             for field in self._fields.layouts(*layouts):
-                name = field.name if len(defined[1]) == 1 else f"results[{number}].{field.name}"
+                name = field.name if len(after) == 1 else f"results[{number}].{field.name}"
                 yield FieldChange(name, field.before, field.after)
 
     def _regions(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Match", "Matcher", "common"]
 
-_NEAREST: Final = 16
+_NEAREST: Final = 8
 
 
 class Gap(NamedTuple):
