@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tests.fuzz.state import State, example, layout_of
+from tests.fuzz.state import State, example, layout_of, torch_dtype
 from wrapper_ir.build import Buffer, Result
 from wrapper_ir.lines import Layout, Relation
 
@@ -204,6 +204,42 @@ def made(s: State) -> None:
         call(s, kind, size, dtype=dtype)
 
 
+def indexed(s: State) -> None:
+    """Elements picked by an index that is computed just before."""
+    x = s.find(static=True)
+    if x is None or not x.layout.rank:
+        return
+    dim = s.chance.randrange(x.layout.rank)
+    length = s.pick((0, 1, int(x.size[dim])))
+    if length > x.size[dim]:
+        return
+    (index,) = call(s, "arange", length, dtype=torch.int64)
+    call(s, "index_select", x, dim, index)
+
+
+def put(s: State) -> None:
+    """Rows written where an index says."""
+    x = s.find(static=True, written=True)
+    if x is None or not x.layout.rank or not x.size[0]:
+        return
+    (index,) = call(s, "full", [2], s.chance.randrange(int(x.size[0])), dtype=torch.int64)
+    values = call(s, "full", [2, *x.size[1:]], 1, dtype=torch_dtype(x.layout))
+    if values:
+        # With different values at one place, or sums of them, the order would count.
+        _write(s, "index_put_", x, [index], values[0], False)
+
+
+def found(s: State) -> None:
+    """The places of what is not zero: how many, the data say."""
+    x = s.find(static=True, rank=1)
+    if x is None or s.depth:
+        return
+    count = s.b.symbol(f"n{len(s.scope.vars)}_{s.chance.randrange(10**6)}", min=0, unbacked=True)
+    where = s.own(s.b.extern(schema("nonzero"), x, result=("i64", (count, 1))))
+    s.b.size(where, 0, name=count.name)
+    s.numbers.append(count)
+
+
 # Views.
 
 
@@ -247,13 +283,18 @@ def perhaps(s: State) -> None:
 # Writes.
 
 
+_IN_PLACE = (
+    *("add_.Tensor", "mul_.Scalar", "relu_", "copy_", "zero_", "fill_.Scalar", "neg_"),
+    *("masked_fill_.Scalar", "index_fill_.int_Scalar", "bernoulli_.float"),
+)
+
+
 def in_place(s: State) -> None:
     x = s.find(static=True, written=True)
     if x is None:
         return
     other = s.find(static=True, like=x, avoid=(x,))
-    op = s.pick(("add_.Tensor", "mul_.Scalar", "relu_", "copy_", "zero_", "fill_.Scalar",
-                 "masked_fill_.Scalar", "index_fill_.int_Scalar", "neg_"))  # fmt: skip
+    op = s.pick(_IN_PLACE)
     if op in ("add_.Tensor", "copy_"):
         if other is not None:
             _write(s, op, x, other)
@@ -265,6 +306,8 @@ def in_place(s: State) -> None:
         index = s.find(static=True, dtype=("i64",), rank=1, avoid=(x,))
         if index is not None and index.layout.numel == 0:
             _write(s, op, x, 0, index, 1)
+    elif op == "bernoulli_.float":
+        _write(s, op, x, 0.5)
     elif op in ("mul_.Scalar", "fill_.Scalar"):
         _write(s, op, x, s.pick((0, 1, 2)))
     else:
@@ -321,5 +364,6 @@ def into(s: State) -> None:
 
 STEPS: tuple[Callable[[State], None], ...] = (
     *(unary, binary, number, several, reduce, joined, product, chosen, converted, made),
+    *(indexed, put, found),
     *(turned, turned, turned, perhaps, in_place, in_place, into, into),
 )

@@ -30,7 +30,7 @@ def _compiled_kernels() -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_all_ways_agree(part: int) -> None:
-    for seed in range(100 * part, 100 * part + 12):
+    for seed in range(100 * part, 100 * part + 8):
         made = make(seed)
         assert difference(made.program, made.inputs(), [*FAST]) == "", f"seed {seed}"
 
@@ -54,18 +54,15 @@ def test_the_sample_has_everything_in_it() -> None:
 
 def test_a_seed_says_all() -> None:
     code = "from tests.fuzz.maker import make; print(make(17).program, make(17).inputs())"
-    texts = {
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", code],
-            cwd=ROOT,
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(texts) == 1
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=ROOT,
+        env={"PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{make(17).program} {make(17).inputs()}\n"
 
 
 def test_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
