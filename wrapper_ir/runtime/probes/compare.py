@@ -41,12 +41,13 @@ def difference(got: Tensor, expected: Tensor, tolerance: tuple[float, float] | N
     relative, absolute = tolerance or TOLERANCES.get(got.dtype, (0.0, 0.0))
     if got.dtype not in TOLERANCES:
         return _exact(got, expected)
+    if torch.equal(got, expected):
+        return ""
     close = torch.isclose(got, expected, rtol=relative, atol=absolute, equal_nan=True)
     if bool(close.all()):
         return ""
-    apart = (
-        (got.to(torch.complex128) - expected.to(torch.complex128)).abs().nan_to_num(nan=torch.inf)
-    )
+    wide = torch.complex128 if got.is_complex() else torch.float64
+    apart = (got.to(wide) - expected.to(wide)).abs().nan_to_num(nan=torch.inf)
     apart = torch.where(close, torch.zeros_like(apart), apart)
     return _words(got, expected, apart, int((~close).sum()))
 
