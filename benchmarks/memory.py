@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {MODELS}; default: all")
     usual = [name for name, way in WAYS.items() if way.usual]
     parser.add_argument("--ways", nargs="+", metavar="WAY", default=usual, choices=list(WAYS))
-    parser.add_argument("--rounds", type=int, default=7, help="turns that each way gets")
+    parser.add_argument("--rounds", type=int, default=5, help="turns that each way gets")
     parser.add_argument("--threads", type=int, default=2, help="of OpenMP")
     parser.add_argument("--quick", action="store_true", help="one example a batch, three rounds")
     parser.add_argument("--list", action="store_true", help="print the ways and stop")
