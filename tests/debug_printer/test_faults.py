@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import wrapper_ir as wir
-from wrapper_ir.debug_printer import DebugPrinter, bisect, calls_of, debug_session
+from wrapper_ir.debug_printer import DebugPrinter, bisect, calls_of, debug_session, extract
+from wrapper_ir.debugging.extract import copies
 from wrapper_ir.lines import CppKernel, KernelDefinition
 from wrapper_ir.runtime import NonFiniteError
 
@@ -137,3 +140,60 @@ def test_a_right_program_passes(
         wir.compile(program, target, debug=DebugPrinter("compare", poison=True))(*inputs)
     assert (tmp_path / "log").read_text() == ""
     assert len(list(calls_of(program))) > 3
+
+
+def test_every_call_of_a_captured_model_gives_alone_what_it_gave_inside(
+    program: wir.Program, inputs: list[Tensor]
+) -> None:
+    for call in calls_of(program):
+        found = extract(program, call.number, inputs)
+        results = wir.compile(found.program)(*copies(found.inputs))
+        for ours, theirs in zip(results, found.expected, strict=True):
+            assert torch.equal(ours, theirs)
+
+
+def test_the_reproducer_of_a_fault_runs_by_itself(
+    program: wir.Program, inputs: list[Tensor], tmp_path: Path
+) -> None:
+    """It passes with the right kernel, and fails once that is changed."""
+    wrong, _ = planted(program, "off by one")
+    found = bisect(program, inputs, other=wrong, folder=tmp_path / "repro")
+    assert found.folder is not None
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(found.folder)]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
+    wir_file = found.folder / "call.wir"
+    text = wir_file.read_text()
+    out = "in_out_ptr0" if "in_out_ptr0" in text else "out_ptr0"
+    end = text.rindex("  | }")
+    wir_file.write_text(f"{text[:end]}  | {out}[2] = {out}[1] + 1;\n{text[end:]}")
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 1
+
+
+CAT = """
+wir 1
+program @both inference planned
+input %x : f32[4] @cpu
+kernel @double(in_ptr0: in f32, out_ptr0: out f32, in_out_ptr0: inout f32) cpp
+  | extern "C" void kernel(const float* a, float* out, float* all)
+  | {
+  |     for (int i = 0; i < 4; ++i) out[i] = 2 * a[i];
+  |     all[0] = 9;
+  | }
+  |
+extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+  %all = allocate : f32[8] @cpu
+  %one = reinterpret %all : f32[4] @cpu
+  aten::relu.out(%x, out=out %one)
+  %two = reinterpret %all : f32[4]+4 @cpu
+  call @double(%one, out %two, inout %all)
+return %all
+"""
+
+
+def test_operands_that_share_memory_do_so_alone() -> None:
+    found = extract(wir.parse(CAT), 1, [torch.arange(4.0)])
+    assert [tuple(x.shape) for x in found.inputs] == [(8,)]
+    results = wir.compile(found.program)(*copies(found.inputs))
+    for ours, theirs in zip(results, found.expected, strict=True):
+        assert torch.equal(ours, theirs)
+    assert found.expected[-1].tolist() == [9.0, 1.0, 2.0, 3.0, 0.0, 2.0, 4.0, 6.0]

@@ -102,10 +102,8 @@ def alone(
         layouts[storage] = Seen.of(inputs[storage]).layout()
         layouts |= {name: before[name].layout(base) for name in names}
         body += [Reinterpret(name, storage) for name in names]
-    if isinstance(line, KernelCall):
-        body.insert(0, program.kernels[line.kernel])
-    else:
-        body.insert(0, program.kernels[line.op])
+    called = line.kernel if isinstance(line, KernelCall) else line.op
+    body.insert(0, dataclasses.replace(program.kernels[called], origin=None))
     body.append(dataclasses.replace(_with_numbers(line, iter(numbers)), origin=None))
     made = Program(
         name="call",
