@@ -142,6 +142,11 @@ def test_a_filter_without_a_match_warns(printer: DebugPrinter, words: str) -> No
         assert insert_probes(plain, printer) is plain
 
 
+def test_a_pattern_for_buffers_without_a_match_warns() -> None:
+    with pytest.warns(NoCallMatchesWarning, match="'layr.weight'; near are 'layer.weight'"):
+        insert_probes(two_calls(), DebugPrinter(buffers="layr.weight"))
+
+
 def test_the_place_shown_is_the_users_own() -> None:
     assert ORIGIN.place == "/home/me/model.py:12"
     assert Origin(frames=(TORCH,)).place.endswith("linear.py:134")

@@ -64,12 +64,16 @@ def select(program: Program, printer: DebugPrinter) -> tuple[Call, ...]:
     """The calls that a debug printer looks at; warns when there are calls, but none of these.
 
     Warns:
-        NoCallMatchesWarning: No call fulfils all conditions.
+        NoCallMatchesWarning: No call fulfils all conditions, or there is no such buffer.
     """
     calls = tuple(calls_of(program))
     chosen = tuple(call for call in calls if _is_chosen(call, program, printer))
     if calls and not chosen:
         warnings.warn(_explain(calls, program, printer), NoCallMatchesWarning, stacklevel=3)
+    names = [*program.buffers, *program.qualified_names.values()]
+    if names and not matches(printer.buffers, names):
+        words = f"debug: no buffer matches {printer.buffers!r}{_near(printer.buffers, names)}"
+        warnings.warn(words, NoCallMatchesWarning, stacklevel=3)
     return chosen
 
 
