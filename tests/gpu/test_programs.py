@@ -115,8 +115,8 @@ def test_training() -> None:
         torch.compile(model, backend=backend)(x).square().sum().backward()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert mine.grad is not None
-        assert other.grad is not None
-        assert same(mine.grad, other.grad)
+        # cuBLAS may add up in another order from one call to the next.
+        torch.testing.assert_close(mine.grad, other.grad)
 
 
 def test_dropout_draws_the_same_numbers() -> None:
