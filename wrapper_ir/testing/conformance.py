@@ -70,6 +70,11 @@ class EmitterConformance:
     refused: ClassVar[frozenset[str]] = frozenset()
     has_probes: ClassVar[bool] = True
 
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Run in a folder of its own: programs that save values leave files."""
+        monkeypatch.chdir(tmp_path)
+
     # What it computes.
 
     @pytest.mark.parametrize("name", NAMES)
