@@ -6,8 +6,8 @@ happens, those made inside library ops and those that bypass the dispatcher (``e
 included. The running sum of the reported bytes, in order of time, has the peak that we want. Twice
 the same call gives twice the same number.
 
-The release of memory that was there before goes unreported. So what is to be seen dying early, such
-as activations saved for a backward, must be made inside the measured step: measure a forward
+The release of memory that was there before counts for nothing. So what is to be seen dying early,
+such as activations saved for a backward, must be made inside the measured step: measure a forward
 together with its backward.
 """
 
@@ -30,18 +30,26 @@ def peak_bytes(step: Callable[[], object]) -> int:
     ) as profile:
         kept = step()
     del kept
+    alive: dict[int, int] = {}
     held = peak = 0
-    for _, size in sorted(_allocations(profile), key=lambda event: event[0]):
-        held += size
+    for _, address, size in sorted(_allocations(profile), key=lambda event: event[0]):
+        if size > 0:
+            alive[address] = size
+            held += size
+        else:
+            # torch also reports the release of older memory, with the size of whatever an earlier
+            # profile saw at that address; only what this step made is ours to subtract.
+            held -= alive.pop(address, 0)
         peak = max(peak, held)
     return peak
 
 
-def _allocations(profile: Any) -> Iterator[tuple[int, int]]:
-    """Yield time and signed size of every allocation event, in the order of the record."""
+def _allocations(profile: Any) -> Iterator[tuple[int, int, int]]:
+    """Yield time, address and signed size of every allocation event, in the order of the record."""
     pending = list(profile.profiler.kineto_results.experimental_event_tree())
     while pending:
         event = pending.pop()
         pending.extend(event.children)
         if event.name == "[memory]" and event.extra_fields.device.type == "cpu":
-            yield event.start_time_ns, event.extra_fields.alloc_size
+            fields = event.extra_fields
+            yield event.start_time_ns, fields.ptr, fields.alloc_size
