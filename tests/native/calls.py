@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # fixture.cpp's Mode
-FINE, RELATION, STANDARD, IN_TORCH, NO_MEMORY, UNKNOWN, SLOW, CONSTANT, BUFFER = range(9)
+FINE, RELATION, STANDARD, IN_TORCH, NO_MEMORY, UNKNOWN, SLOW, CONSTANT, BUFFER, MEET = range(10)
 
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p

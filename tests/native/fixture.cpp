@@ -29,6 +29,7 @@ enum Mode : std::int64_t {
   kSlow,        // reads the bias, sleeps, and reads the weight
   kConstant,    // the last result is the weight itself
   kBuffer,      // writes to a kept buffer, then to norm.seen, by ops of the dispatcher
+  kMeet,        // writes to x[1], and waits for another thread to write to x[0]
 };
 
 constexpr std::int64_t kRows[] = {kDynamic, 8};
@@ -120,6 +121,18 @@ void go_wrong(std::int64_t mode, Call& call, const Tensor& y) {
   }
 }
 
+/// Shows by x[1] that the call has begun; returns when x[0] is no longer zero, or after a minute.
+void meet(float* x) {
+  const float one = 1;
+  __atomic_store(&x[1], &one, __ATOMIC_SEQ_CST);
+  for (int n = 0; n < 60000; ++n) {
+    float now;
+    __atomic_load(&x[0], &now, __ATOMIC_SEQ_CST);
+    if (now != 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 void run(void* opaque, Call& call, const Slot* in, Slot* out) {
   State& state = *static_cast<State*>(opaque);
   const std::int64_t mode = in[2].integer;
@@ -130,6 +143,7 @@ void run(void* opaque, Call& call, const Slot* in, Slot* out) {
   float bias[8];
   std::memcpy(bias, data(state.bias), sizeof bias);
   if (mode == kSlow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  if (mode == kMeet) meet(data<float>(in[0].tensor));
   const float* weight = data<float>(state.weight);
   const float* x = data<float>(in[0].tensor);
   float* sums = data<float>(state.sums.at_least(size[0] * 32));

@@ -299,8 +299,6 @@ def test_a_call_finishes_with_the_constants_it_began_with(library: Path, runners
 
     thread = threading.Thread(target=work)
     thread.start()
-    while not thread.is_alive():
-        pass
     threading.Event().wait(0.03)
     runner.update_constant_buffer({"bias": bias(5), "weight": weight(2)}, False, True)
     thread.join()
