@@ -7,7 +7,8 @@ STAMP  := $(VENV)/.wrapper-ir-installed
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-# How many tests run at once; most of them wait for a compiler.
+# How many tests run at once; most of them wait for a compiler. Each worker takes a run of files, so
+# that what the tests of a file share is made once; one that is done takes some of another's.
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
@@ -29,10 +30,10 @@ demo: setup ## compile, train and run a small transformer; leaves program.wir an
 	$(BIN)/wrapper-ir demo
 
 test: check ## everything `check` does, then the tests
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not models and not gpu"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not models and not gpu"
 
 models: setup ## every model of the zoo through every emitter, against the Python emitter
-	$(BIN)/python -m pytest -n $(WORKERS) -m models
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m models
 
 gpu: setup ## what needs a GPU and Triton: tests, then the cost of a call
 	$(BIN)/python -m pytest -m gpu tests/gpu
