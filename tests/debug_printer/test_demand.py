@@ -239,6 +239,9 @@ def test_c14_two_runs_print_the_same(runner: Runner, perturb: Callable[[int], ob
 CRASH = """
 import os
 import torch
+from torch._inductor.cpu_vec_isa import pick_vec_isa
+from wrapper_ir.frontends.inductor import compiler
+pick_vec_isa()  # which is slow, and so are the imports: once is enough
 @torch.library.custom_op("demo::boom", mutates_args=())
 def boom(x: torch.Tensor) -> torch.Tensor:
     os.abort()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from wrapper_ir.runtime import load_kernels
-from wrapper_ir.toolchain import CppSource, DiskCache
+from wrapper_ir.toolchain import CppSource
 from wrapper_ir.toolchain.isa import detect
 
 pytestmark = pytest.mark.skipif(
@@ -63,14 +63,13 @@ NOTHING_TYPES = ("const float*", "const float*", "float*", "const int64_t")
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    cache = DiskCache(tmp_path_factory.mktemp("cache"))
+def ours() -> list[Any]:
     sources = [
         CppSource("arithmetic", ARITHMETIC, ARITHMETIC_TYPES, isa=detect().name),
         CppSource("division", DIVISION, DIVISION_TYPES, isa=detect().name),
         CppSource("nothing", NOTHING, NOTHING_TYPES),
     ]
-    return list(load_kernels(*sources, cache=cache))
+    return list(load_kernels(*sources))
 
 
 def stock(arg_types: tuple[str, ...], code: str) -> Any:
