@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test models gpu check fuzz opinfo bench sanitize format clean
+.PHONY: help setup demo test models gpu check fuzz opinfo zoo bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ fuzz: setup ## made-up programs in every way they can be run, for SECONDS=60 fro
 
 opinfo: setup ## torch's own samples of its ops, each through from_fx and the Python emitter (3 minutes)
 	$(BIN)/python tools/opinfo.py
+
+zoo: setup ## whole models against stock Inductor, all emitters (hours; MODELS=glob,... for some)
+	$(BIN)/python -m tests.zoo --models '$(or $(MODELS),*)' --jobs $(WORKERS)
 
 bench: setup ## every benchmark, each bound beside what was found (about half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
-from tests.models.harness import _sharing, _unlike
+from tests.models.harness import _sharing, unlike
 from wrapper_ir.lines import ExternKernel, Program
 
 __all__ = ["Function", "agrees", "calls", "differences", "export", "ops"]
@@ -93,7 +93,7 @@ def _compare(what: str, ours: Any, theirs: Any) -> list[str]:
     if len(ours) != len(theirs):
         return [f"{what}s: {len(ours)} of them, not {len(theirs)}"]
     pairs = zip(ours, theirs, strict=True)
-    return [f"{what} {n}: {why}" for n, (a, b) in enumerate(pairs) if (why := _unlike(a, b))]
+    return [f"{what} {n}: {why}" for n, (a, b) in enumerate(pairs) if (why := unlike(a, b))]
 
 
 def calls(program: Program, op: str) -> list[ExternKernel]:

@@ -11,7 +11,7 @@ import torch
 import wrapper_ir as wir
 from tests.emitters import corpus
 from tests.emitters.fx import support
-from tests.models.harness import _unlike
+from tests.models.harness import unlike
 from wrapper_ir.lines import KernelCall
 
 pytest.importorskip("wrapper_ir.emitters.fx")
@@ -46,7 +46,7 @@ def test_a_program_comes_back_with_its_meaning(name: str) -> None:
     wanted, expected = results_of(program, inputs)
     assert len(ours) == len(wanted)
     pairs = zip([*ours, *given], [*wanted, *expected], strict=True)
-    assert [why for a, b in pairs if (why := _unlike(a, b))] == []
+    assert [why for a, b in pairs if (why := unlike(a, b))] == []
 
 
 @pytest.mark.parametrize("name", ["shared_storage", "shared_symbolic", "written_layouts"])

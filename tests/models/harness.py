@@ -24,7 +24,7 @@ from tests.models.zoo import Case
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["OURS", "STOCK", "Call", "Run", "differences", "error", "reference", "run"]
+__all__ = ["OURS", "STOCK", "Call", "Run", "differences", "error", "reference", "run", "unlike"]
 
 STOCK = "inductor"
 OURS = "wrapper_ir"
@@ -136,12 +136,22 @@ def _mark_dynamic(case: Case, arguments: Sequence[Any]) -> None:
 def _step(case: Case, compiled: Any, arguments: Sequence[Any], training: bool) -> Any:
     """Run one forward, and in training one backward, from the case's random state."""
     torch.manual_seed(case.seed)
-    if not training:
-        with torch.no_grad():
-            return compiled(*arguments)
-    results = compiled(*arguments)
-    loss(results).backward()
+    with _context(case, training):
+        results = compiled(*arguments)
+    if training:
+        loss(results).backward()
     return results
+
+
+@contextlib.contextmanager
+def _context(case: Case, training: bool) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        if case.context == "autocast":
+            stack.enter_context(torch.autocast("cpu", torch.bfloat16))
+        if not training:
+            is_inference = case.context == "inference_mode"
+            stack.enter_context(torch.inference_mode() if is_inference else torch.no_grad())
+        yield
 
 
 def loss(results: Any) -> Tensor:
@@ -164,7 +174,7 @@ def _call(
         results=_copies(leaves),
         held=leaves,
         sharing=_sharing(leaves),
-        arguments=_copies(arguments),
+        arguments=_copies(pytree.tree_leaves(arguments)),
         gradients=_gradients(module, arguments),
         state=dict(_copy_items(module.state_dict())),
         generator=torch.get_rng_state(),
@@ -232,16 +242,16 @@ def _compare(what: str, ours: Sequence[Any], stock: Sequence[Any]) -> list[str]:
     if len(ours) != len(stock):
         return [f"{what}s: {len(ours)} of them, not {len(stock)}"]
     pairs = enumerate(zip(ours, stock, strict=True))
-    return [f"{what} {i}: {why}" for i, (a, b) in pairs if (why := _unlike(a, b))]
+    return [f"{what} {i}: {why}" for i, (a, b) in pairs if (why := unlike(a, b))]
 
 
 def _compare_named(what: str, ours: dict[str, Any], stock: dict[str, Any]) -> list[str]:
     if ours.keys() != stock.keys():
         return [f"{what}: {sorted(ours)} are there, not {sorted(stock)}"]
-    return [f"{what} {name}: {why}" for name in ours if (why := _unlike(ours[name], stock[name]))]
+    return [f"{what} {name}: {why}" for name in ours if (why := unlike(ours[name], stock[name]))]
 
 
-def _unlike(ours: Any, stock: Any) -> str:
+def unlike(ours: Any, stock: Any) -> str:
     """Say how two values differ, in metadata or in a single bit; empty when they do not."""
     if not isinstance(ours, Tensor) or not isinstance(stock, Tensor):
         return "" if type(ours) is type(stock) and ours == stock else f"{ours!r}, not {stock!r}"

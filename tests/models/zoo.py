@@ -34,6 +34,8 @@ class Case:
             last bit, depends on the threads, even between two runs of one compiler, and the case
             is run on a single one.
         seed: Of weights, arguments and the run.
+        context: Under what an inference runs: ``no_grad``, ``inference_mode`` or ``autocast``, the
+            last of them also around a training step's forward.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Case:
     doubles: bool = True
     atomic: bool = False
     seed: int = 0
+    context: str = "no_grad"
 
     def make(self, batch: int | None = None) -> Made:
         """Make the module and its arguments, the same ones at each call."""
