@@ -24,8 +24,8 @@ _INTRODUCTION = """\
 ## Whole models
 
 `make zoo` takes models at toy sizes through `torch.compile`: once by stock Inductor, then by each
-emitter. Results with their strides and aliases, arguments, gradients, state and random state have to
-be the same to the bit, at each of several calls with fresh inputs, and each graph that Inductor
+emitter. Results with their strides and aliases, arguments, gradients, state and random state have
+to be the same to the bit, at each of several calls with fresh inputs, and each graph that Inductor
 lowered has to be ours, every line typed. *forward* calls twice; *backward* is two training steps;
 *dynamic* is one compilation for three batch sizes (when decoding: three lengths); *export* is
 `torch.export`, `wir.capture`, `wir.export` as `.so` and `.pt2`, loaded by torch in a fresh process
