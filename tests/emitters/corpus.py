@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 from torch import Tensor
 
 import wrapper_ir as wir
+from tests.emitters.case import Case, t
+from tests.emitters.more_cases import MORE, MORE_PROBED
 from wrapper_ir.lines import Program, Stage
 from wrapper_ir.runtime import random_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1] / "programs"
 FILES = {path.stem: path for path in sorted(ROOT.rglob("*.wir"))}
@@ -37,20 +40,6 @@ def constants(program: Program) -> dict[str, Tensor]:
         value = random_tensor(dtype, layout.size, layout.stride)  # type: ignore[arg-type]
         data[name] = data[constant.tied_to] if constant.tied_to else value
     return data
-
-
-@dataclass
-class Case:
-    """Inputs for a program and what it must give for them."""
-
-    make: Callable[[], list[Any]]
-    run: Callable[..., Any]
-    """Takes the inputs and the constants by name; changes inputs that the program changes."""
-    constants: list[str] = field(default_factory=list)
-
-
-def t(*size: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return random_tensor(dtype, size, torch.empty(size).stride())
 
 
 def add_one_(x: Tensor) -> None:
@@ -289,10 +278,14 @@ CASES: dict[str, Case] = {
         ),
     ),
     "zeroed": Case(lambda: [t(2, 4)], _zeroed),
+    **MORE,
 }
 """What programs compute; those that the emitter refuses are in ``UNSUPPORTED``."""
 
-PROBED: dict[str, Case] = {"probes": Case(lambda: [t(4, 4)], lambda x: (x.relu() + 1,))}
+PROBED: dict[str, Case] = {
+    "probes": Case(lambda: [t(4, 4)], lambda x: (x.relu() + 1,)),
+    **MORE_PROBED,
+}
 """Programs that show values on their way."""
 
 UNSUPPORTED: dict[str, str] = {

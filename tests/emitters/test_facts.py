@@ -8,7 +8,7 @@ import wrapper_ir as wir
 from tests.emitters.corpus import program
 from wrapper_ir.emitters.facts import placed_results
 
-HEAD = "wir 1\nprogram @p inference planned\nsymbol s0 : int [2, 64] hint 8\n"
+HEAD = "wir 2\nprogram @p inference planned\nsymbol s0 : int [2, 64] hint 8\n"
 
 
 @pytest.mark.parametrize(

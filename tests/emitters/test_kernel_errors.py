@@ -8,7 +8,7 @@ import torch
 import wrapper_ir as wir
 
 PROGRAM = """\
-wir 1
+wir 2
 program @careful inference logical
 
 symbol n : int

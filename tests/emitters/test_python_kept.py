@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DYNAMIC = """\
-wir 1
+wir 2
 program @p inference logical
 
 symbol s0 : int [1, 4096] hint 16
@@ -224,7 +224,7 @@ def test_what_keeps_nothing_releases_nothing() -> None:
 
 
 AGAIN = """\
-wir 1
+wir 2
 program @again inference logical
 
 symbol s0 : int [1, 4096] hint 16

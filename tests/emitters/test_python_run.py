@@ -24,7 +24,7 @@ from wrapper_ir.runtime import (
 )
 
 LINEAR = """
-wir 1
+wir 2
 program @linear inference planned
 
 input %weight : f32[3, 8] @cpu
@@ -415,7 +415,7 @@ def test_a_module_can_be_loaded_from_its_file(tmp_path: Any) -> None:
 # Past autograd.
 
 TOWER = """
-wir 1
+wir 2
 program @tower inference planned
 
 input %x : f32[4, 4] @cpu

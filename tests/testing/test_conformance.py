@@ -12,10 +12,12 @@ class TestNumpy(EmitterConformance):
 
     target = "numpy"
     refused = frozenset("""
-        aliases arguments asserts backward comments complex_numbers cond cond_nested
-        constants definitions_between dtypes dynamic_shapes extern_fresh extern_out
-        index_put input_mutation item list_results multi_output planned probes reuse symbols
-        unbacked while while_number while_stacked zeroed
+        aliases arguments asserts attention backward bits channels_last comments complex_numbers
+        cond cond_integers cond_nested constants definitions_between dtypes dynamic_shapes effects
+        embedding extern_fresh extern_out foreach fourier half_types index_put input_mutation item
+        items list_results masks multi_output planned pools_types probes probes_in_regions residual
+        reuse symbols topk unbacked while while_double while_in_cond while_number while_stacked
+        zeroed
         """.split())  # noqa: SIM905 - one name a line would take the page
     has_probes = False
 

@@ -10,7 +10,7 @@ from wrapper_ir.testing import NotEquivalentError, assert_equivalent, example_in
 from wrapper_ir.testing.corpus import corpus_program
 
 TEXT = """
-wir 1
+wir 2
 program @doubled inference planned
 
 input %x : f32[8] @cpu

@@ -13,7 +13,7 @@ TEST = '''
 import wrapper_ir as wir
 
 TEXT = """
-wir 1
+wir 2
 program @{name} inference planned
 input %{x} : f32[{size}] @cpu
 extern aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)

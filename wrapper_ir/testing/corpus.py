@@ -34,7 +34,7 @@ _FOLDERS: Final = (
 _SPECIAL: Final[Mapping[str, Mapping[int, Any]]] = {
     "while": {0: torch.tensor(2)},
     "while_stacked": {0: torch.tensor(1)},
-    "item": {},
+    "effects": {1: torch.tensor(True)},
 }
 
 

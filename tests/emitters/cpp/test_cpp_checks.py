@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import Program
 
 CASTS = """
-wir 1
+wir 2
 program @layouts inference planned
 
 input %x : f32[2, 3, 4, 5] @cpu
@@ -28,7 +28,7 @@ return %y
 """
 
 ALIGNED = """
-wir 1
+wir 2
 program @aligned inference planned
 
 input %x : f32[4] @cpu
@@ -38,7 +38,7 @@ return %x
 """
 
 ARITHMETIC = """
-wir 1
+wir 2
 program @arithmetic inference planned
 
 symbol s0 : int
@@ -54,7 +54,7 @@ return k0, k1
 """
 
 RELATION = """
-wir 1
+wir 2
 program @relation inference planned
 
 symbol s0 : int [1, inf] hint 4
@@ -69,7 +69,7 @@ return %x
 """
 
 CALLS = """
-wir 1
+wir 2
 program @calls inference planned
 
 symbol s0 : int
@@ -180,7 +180,7 @@ def test_a_failed_function_of_the_c_shim_gives_pytorchs_words() -> None:
 
 
 CONJUGATE = """
-wir 1
+wir 2
 program @conjugate inference planned
 
 input %x : c64[4] @cpu

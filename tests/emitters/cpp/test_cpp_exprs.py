@@ -80,7 +80,7 @@ def drawn_expressions() -> Iterator[tuple[str, str]]:
 def program_of(expressions: Iterable[tuple[str, str]]) -> str:
     found = list(enumerate(expressions))
     lines = [
-        *("wir 1", "program @drawn inference planned", ""),
+        *("wir 2", "program @drawn inference planned", ""),
         *("symbol s0 : int", "symbol s1 : int", "symbol s2 : int", "symbol z0 : float"),
         *(f"symbol k{number} : {kind}" for number, (kind, _) in found),
         *("input s0", "input s1", "input s2", "input z0", ""),

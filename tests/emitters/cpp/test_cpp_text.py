@@ -196,7 +196,7 @@ def test_names_that_mean_something_to_cpp() -> None:
 
 def test_a_number_beyond_64_bits_is_refused() -> None:
     text = """
-wir 1
+wir 2
 program @big inference planned
 
 symbol s0 : int

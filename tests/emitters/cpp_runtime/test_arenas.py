@@ -29,7 +29,7 @@ extern aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) ou
 """
 
 CHAIN = """
-wir 1
+wir 2
 program @chain {role} logical
 symbol s0 : int [1, 4096] hint 16
 input %x : f32[{n}, 33] @cpu
@@ -48,7 +48,7 @@ return %r
 """
 
 VISITING = """
-wir 1
+wir 2
 program @visiting inference planned
 symbol s0 : int [1, 4096] hint 16
 input %x : f32[s0, 4] @cpu
@@ -239,7 +239,7 @@ def test_after_a_failed_call_it_is_as_good_as_new(visitors: list[Any]) -> None:
 def test_an_op_cannot_outgrow_an_arena() -> None:
     """What would move the others' memory from under them is an error."""
     made = wir.parse(f"""
-wir 1
+wir 2
 program @outgrown inference planned
 input %x : f32[64] @cpu
 {OPS}

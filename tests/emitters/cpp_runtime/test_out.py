@@ -69,7 +69,7 @@ def test_the_same_values_in_the_tensors_given(name: str) -> None:
 
 
 SEEN = """
-wir 1
+wir 2
 program @seen inference planned
 input %x : f32[4, 6] @cpu
 constant %w : f32[24] @cpu = parameter "w"

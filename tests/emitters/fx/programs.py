@@ -48,7 +48,7 @@ kernel @widen(in_ptr0: in i32, out_ptr0: out f64, n: i64) cpp
 """
 
 POOL = f"""
-wir 1
+wir 2
 program @mixed_pool inference planned
 
 input %x : f32[8] @cpu
@@ -73,7 +73,7 @@ return %sum, %half, %c
 """A pool of three dtypes, a slice in place of another; a result is written to as another dtype."""
 
 VIEWS = f"""
-wir 1
+wir 2
 program @written_views inference planned
 
 input %x : f32[4, 4] @cpu
@@ -99,7 +99,7 @@ return %a, %row
 """Views that are written to: of another dtype, with gaps, of the input, by kernels and by ops."""
 
 REUSED = f"""
-wir 1
+wir 2
 program @reused_dtypes inference planned
 
 input %x : f32[8] @cpu
@@ -120,7 +120,7 @@ return %b, %e
 """Storage that goes on in another dtype, once with contents that still count."""
 
 SQUARE = """
-wir 1
+wir 2
 program @square inference planned
 
 input %x : f32[8, 8] @cpu
@@ -160,7 +160,7 @@ kernel @mark(out_ptr0: out u8, n: i64) cpp
 """  # noqa: E501 - a kernel's head is one line
 
 SHARED = f"""
-wir 1
+wir 2
 program @shared_storage inference planned
 
 input %x : f32[4, 8] @cpu
@@ -198,7 +198,7 @@ return %whole, %y, %a, %b
 """Calls that read through one argument what they write through another."""
 
 SHARED_SYMBOLIC = f"""
-wir 1
+wir 2
 program @shared_symbolic inference planned
 
 symbol s0 : int [1, inf] hint 8
@@ -218,7 +218,7 @@ return %whole, %y
 """
 
 LAYOUTS = f"""
-wir 1
+wir 2
 program @written_layouts inference planned
 
 input %x : f32[4, 4] @cpu
@@ -248,7 +248,7 @@ return %a, %b, %d
 """Ops that write where the layout is not the one that they would give; kernels that rely on it."""
 
 WRITTEN_TURNED = f"""
-wir 1
+wir 2
 program @written_turned inference planned
 
 input %x : f32[4, 4] @cpu
@@ -263,7 +263,7 @@ return %a, %turned
 """
 
 RESULTS_IN_REGIONS = """
-wir 1
+wir 2
 program @results_in_regions inference planned
 
 symbol s0 : int [1, inf] hint 4
@@ -290,7 +290,7 @@ return %a
 """Regions that check what an op gave."""
 
 CONSTANTS_IN_REGIONS = """
-wir 1
+wir 2
 program @constants_in_regions inference planned
 
 symbol s0 : int [1, inf] hint 4
@@ -327,7 +327,7 @@ return %a, u0 * s0, 2 * z1
 
 
 GAPS = """
-wir 1
+wir 2
 program @gaps inference planned
 
 input %x : f32[4, 4] @cpu
@@ -340,7 +340,7 @@ return none
 """
 
 ATTENTION = """
-wir 1
+wir 2
 program @attention inference planned
 
 input %q : f32[2, 2, 6, 16]{576, 16, 96, 1} @cpu
@@ -354,7 +354,7 @@ return %flat
 """  # noqa: E501 - a schema is one line
 
 LOGARITHM = """
-wir 1
+wir 2
 program @logarithm inference planned
 
 symbol s0 : int [2, inf] hint 4

@@ -143,7 +143,7 @@ def test_views_in_another_dtype_keep_it() -> None:
 
 def test_device_indices_are_kept() -> None:
     text = """
-wir 1
+wir 2
 program @elsewhere inference planned
 input %x : f32[4] @cuda:1
 extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
