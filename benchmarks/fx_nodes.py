@@ -48,7 +48,7 @@ kernel @copy(in_ptr0: in f32, out_ptr0: out f32, n: i64) cpp
 
 HEAD = (
     """
-wir 1
+wir 2
 program @nodes backward planned
 
 input %x : f32[4, 4] @cpu

@@ -56,7 +56,7 @@ def _program(elements: int) -> wir.Program:
     """Calls that each change one tensor in place, and do next to nothing."""
     calls = "\n".join(["  call @touch(inout %x)"] * _CALLS)
     return wir.parse(f"""
-wir 1
+wir 2
 program @touching inference planned
 input %x : f32[{elements}] @cpu
 kernel @touch(in_out_ptr0: inout f32) cpp

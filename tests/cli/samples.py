@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: y = relu(x) by a kernel of ours, z = y @ w by a library op.
 PROGRAM = """\
-wir 1
+wir 2
 program @small inference logical
 
 input %x : f32[4, 8] @cpu

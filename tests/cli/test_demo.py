@@ -22,7 +22,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     """The directory, the report and the progress of one run of the demo."""
     out = tmp_path_factory.mktemp("demo")
     done = subprocess.run(
-        [sys.executable, "-c", MAIN, "demo", "--layers", "1", "--quick", "--json", "--out", out],
+        [sys.executable, "-c", MAIN, "demo", "--layers", "1", "--quick", "--json", "-o", out],
         capture_output=True,
         text=True,
         check=False,

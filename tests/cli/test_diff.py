@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Invoke
 
 SMALL = """\
-wir 1
+wir 2
 program @small inference logical
 
 input %x : f32[4] @cpu

@@ -75,7 +75,7 @@ def test_mistakes_are_told_before_anything_is_read(
 
 def test_constants_without_values_are_missed(invoke: Invoke, room: Path) -> None:
     (room / "c.wir").write_text(
-        'wir 1\nprogram @p inference planned\n\nconstant %w : f32[2] @cpu = parameter "w"\n\n'
+        'wir 2\nprogram @p inference planned\n\nconstant %w : f32[2] @cpu = parameter "w"\n\n'
         "return %w\n"
     )
     result = invoke("export", "c.wir", "-o", "m.so")

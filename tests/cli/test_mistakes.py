@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Words of the command line -> exit code and what the message says.
 MISTAKES: dict[str, tuple[int, tuple[str, ...]]] = {
     "": (2, ("Usage:",)),
-    "emitt small.wir": (2, ("No such command 'emitt'",)),
+    "emitt small.wir": (2, ("No such command 'emitt'", "id you mean 'emit'?")),
     "print": (2, ("Missing argument 'FILE.wir'",)),
     "print --colour small.wir": (2, ("No such option", "--colour")),
     "print missing.wir": (2, ("WIR0230", "cannot read 'missing.wir': No such file")),
@@ -37,7 +37,7 @@ MISTAKES: dict[str, tuple[int, tuple[str, ...]]] = {
     "emit small.wir --target fx -O arena=kept": (2, ("WIR0002", "no option 'arena'")),
     "emit small.wir -O =always": (2, ("WIR4007", "'=always'")),
     "emit small.wir -o nowhere/w.py": (2, ("WIR4006", "cannot write 'nowhere/w.py'")),
-    "emit small.wir --constants": (2, ("--constants needs files",)),
+    "emit small.wir --constants beside": (2, ("--constants beside needs files",)),
     "emit small.wir --constants embedded": (2, ("'embedded' is not one of 'none', 'beside'",)),
     "run small.wir": (2, ("--inputs PATH or --random SEED",)),
     "run small.wir --random 1 --inputs x.pt": (2, ("--inputs PATH or --random SEED",)),
@@ -60,7 +60,16 @@ MISTAKES: dict[str, tuple[int, tuple[str, ...]]] = {
     "capture net_model:make -O origins=true": (2, ("-O needs --emit",)),
     "capture net_model:make --emit w.py --target pyton": (2, ("did you mean 'python'?",)),
     "cache trim --max-bytes lots": (2, ("'lots' is not a number of bytes",)),
-    "cache clean": (2, ("No such command 'clean'",)),
+    "cache clean": (2, ("No such command 'clean'", "id you mean 'clear'?")),
+    "upgrade small.wir misspelt.wir": (2, ("misspelt.wir:18:8",)),
+    "upgrade missing.wir": (2, ("WIR4006", "missing.wir")),
+    "corpus whle": (2, ("no program 'whle'", "did you mean 'while'?")),
+    "run small.wir --random 1 -o -": (2, ("results go to a file",)),
+    "export small.wir -o -": (2, ("not to standard output",)),
+    "bisect small.wir --random 1 -o -": (2, ("a reproducer is a folder",)),
+    "bisect - --other - --random 1": (2, ("holds one program, not two",)),
+    "diff - -": (2, ("holds one program, not two",)),
+    "--show-completion tcsh": (2, ("'tcsh' is none of bash, zsh, fish",)),
     "demo --layers 0": (2, ("0 is not in the range",)),
 }
 

@@ -48,7 +48,7 @@ def test_print_origins(room: Path, invoke: Invoke) -> None:
 
 
 def test_input_that_is_not_utf8(invoke: Invoke) -> None:
-    result = invoke("print", "-", stdin=b"wir 1\n\xff")
+    result = invoke("print", "-", stdin=b"wir 2\n\xff")
     assert result.exit_code == 2
     assert "byte 6 is not UTF-8" in result.stderr
 

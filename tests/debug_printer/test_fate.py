@@ -32,7 +32,7 @@ SHAPES = st.lists(st.integers(0, 5), max_size=4).map(tuple)
 def program(type_: str, size: tuple[int, ...], stride: tuple[int, ...]) -> wir.Program:
     layout = f"{type_}{list(size)}{{{', '.join(map(str, stride))}}} @cpu"
     return wir.parse(f"""
-wir 1
+wir 2
 program @copies inference planned
 input %x : {layout}
 extern aten::detach(Tensor(a) self) -> Tensor(a)
@@ -97,7 +97,7 @@ def bytes_of(tensor: Tensor) -> Any:
 
 
 FAILING = """
-wir 1
+wir 2
 program @failing inference planned
 input %x : f32[4] @cpu
 input %i : i64[2] @cpu

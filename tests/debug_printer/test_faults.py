@@ -170,7 +170,7 @@ def test_the_reproducer_of_a_fault_runs_by_itself(
 
 
 CAT = """
-wir 1
+wir 2
 program @both inference planned
 input %x : f32[4] @cpu
 kernel @double(in_ptr0: in f32, out_ptr0: out f32, in_out_ptr0: inout f32) cpp

@@ -63,7 +63,7 @@ def test_off_is_the_program_itself(name: str) -> None:
 
 
 TWO_CALLS = """
-wir 1
+wir 2
 program @two inference planned
 
 input %x : f32[4] @cpu
@@ -154,7 +154,7 @@ def test_the_place_shown_is_the_users_own() -> None:
 
 
 UNWRITTEN = """
-wir 1
+wir 2
 program @unwritten inference planned
 
 input %x : f32[4] @cpu

@@ -30,7 +30,7 @@ LEVELS = [level.value for level in ProbeLevel if level is not ProbeLevel.CHECK]
 TARGETS = ["python", "fx", "cpp"]
 
 SCALE = """
-wir 1
+wir 2
 program @scale inference planned
 
 input %x : f32[4] @cpu
@@ -320,7 +320,7 @@ wir.compile(program, debug="names")(torch.ones(4))
 """
 
 CRASHING = """
-wir 1
+wir 2
 program @p inference planned
 input %x : f32[4] @cpu
 extern aten::relu(Tensor self) -> Tensor

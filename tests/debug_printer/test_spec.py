@@ -72,6 +72,6 @@ def test_torch_compile_refuses_bad_options() -> None:
 
 def test_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WRAPPER_IR_DEBUG", "loud")
-    program = wir.parse("wir 1\nprogram @p inference planned\ninput %x : f32[2] @cpu\nreturn %x\n")
+    program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[2] @cpu\nreturn %x\n")
     with pytest.raises(OptionValueError, match="WRAPPER_IR_DEBUG"):
         wir.compile(program)

@@ -67,7 +67,7 @@ def test_origins_are_those_of_lines_in_their_order_without_directories() -> None
     here = ir.Frame("/home/a/model.py", 3, "forward", "x + y")
     torchs = ir.Frame("/opt/lib/python3/site-packages/torch/nn/modules/linear.py", 134)
     unused = ir.Origin(nodes=("mul",))
-    program = wir.parse("wir 1\nprogram @p inference logical\n\n  // one\n  // two\nreturn\n")
+    program = wir.parse("wir 2\nprogram @p inference logical\n\n  // one\n  // two\nreturn\n")
     one, two = program.body
     program = program.replace(
         body=(ir.Comment(one.text, origin=2), ir.Comment(two.text, origin=1)),

@@ -30,7 +30,7 @@ kernel @add(in_ptr0: in f32, in_ptr1: in f32, out_ptr0: out f32, n: i64) cpp
   |
 """
 PROGRAM = f"""\
-wir 1
+wir 2
 program @layer inference logical
 
 symbol s0 : int [2, 64] hint 8
@@ -420,7 +420,7 @@ def long_program(layers: int) -> str:
     head = "kernel @k{n}(x: in f32, y: out f32) cpp\n"
     kernels = [(head + code).format(n=n) for n in range(7)]
     lines = "".join(f"  {line}\n" for line in body)
-    head = "wir 1\nprogram @long inference logical\n\n" + "".join(kernels)
+    head = "wir 2\nprogram @long inference logical\n\n" + "".join(kernels)
     return f"{head}\n{lines}return %b{layers - 1}\n"
 
 
@@ -434,7 +434,7 @@ def test_one_line_among_a_thousand_that_look_alike() -> None:
 
 
 ALIKE = """\
-wir 1
+wir 2
 program @alike inference planned
 
 input %x : f32[4] @cpu

@@ -52,7 +52,7 @@ INPUTS: dict[str, tuple[str, Callable[[], torch.Tensor]]] = {
 
 ZOO = "\n".join(
     [
-        "wir 1",
+        "wir 2",
         "program @zoo inference planned",
         *(f"input %{name} : {type_} @cpu" for name, (type_, _) in INPUTS.items()),
         "extern aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
@@ -266,7 +266,7 @@ torch._C._aoti.AOTIModelContainerRunnerCpu(sys.argv[1], 1).run([torch.ones(4)])
 """
 
 CRASHING = """
-wir 1
+wir 2
 program @p inference planned
 input %x : f32[4] @cpu
 extern aten::relu(Tensor self) -> Tensor

@@ -24,7 +24,7 @@ from wrapper_ir.passes import (
 from wrapper_ir.verify import VerificationError
 
 TEXT = """\
-wir 1
+wir 2
 program @p inference logical
 
 input %x : f32[8] @cpu

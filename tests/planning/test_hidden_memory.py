@@ -8,7 +8,7 @@ import wrapper_ir as wir
 from wrapper_ir.lines import Reuse
 
 TEXT = """\
-wir 1
+wir 2
 program @p inference logical
 
 input %x : f32[64, 64] @cpu

@@ -13,7 +13,7 @@ from tests.planning.test_offsets import is_possible
 from wrapper_ir.planning import check_plan, plan
 
 CHAIN = """\
-wir 1
+wir 2
 program @p inference logical
 
 symbol s0 : int [1, 4096] hint 16
@@ -70,7 +70,7 @@ def lives(seed: int, count: int) -> tuple[wir.Program, float]:
         events += [(start, 1, number), (start + draw.randint(1, 6), 0, number)]
     sizes = [16 * draw.randint(1, 9) for _ in range(count)]  # multiples of the alignment
     text = [
-        "wir 1\nprogram @p inference logical\n\ninput %x : f32[1] @cpu\n",
+        "wir 2\nprogram @p inference logical\n\ninput %x : f32[1] @cpu\n",
         "extern aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
         f"extern {ADD}",
         "extern aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)\n",

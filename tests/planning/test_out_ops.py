@@ -59,7 +59,7 @@ def test_ops_whose_out_overload_allocates_inside_are_not_in_it() -> None:
 
 
 HEAD = """\
-wir 1
+wir 2
 program @p inference logical
 
 input %x : f32[8, 8] @cpu
@@ -149,7 +149,7 @@ def test_what_does_not_die_or_fit_is_left_alone(lines: str) -> None:
 
 def test_sizes_that_only_the_op_knows_stay_with_it() -> None:
     program = wir.parse("""\
-wir 1
+wir 2
 program @p inference logical
 
 symbol u0 : int [0, inf] unbacked

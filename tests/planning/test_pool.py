@@ -233,7 +233,7 @@ def symbolic(count: int, seed: int) -> Program:
         events.append((end, 0, f"test::fill(out %b{n})\nfree %b{n}"))
     body = "\n".join(text for _, _, text in sorted(events))
     return wir.parse(f"""\
-wir 1
+wir 2
 program @p inference logical
 
 symbol s0 : int [1, 65536] hint 16

@@ -12,7 +12,7 @@ from wrapper_ir.text import parse, print_program
 from wrapper_ir.verify import verify
 
 HEAD = """\
-wir 1
+wir 2
 program @p inference logical
 
 symbol s0 : int [1, inf] hint 8

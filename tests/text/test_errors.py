@@ -33,7 +33,7 @@ from wrapper_ir.text import (
 if TYPE_CHECKING:
     import random
 
-HEAD = "wir 1\nprogram @p inference logical\n"
+HEAD = "wir 2\nprogram @p inference logical\n"
 CORPUS = [
     file.read_text(encoding="utf-8")
     for file in sorted((Path(__file__).parents[1] / "programs").rglob("*.wir"))
@@ -141,9 +141,10 @@ LINES = [
     ('probe after "x" print(s0, %x)', SyntaxTextError, 27, "come before its numbers"),
     ("free %x loc(#7)", OriginTextError, None, "no origin #7"),
     ("free %x loc(#99999999999)", SyntaxTextError, 9, "the end of the line"),
-    ("cond 2 with ()", SyntaxTextError, None, "then"),
-    ("cond none with ()", SyntaxTextError, 6, "a buffer or a number"),
-    ("wir 1", WordTextError, 1, ""),
+    ("cond 2", SyntaxTextError, None, "then"),
+    ("cond none", SyntaxTextError, 6, "a buffer or a number"),
+    ("cond true with ()", SyntaxTextError, 16, "is left out where nothing is taken in"),
+    ("wir 2", WordTextError, 1, ""),
     ("input %x : f32[2] @cpu", None, 0, ""),
     ("symbol s0 : int", None, 0, ""),
     ("return %x,", SyntaxTextError, 11, "an expression is expected"),
@@ -174,19 +175,19 @@ def test_a_line_that_is_none(
 
 
 TEXTS = [
-    ("", VersionTextError, "wir 1"),
+    ("", VersionTextError, "wir 2"),
     ("\n\n", SyntaxTextError, "missing"),
     ("wir", SyntaxTextError, "an expression"),
     ("wir x", NumberTextError, "literal integer"),
     ("wir 0", VersionTextError, "no version 0"),
     ("wir -1", VersionTextError, "no version"),
-    ("wir 2", VersionTextError, "of version 2, this wrapper_ir reads up to version 1"),
-    (f"wir 1{'0' * 3000}", VersionTextError, "of version"),
-    ("wir 1.0", NumberTextError, ""),
+    ("wir 3", VersionTextError, "of version 3, this wrapper_ir reads up to version 2"),
+    (f"wir 2{'0' * 3000}", VersionTextError, "of version"),
+    ("wir 2.0", NumberTextError, ""),
     ("hello world", VersionTextError, "starts with its version"),
-    ("wir 1\nprogram p", SyntaxTextError, "a name such as @name"),
-    ("wir 1\nprogram @p training logical", WordTextError, "known are backward, forward"),
-    ("wir 1\nprogram @p inference plan", WordTextError, "did you mean 'planned'"),
+    ("wir 2\nprogram p", SyntaxTextError, "a name such as @name"),
+    ("wir 2\nprogram @p training logical", WordTextError, "known are backward, forward"),
+    ("wir 2\nprogram @p inference plan", WordTextError, "did you mean 'planned'"),
     (HEAD, SyntaxTextError, "'return' is missing"),
     (f"{HEAD}return\nreturn", SyntaxTextError, "the end of the text"),
     (f"{HEAD}return\n#1 = loc", SyntaxTextError, "'#0 = loc"),
@@ -198,11 +199,11 @@ TEXTS = [
     (f"{HEAD}input %x : f32[z] @cpu\nsymbol z : float\nreturn", ConflictTextError, "above"),
     (f"{HEAD}constant %x : ? = parameter\nreturn", SyntaxTextError, "name in the model"),
     (f'{HEAD}constant %x : ? = weight "w"\nreturn', WordTextError, "a kind of constant"),
-    (f"{HEAD}  cond true with ()\n  free %x\nreturn", SyntaxTextError, "'then' is expected"),
-    (f"{HEAD}  cond true with ()\n  then () {{\n  yield\n  }}\nreturn", SyntaxTextError, "'else'"),
-    (f"{HEAD}  cond true with ()\n  then () {{\n  }}\nreturn", SyntaxTextError, "start of a line"),
+    (f"{HEAD}  cond true\n  free %x\nreturn", SyntaxTextError, "'then' is expected"),
+    (f"{HEAD}  cond true\n  then () {{\n  yield\n  }}\nreturn", SyntaxTextError, "'else'"),
+    (f"{HEAD}  cond true\n  then () {{\n  }}\nreturn", SyntaxTextError, "start of a line"),
     (
-        f"{HEAD}  cond true with ()\n  then () {{\n  yield\n  free %x\nreturn",
+        f"{HEAD}  cond true\n  then () {{\n  yield\n  free %x\nreturn",
         SyntaxTextError,
         "'}'",
     ),
@@ -230,7 +231,7 @@ def test_a_text_that_is_none(text: str, kind: type[TextError], message: str) -> 
 
 
 def test_regions_that_are_nested_too_deeply() -> None:
-    opening = "cond true with ()\nthen () {\n"
+    opening = "cond true\nthen () {\n"
     for depth in (65, 2000, 100_000):
         error = fault(HEAD + opening * depth)
         assert type(error) is NestingTextError
@@ -304,7 +305,7 @@ PIECES = [
         "\t",
     ),
     *("loc(#0)", "none", "true", "f32", "s0", "at [0]", "alias(%x)", "complex(", "Max(", "Where("),
-    *("yield", "return", "then () {", "}", "| x", "|\\ \\u{41}", "// x", "cond true with ()"),
+    *("yield", "return", "then () {", "}", "| x", "|\\ \\u{41}", "// x", "cond true"),
 ]
 
 

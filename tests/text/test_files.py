@@ -271,7 +271,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_not_text(tmp_path: Path) -> None:
-    (tmp_path / "m.wir").write_bytes(b"wir 1\nprogram @\xff")
+    (tmp_path / "m.wir").write_bytes(b"wir 2\nprogram @\xff")
     with pytest.raises(CharacterTextError) as caught:
         wir.load(tmp_path / "m.wir")
     assert (caught.value.line, caught.value.column) == (2, 10)

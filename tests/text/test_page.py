@@ -23,7 +23,7 @@ def test_the_program_on_the_page_is_what_is_printed() -> None:
 def test_the_regions_on_the_page_are_what_is_printed() -> None:
     symbols = "".join(f"symbol {name} : int\n" for name in ("s0", "u0", "u1", "u2"))
     inputs = "input s0\ninput %x : f32[s0] @cpu\ninput %y : f32[s0] @cpu\n"
-    head = f"wir 1\nprogram @p inference logical\n\n{symbols}{inputs}\n"
+    head = f"wir 2\nprogram @p inference logical\n\n{symbols}{inputs}\n"
     text = f"{head}{BLOCKS[1]}return\n"
     program = wir.parse(text)
     assert str(program) == text
@@ -32,7 +32,7 @@ def test_the_regions_on_the_page_are_what_is_printed() -> None:
 
 def test_the_error_on_the_page_is_what_is_raised() -> None:
     wrong = BLOCKS[3].splitlines()[1].strip()
-    text = f"wir 1\nprogram @p inference logical\n\n{wrong}\nreturn\n"
+    text = f"wir 2\nprogram @p inference logical\n\n{wrong}\nreturn\n"
     try:
         wir.parse(text, source_name="m.wir")
     except wir.WrapperIRError as error:

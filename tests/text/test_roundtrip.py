@@ -206,7 +206,7 @@ def test_symbols_and_constants_keep_their_order() -> None:
 
 def test_what_a_person_may_write_otherwise() -> None:
     text = """; a remark
-wir 1     ; another
+wir 2     ; another
 program @p inference logical
 input %x:f32[ 4 ,6 ]@cpu      ; strides may be left out
    input   %y : f32[4,6]{6,1}+0 @cpu

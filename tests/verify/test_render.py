@@ -45,7 +45,7 @@ def freed_twice(before: int = 0, between: int = 0) -> Program:
 def test_the_fault_is_shown_under_its_line_with_place_source_and_hint() -> None:
     assert str(error_of(freed_twice())) == textwrap.dedent("""\
         WIR1000: program 'program' breaks one rule
-        1 | wir 1
+        1 | wir 2
         2 | program @program inference logical
         3 |
         4 | input %x : f32[4] @cpu
@@ -70,7 +70,7 @@ def test_of_long_programs_only_what_is_near_a_fault_is_shown() -> None:
 
 def test_faults_of_tables_inputs_results_and_regions_have_lines_too() -> None:
     program = parse(textwrap.dedent("""\
-            wir 1
+            wir 2
             program @places inference logical
 
             symbol s0 : int [8, 4]

@@ -12,7 +12,7 @@ from wrapper_ir.verify import diagnose
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").rglob("*.wir"))
 
 HEAD = """\
-wir 1
+wir 2
 program @good inference planned
 
 symbol s0 : int [0, inf] hint 8

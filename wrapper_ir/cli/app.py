@@ -11,7 +11,8 @@ from typing import NoReturn
 import click
 
 from wrapper_ir import __version__
-from wrapper_ir.cli.command import TRACEBACK, examples, traceback_option
+from wrapper_ir.cli.command import TRACEBACK, Group, examples, traceback_option
+from wrapper_ir.cli.completion import completion_options
 from wrapper_ir.errors import WrapperIRError
 
 #: Command -> where it is defined, in the order in which help lists them.
@@ -20,6 +21,7 @@ COMMANDS = {
     "capture": "wrapper_ir.cli.commands.capture:capture",
     "print": "wrapper_ir.cli.commands.show:show",
     "verify": "wrapper_ir.cli.commands.verify:verify",
+    "upgrade": "wrapper_ir.cli.commands.upgrade:upgrade",
     "plan": "wrapper_ir.cli.commands.plan:plan",
     "plan-csv": "wrapper_ir.cli.commands.plan_csv:plan_csv",
     "emit": "wrapper_ir.cli.commands.emit:emit",
@@ -34,11 +36,14 @@ COMMANDS = {
 
 _DIFFERENCE, _BAD_INPUT, _OUR_FAULT = 1, 2, 3
 
+#: What shells give a command that Ctrl-C has ended.
+_INTERRUPTED = 130
+
 #: What an output that can hold no more says.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class App(click.Group):
+class App(Group):
     """A group that loads its commands by name and turns exceptions into messages and codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -60,6 +65,10 @@ class App(click.Group):
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except KeyboardInterrupt as error:
+            if TRACEBACK in ctx.meta:
+                traceback.print_exception(error)
+            sys.exit(_INTERRUPTED)
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # the reader of a pipe has had enough; click ends quietly
@@ -106,10 +115,11 @@ wrapper-ir verify m.wir && wrapper-ir emit m.wir --target python -o wrapper.py
 
 \b
 Exit codes: 0 done, 1 rules broken or differences found, 2 wrong usage or bad input,
-3 a fault of wrapper-ir itself.
+3 a fault of wrapper-ir itself, 130 interrupted.
 `wrapper-ir COMMAND --help` shows examples of each command.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
+@completion_options
 @traceback_option
 def main() -> None:
     """Look at, check and render wrapper programs: the host code around compiled kernels."""

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from wrapper_ir.cli.completion import INSTRUCTION_SETS, LEVELS, OPTIONS, PROGRAMS, TARGETS, files
+from wrapper_ir.errors import nearest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -13,6 +16,24 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 #: In a context's ``meta`` when ``--traceback`` was given, wherever on the command line.
 TRACEBACK = "wrapper_ir.cli.traceback"
+
+
+class Group(click.Group):
+    """A group that says which command may have been meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = nearest(args[0], self.list_commands(ctx))
+            # Newer versions of click say it themselves, where the group's commands are at hand.
+            if close is not None and not getattr(error, "possibilities", None):
+                message = f"{error.message.rstrip('.')}; did you mean '{close}'?"
+                raise click.UsageError(message, ctx) from error
+            raise
 
 
 def examples(text: str) -> str:
@@ -39,7 +60,7 @@ def _remember_traceback(ctx: click.Context, _: click.Parameter, value: object) -
 
 def program_argument(function: F) -> F:
     """Add the argument ``FILE``: a ``.wir`` file, or ``-`` for standard input."""
-    return click.argument("file", metavar="FILE.wir")(function)
+    return click.argument("file", metavar="FILE.wir", shell_complete=PROGRAMS)(function)
 
 
 def json_option(function: F) -> F:
@@ -53,12 +74,76 @@ def target_options(flag: str) -> Callable[[F], F]:
     """Add the option that names an emitter, and ``-O`` for the emitter's own options."""
 
     def add(function: F) -> F:
-        own = click.option(
-            "-O", "options", multiple=True, metavar="KEY=VALUE", help="An option of the emitter."
-        )
         target = click.option(
-            flag, "target", default="python", show_default=True, metavar="NAME", help="The emitter."
+            flag,
+            "target",
+            default="python",
+            show_default=True,
+            metavar="NAME",
+            help="The emitter.",
+            shell_complete=TARGETS,
         )
-        return target(own(function))
+        return target(emitter_options()(function))
+
+    return add
+
+
+def emitter_options(owner: str = "the emitter") -> Callable[[F], F]:
+    """Add ``-O``, for options of an emitter."""
+    return click.option(
+        "-O",
+        "options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help=f"An option of {owner}.",
+        shell_complete=OPTIONS,
+    )
+
+
+def inputs_options(function: F) -> F:
+    """Add ``--inputs`` and ``--random``, of which one is given: :func:`check_inputs`."""
+    given = click.option(
+        "--inputs",
+        metavar="PATH",
+        help="A .safetensors file, or a .pt file of plain data.",
+        shell_complete=files(".safetensors", ".pt"),
+    )
+    made = click.option(
+        "--random", "seed", type=int, metavar="SEED", help="Make inputs up instead."
+    )
+    return given(made(function))
+
+
+def check_inputs(inputs: str | None, seed: int | None) -> None:
+    """Refuse both and neither of ``--inputs`` and ``--random``."""
+    if (inputs is None) == (seed is None):
+        raise click.UsageError("give either --inputs PATH or --random SEED")
+
+
+def isa_option(function: F) -> F:
+    """Add ``--isa``."""
+    return click.option(
+        "--isa",
+        default="native",
+        show_default=True,
+        metavar="NAME",
+        help="Processors to build for: native, or a level such as x86-64-v3.",
+        shell_complete=INSTRUCTION_SETS,
+    )(function)
+
+
+def debug_options(about: str) -> Callable[[F], F]:
+    """Add ``--debug`` and ``--debug-filter``."""
+
+    def add(function: F) -> F:
+        level = click.option("--debug", metavar="LEVEL", help=about, shell_complete=LEVELS)
+        which = click.option(
+            "--debug-filter",
+            default="*",
+            show_default=True,
+            metavar="PATTERN",
+            help="At these kernels and ops: a glob, or re:...",
+        )
+        return level(which(function))
 
     return add

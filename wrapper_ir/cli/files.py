@@ -36,14 +36,27 @@ def read_program(file: str, *, data: bool = False) -> Program:
 
     if file != STREAM:
         return load(file, data=data)
-    if sys.stdin is None:  # closed by whoever started us
-        raise FileError(verb="read", file="standard input", reason="it is closed")
+    return parse(read_text(STREAM), source_name="<stdin>")
+
+
+def read_text(file: str) -> str:
+    """Return the text of a file or, for ``-``, of standard input.
+
+    Raises:
+        FileError: It cannot be read, or is not UTF-8.
+    """
+    name = "standard input" if file == STREAM else repr(file)
+    if file == STREAM and sys.stdin is None:  # closed by whoever started us
+        raise FileError(verb="read", file=name, reason="it is closed")
     try:
-        text = sys.stdin.buffer.read().decode("utf-8")
+        raw = sys.stdin.buffer.read() if file == STREAM else Path(file).read_bytes()
+        return raw.decode("utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError(verb="read", file=name, reason=reason) from error
     except UnicodeDecodeError as error:
         reason = f"byte {error.start} is not UTF-8"
-        raise FileError(verb="read", file="standard input", reason=reason) from error
-    return parse(text, source_name="<stdin>")
+        raise FileError(verb="read", file=name, reason=reason) from error
 
 
 def write_text(file: str, text: str) -> None:

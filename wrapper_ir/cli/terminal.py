@@ -31,16 +31,19 @@ def err() -> Console:
 
 
 @contextlib.contextmanager
-def step(what: str, *, animate: bool = True) -> Iterator[None]:
+def step(what: str, *, animate: bool = True, log: bool = False) -> Iterator[None]:
     """Show that ``what`` is being done, then that it is done and how long it took.
 
-    On a terminal a spinner turns; elsewhere one line is written, its end when the step ends.
-    ``animate=False`` keeps the spinner's thread away from what is being measured.
+    On a terminal a spinner turns. Elsewhere nothing is shown; or, with ``log``, a line, its end
+    when the step ends. ``animate=False`` keeps the spinner's thread away from what is measured.
     """
     from rich.markup import escape
 
     what = escape(what)
     console = err()
+    if not log and not console.is_terminal:
+        yield
+        return
     start = time.perf_counter()
     spinner = console.status(f"{what} …") if animate and console.is_terminal else None
     if spinner is None:

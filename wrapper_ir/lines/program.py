@@ -25,7 +25,7 @@ from wrapper_ir.lines.origin import Origin
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Comment, Probe
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Version of the program's structure and of its text form."""
 
 AnyLine: TypeAlias = (

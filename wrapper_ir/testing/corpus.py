@@ -5,8 +5,6 @@ They are files of text, ``<name>.wir``, whose first line says what they are abou
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -14,6 +12,7 @@ import torch
 from wrapper_ir.lines.program import Program, Stage
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.main import random_tensor
+from wrapper_ir.testing.corpus_files import about, corpus_files
 from wrapper_ir.testing.equivalence import example_inputs
 from wrapper_ir.text import parse
 
@@ -24,38 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["about", "corpus_files", "corpus_inputs", "corpus_program"]
 
-#: Where the files are: in an installed package, and in a checkout.
-_FOLDERS: Final = (
-    Path(__file__).parent / "programs",
-    Path(__file__).resolve().parents[2] / "tests" / "programs",
-)
-
 #: Programs that take what random contents are not.
 _SPECIAL: Final[Mapping[str, Mapping[int, Any]]] = {
     "while": {0: torch.tensor(2)},
     "while_stacked": {0: torch.tensor(1)},
-    "effects": {1: torch.tensor(True)},
+    "effects": {1: torch.ones((), dtype=torch.bool)},
 }
-
-
-@cache
-def corpus_files() -> Mapping[str, Path]:
-    """The files of the programs that a machine without accelerators can run, by name.
-
-    Raises:
-        FileNotFoundError: The package was installed without them.
-    """
-    for folder in _FOLDERS:
-        found = {path.stem: path for path in sorted(folder.glob("*.wir"))}
-        if found:
-            return found
-    raise FileNotFoundError(f"the corpus of wrapper_ir is in none of {[*map(str, _FOLDERS)]}")
-
-
-def about(name: str) -> str:
-    """What a program is about: the remark on its first line."""
-    first, _, _ = corpus_files()[name].read_text("utf-8").partition("\n")
-    return first.removeprefix(";").strip()
 
 
 def corpus_program(name: str, *, planned: bool = True) -> Program:

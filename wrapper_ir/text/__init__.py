@@ -23,6 +23,7 @@ from wrapper_ir.text.errors import (
 from wrapper_ir.text.files import load, save
 from wrapper_ir.text.printer import TextLine, print_line, print_program, text_lines
 from wrapper_ir.text.reader import parse
+from wrapper_ir.text.upgrade import upgrade
 
 __all__ = [
     "CharacterTextError",
@@ -48,4 +49,5 @@ __all__ = [
     "print_program",
     "save",
     "text_lines",
+    "upgrade",
 ]

@@ -11,6 +11,7 @@ from wrapper_ir.lines import (
     AllocateFromPool,
     AllocatePool,
     AnyLine,
+    Arg,
     AssertLayout,
     AssertSymbol,
     BindSymbol,
@@ -332,8 +333,7 @@ class LineParser:
         predicate = self.items.arg(cursor)
         if not isinstance(predicate, (BufferArg, ScalarArg)):
             cursor.fail("a predicate is a buffer or a number", at=at)
-        cursor.expect("with")
-        operands = self.items.args(cursor)
+        operands = self._captures(cursor)
         results = self.items.results(cursor, targets)
         cursor.end()
         then, orelse = self._region("then"), self._region("else")
@@ -343,12 +343,21 @@ class LineParser:
         cursor.at += 1
         stacked = cursor.accept("stacked")
         carried = self.items.args(cursor)
-        cursor.expect("with")
-        captured = self.items.args(cursor)
+        captured = self._captures(cursor)
         results = self.items.results(cursor, targets)
         cursor.end()
         condition, body = self._region("condition"), self._region("body")
         return While(results, carried, captured, condition, body, stacked, origin=cursor.origin)
+
+    def _captures(self, cursor: Cursor) -> tuple[Arg, ...]:
+        """Reads ``with (...)``, which is left out where nothing is taken in."""
+        if not cursor.accept("with"):
+            return ()
+        at = cursor.at
+        found = self.items.args(cursor)
+        if not found:
+            cursor.fail("'with ()' is left out where nothing is taken in", at=at)
+        return found
 
     def _region(self, name: str) -> Region:
         """Reads ``name (params) {`` and what follows up to ``}``."""

@@ -9,6 +9,7 @@ from wrapper_ir.lines import (
     AllocateFromPool,
     AllocatePool,
     AnyLine,
+    Arg,
     AssertLayout,
     AssertSymbol,
     BindSymbol,
@@ -180,14 +181,17 @@ class LinePrinter(LineVisitor[str]):
 
     def visit_cond(self, line: Cond) -> str:
         items = self.items
-        call = f"cond {items.arg(line.predicate)} with {items.args(line.operands)}"
+        call = f"cond {items.arg(line.predicate)}{self._captures(line.operands)}"
         return items.assigned(line.results) + call + items.result_types(line.results)
 
     def visit_while(self, line: While) -> str:
         items = self.items
         stacked = " stacked" if line.stacked else ""
-        call = f"while{stacked} {items.args(line.carried)} with {items.args(line.captured)}"
+        call = f"while{stacked} {items.args(line.carried)}{self._captures(line.captured)}"
         return items.assigned(line.results) + call + items.result_types(line.results)
+
+    def _captures(self, args: tuple[Arg, ...]) -> str:
+        return f" with {self.items.args(args)}" if args else ""
 
     def visit_comment(self, line: Comment) -> str:
         return f"// {rest_of_line(line.text)}" if line.text else "//"

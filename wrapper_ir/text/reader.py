@@ -36,6 +36,7 @@ from wrapper_ir.text.expr_parse import ExprParser
 from wrapper_ir.text.item_parse import ItemParser
 from wrapper_ir.text.line_parse import LineParser
 from wrapper_ir.text.tokens import Cursor
+from wrapper_ir.text.upgrade import upgraded_lines
 from wrapper_ir.text.words import CONSTANT_KINDS, ROLES, STAGES, SYMBOL_KINDS
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def parse(text: str, *, source_name: str = "<text>") -> Program:
-    """Reads a program.
+    """Reads a program. A text of an older version is upgraded first.
 
     Args:
         text: What :func:`print_program` gave, or what a person wrote.
@@ -220,6 +221,8 @@ class Reader:
             )
         if version < 1:
             cursor.fail(f"there is no version {_short(version)}", VersionTextError, at=at)
+        if version < SCHEMA_VERSION:
+            self._lines = upgraded_lines(self._lines, version)
 
     def _spec(self, cursor: Cursor) -> None:
         word = cursor.tokens[0]

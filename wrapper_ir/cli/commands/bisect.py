@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wrapper_ir.cli.command import examples, json_option, program_argument, traceback_option
+from wrapper_ir.cli.command import (
+    check_inputs,
+    examples,
+    inputs_options,
+    json_option,
+    program_argument,
+    traceback_option,
+)
+from wrapper_ir.cli.completion import PROGRAMS, TARGETS
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import BisectResult
@@ -19,11 +27,29 @@ wrapper-ir bisect good.wir --other bad.wir --random 0
 wrapper-ir bisect good.wir --other bad.wir --inputs inputs.safetensors -o reproducer
 """))
 @program_argument
-@click.option("-a", default="python", show_default=True, metavar="NAME", help="The first emitter.")
-@click.option("-b", default="python", show_default=True, metavar="NAME", help="The second one.")
-@click.option("--other", metavar="PATH", help="Another version of the program, for -b to run.")
-@click.option("--inputs", metavar="PATH", help="A .safetensors file, or a .pt file of plain data.")
-@click.option("--random", "seed", type=int, metavar="SEED", help="Make inputs up instead.")
+@click.option(
+    "-a",
+    default="python",
+    show_default=True,
+    metavar="NAME",
+    help="The first emitter.",
+    shell_complete=TARGETS,
+)
+@click.option(
+    "-b",
+    default="python",
+    show_default=True,
+    metavar="NAME",
+    help="The second one.",
+    shell_complete=TARGETS,
+)
+@click.option(
+    "--other",
+    metavar="FILE.wir",
+    help="Another version of the program, for -b to run.",
+    shell_complete=PROGRAMS,
+)
+@inputs_options
 @click.option("-o", "--output", metavar="FOLDER", help="Write a reproducer of the call.")
 @json_option
 @traceback_option
@@ -42,8 +68,11 @@ def bisect(  # noqa: PLR0913 - an option each
     Two ways are two emitters, or two versions of the program. What calls wrote is compared bit by
     bit, NaN being equal to NaN. The exit code is 1 when a difference is found.
     """
-    if (inputs is None) == (seed is None):
-        raise click.UsageError("give either --inputs PATH or --random SEED")
+    check_inputs(inputs, seed)
+    if file == other == "-":
+        raise click.UsageError("standard input holds one program, not two")
+    if output == "-":
+        raise click.UsageError("a reproducer is a folder, not standard output")
     from wrapper_ir.cli.files import read_program
     from wrapper_ir.cli.tensors import made_up_inputs, read_inputs
     from wrapper_ir.cli.terminal import step

@@ -7,7 +7,7 @@ import json
 
 import click
 
-from wrapper_ir.cli.command import examples, json_option, traceback_option
+from wrapper_ir.cli.command import Group, examples, json_option, traceback_option
 from wrapper_ir.cli.sizes import human, parse_size
 
 
@@ -26,11 +26,14 @@ class _Bytes(click.ParamType[int]):
         return size
 
 
-@click.group(epilog=examples("""
+@click.group(
+    cls=Group,
+    epilog=examples("""
 wrapper-ir cache show
 wrapper-ir cache trim --max-bytes 500M
 WRAPPER_IR_CACHE_DIR=/tmp/wir wrapper-ir cache clear
-"""))
+"""),
+)
 def cache() -> None:
     """Show, bound or empty the cache of compiled kernels.
 

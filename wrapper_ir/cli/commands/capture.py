@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wrapper_ir.cli.command import TRACEBACK, examples, target_options, traceback_option
+from wrapper_ir.cli.command import (
+    TRACEBACK,
+    examples,
+    isa_option,
+    target_options,
+    traceback_option,
+)
+from wrapper_ir.cli.completion import MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +31,7 @@ wrapper-ir capture model.py:make --emit wrapper.py        # straight to Python
 wrapper-ir capture model.py:make | wrapper-ir plan -      # through a pipe
 wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are, no Inductor
 """))
-@click.argument("reference", metavar="MODULE:CALLABLE")
+@click.argument("reference", metavar="MODULE:CALLABLE", shell_complete=MODULES)
 @click.option("--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of the model.")
 @click.option("-o", "--output", metavar="PATH", help="Where the program goes (.wir).")
 @click.option("--emit", "emit_to", metavar="PATH", help="Also render it, into this file.")
@@ -35,7 +42,7 @@ wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are
     show_default=True,
     help="Who makes the program: Inductor, which fuses, or a call for each ATen op.",
 )
-@click.option("--isa", default="native", show_default=True, help="native, or a level: x86-64-v3.")
+@isa_option
 @target_options("--target")
 @traceback_option
 def capture(  # noqa: PLR0913 - one for each option

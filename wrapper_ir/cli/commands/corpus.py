@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 from typing import TYPE_CHECKING
 
 import click
 
 from wrapper_ir.cli.command import examples, json_option, traceback_option
+from wrapper_ir.cli.completion import CORPUS, TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,14 +24,15 @@ wrapper-ir corpus --list
 wrapper-ir corpus --target python --target cpp --json
 wrapper-ir corpus while > while.wir
 """))
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=CORPUS)
 @click.option("--list", "as_list", is_flag=True, help="List the programs and what each is about.")
 @click.option(
     "--target",
     "targets",
     multiple=True,
-    metavar="EMITTER",
+    metavar="NAME",
     help="An emitter to count for; by default all that are installed.",
+    shell_complete=TARGETS,
 )
 @json_option
 @traceback_option
@@ -39,12 +42,16 @@ def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: b
     The corpus is a set of small programs, each about one thing, that every emitter is tested with;
     with a NAME, that program is printed.
     """
-    from wrapper_ir.testing.corpus import about, corpus_files
+    from wrapper_ir.errors import nearest
+    from wrapper_ir.testing.corpus_files import about, corpus_files
 
     if name is not None:
         file = corpus_files().get(name)
         if file is None:
-            raise click.BadParameter(f"the corpus has no program '{name}'", param_hint="NAME")
+            close = nearest(name, corpus_files())
+            hint = "" if close is None else f"; did you mean '{close}'?"
+            message = f"the corpus has no program '{name}'{hint}"
+            raise click.BadParameter(message, param_hint="NAME")
         click.echo(file.read_text("utf-8"), nl=False)
         return
     if as_list:
@@ -59,13 +66,16 @@ def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: b
 
 
 def _show(targets: Sequence[str], *, as_json: bool) -> None:
+    from wrapper_ir.cli.terminal import bar
     from wrapper_ir.emitters import emitter_class, emitter_names
     from wrapper_ir.testing.coverage import coverage
 
     for target in targets:
         emitter_class(target)  # an unknown one is an error, with the list of those there are
     names = list(targets) or list(emitter_names())
-    counted = coverage(names)
+    with bar("rendering the corpus") as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch tells of types it can only hold
+        counted = coverage(names, progress=progress)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(counted), indent=2))
         return
@@ -74,11 +84,12 @@ def _show(targets: Sequence[str], *, as_json: bool) -> None:
 
 
 def _table(title: str, rows: Sequence[Row], names: Sequence[str]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from wrapper_ir.cli.terminal import out
 
     table = Table(title, "programs", *names)
     for row in rows:
         total = len(row.programs)
         table.add_row(row.name, str(total), *(f"{row.rendered[name]}/{total}" for name in names))
-    Console().print(table)
+    out().print(table)

@@ -12,11 +12,14 @@ from wrapper_ir.cli.command import examples, json_option, traceback_option
 
 @click.command(epilog=examples("""
 wrapper-ir demo
-wrapper-ir demo --out /tmp/demo --layers 8 --threads 4
+wrapper-ir demo -o /tmp/demo --layers 8 --threads 4
 wrapper-ir demo --layers 1 --quick --json
 """))
 @click.option(
-    "--out",
+    "-o",
+    "--output",
+    "out",
+    metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     help="Where program.wir and wrapper.py go. Default: here.",

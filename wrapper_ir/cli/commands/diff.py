@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wrapper_ir.cli.command import examples, traceback_option
+from wrapper_ir.cli.command import emitter_options, examples, traceback_option
+from wrapper_ir.cli.completion import PROGRAMS, TARGETS_AND_IR
 
 if TYPE_CHECKING:
     from wrapper_ir.diffing import ProgramDiff, SourceDiff
@@ -23,22 +24,24 @@ wrapper-ir diff before.wir after.wir --format html > diff.html
 wrapper-ir print new.wir | wrapper-ir diff old.wir - --format json | jq .lines
 wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
 """))
-@click.argument("before", metavar="A.wir")
-@click.argument("after", metavar="B.wir")
+@click.argument("before", metavar="A.wir", shell_complete=PROGRAMS)
+@click.argument("after", metavar="B.wir", shell_complete=PROGRAMS)
 @click.option(
     "--target",
     default="ir",
     show_default=True,
     metavar="NAME",
     help="ir, or an emitter: compare what it writes.",
+    shell_complete=TARGETS_AND_IR,
 )
-@click.option("-O", "options", multiple=True, metavar="KEY=VALUE", help="An option of the emitter.")
+@emitter_options()
 @click.option(
     "--format",
     "form",
     type=click.Choice(["rich", "text", "json", "html"]),
     help="How it is shown. Default: rich on a terminal, else text.",
 )
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @traceback_option
 def diff(before: str, after: str, target: str, options: tuple[str, ...], form: str | None) -> None:
     """Compare two programs by meaning: names and origins do not count.

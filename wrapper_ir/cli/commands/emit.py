@@ -22,9 +22,7 @@ wrapper-ir print other.wir | wrapper-ir emit - --target python
     type=click.Choice(["none", "beside"]),
     default="none",
     show_default=True,
-    is_flag=False,
-    flag_value="beside",
-    help="Where the values of constants go: nowhere, or beside PATH, as .safetensors.",
+    help="Where the values of constants go; beside: into a .safetensors file beside PATH.",
 )
 @traceback_option
 def emit(file: str, target: str, options: tuple[str, ...], output: str, constants: str) -> None:
@@ -38,7 +36,7 @@ def emit(file: str, target: str, options: tuple[str, ...], output: str, constant
 
     beside = constants == "beside"
     if beside and "-" in (file, output):
-        raise click.UsageError("--constants needs files, not standard input and output")
+        raise click.UsageError("--constants beside needs files, not standard input and output")
     chosen = check_target(target, options)
     program = read_program(file, data=beside)
     write_module(render(program, target, chosen), program, output, constants=beside)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import click
 
-from wrapper_ir.cli.command import examples, program_argument, traceback_option
+from wrapper_ir.cli.command import (
+    debug_options,
+    emitter_options,
+    examples,
+    isa_option,
+    program_argument,
+    traceback_option,
+)
 
 
 @click.command(epilog=examples("""
@@ -17,24 +24,21 @@ wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of 
 """))
 @program_argument
 @click.option("-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so or nothing.")
-@click.option("--isa", default="native", show_default=True, help="native, or a level: x86-64-v3.")
+@isa_option
 @click.option("--debug-info", is_flag=True, help="Also write debug information, to PATH.debug.")
 @click.option(
     "--constants",
     type=click.Choice(["auto", "embedded", "beside"]),
     default="auto",
     show_default=True,
-    help="Where the values of constants go.",
+    help="Where the values of constants go; beside: into a file beside PATH.",
 )
 @click.option(
     "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
 )
-@click.option("--debug", metavar="LEVEL", help="Build in probes: print, names, check, stats, save.")
-@click.option(
-    "--debug-filter", default="*", metavar="PATTERN", help="Which kernels: a glob, or re:..."
-)
+@debug_options("Build in probes: print, names, check, stats, save.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at once.")
-@click.option("-O", "options", multiple=True, metavar="KEY=VALUE", help="An option of emitter cpp.")
+@emitter_options("the emitter cpp")
 @traceback_option
 def export(  # noqa: PLR0913 - one for each option
     file: str,
@@ -63,6 +67,8 @@ def export(  # noqa: PLR0913 - one for each option
     from wrapper_ir.debug_printer import make_printer
     from wrapper_ir.emitters.cpp.package import check
 
+    if output == "-":
+        raise click.UsageError("what is built goes to a file or folder, not to standard output")
     printer = None if debug is None else make_printer(debug, debug_filter)
     chosen = check_target("cpp", options)
     about = read_pairs(metadata)

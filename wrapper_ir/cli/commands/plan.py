@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wrapper_ir.cli.command import examples, json_option, program_argument, traceback_option
+from wrapper_ir.cli.completion import STRATEGIES
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +26,10 @@ wrapper-ir plan program.wir -o planned.wir
 """))
 @program_argument
 @click.option(
-    "--strategy", metavar="NAME", help="reuse (the default; pool for kept arenas), pool or none."
+    "--strategy",
+    metavar="NAME",
+    help="reuse (the default; pool for kept arenas), pool or none.",
+    shell_complete=STRATEGIES,
 )
 @click.option(
     "--arena",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wrapper_ir.cli.command import examples, json_option, traceback_option
+from wrapper_ir.cli.completion import files
 
 if TYPE_CHECKING:
     from wrapper_ir.planning import OffsetPlan
@@ -22,7 +23,7 @@ wrapper-ir plan-csv buffers.csv -o planned.csv --capacity 1048576
 wrapper-ir plan-csv - -o - < buffers.csv
 """),
 )
-@click.argument("file", metavar="IN.csv")
+@click.argument("file", metavar="IN.csv", shell_complete=files(".csv"))
 @click.option(
     "-o", "--output", required=True, metavar="OUT.csv", help="Where the table goes (- is stdout)."
 )
@@ -48,10 +49,10 @@ def plan_csv(
     are kept. What is written has a column offset besides. Progress and the summary go to standard
     error. The exit code is 1 if the plan needs more than --capacity.
     """
-    from wrapper_ir.cli.files import write_text
+    from wrapper_ir.cli.files import read_text, write_text
     from wrapper_ir.planning import NODES, assign_offsets, read_intervals, write_intervals
 
-    table = read_intervals(_read(file), "<stdin>" if file == "-" else file)
+    table = read_intervals(read_text(file), "<stdin>" if file == "-" else file)
     start = time.perf_counter()
     plan = assign_offsets(
         table.intervals,
@@ -65,22 +66,6 @@ def plan_csv(
     if capacity is not None and plan.height > capacity:
         click.echo(f"{plan.height:,} bytes are more than the capacity of {capacity:,}", err=True)
         sys.exit(1)
-
-
-def _read(file: str) -> str:
-    from pathlib import Path
-
-    from wrapper_ir.cli.errors import FileError
-
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return data.decode("utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise FileError(verb="read", file=repr(file), reason=reason) from error
-    except UnicodeDecodeError as error:
-        reason = f"byte {error.start} is not UTF-8"
-        raise FileError(verb="read", file=repr(file), reason=reason) from error
 
 
 def _tell(plan: OffsetPlan, buffers: int, seconds: float, *, as_json: bool) -> None:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wrapper_ir.cli.command import (
+    check_inputs,
+    debug_options,
     examples,
+    inputs_options,
     json_option,
     program_argument,
     target_options,
@@ -32,8 +35,7 @@ wrapper-ir run program.wir --random 0 -O arena=kept
 wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 """))
 @program_argument
-@click.option("--inputs", metavar="PATH", help="A .safetensors file, or a .pt file of plain data.")
-@click.option("--random", "seed", type=int, metavar="SEED", help="Make inputs up instead.")
+@inputs_options
 @target_options("--target")
 @click.option(
     "--interpret",
@@ -42,8 +44,7 @@ wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
     help="No emitter: run it line by line, slowly, and check every access to memory.",
 )
 @click.option("-o", "--output", metavar="PATH", help="Write the results (.safetensors).")
-@click.option("--debug", metavar="LEVEL", help="Show values: print, names, check, save, stats, ...")
-@click.option("--debug-filter", default="*", metavar="PATTERN", help="At these kernels and ops.")
+@debug_options("Show values: print, names, check, save, stats, ...")
 @json_option
 @traceback_option
 def run(  # noqa: PLR0913 - an option each
@@ -63,8 +64,9 @@ def run(  # noqa: PLR0913 - an option each
     Inputs in a file go by the names that the program gives them, or in order. --random makes them
     up: normal numbers, integers that are 0 or 1, symbolic sizes at their typical values.
     """
-    if (inputs is None) == (seed is None):
-        raise click.UsageError("give either --inputs PATH or --random SEED")
+    check_inputs(inputs, seed)
+    if output == "-":
+        raise click.UsageError("results go to a file; --json prints what they are like")
     from wrapper_ir.api import compile as compile_program
     from wrapper_ir.cli.emitting import check_target
     from wrapper_ir.cli.files import read_program, replacing

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wrapper_ir.cli.command import examples, json_option, traceback_option
+from wrapper_ir.cli.completion import PROGRAMS
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Program
@@ -20,7 +21,7 @@ wrapper-ir verify program.wir
 wrapper-ir verify *.wir --json | jq '.[] | select(.ok | not) | .file'
 wrapper-ir capture model.py:make | wrapper-ir verify -
 """))
-@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing about programs without faults.")
 @click.option("--warnings", is_flag=True, help="Tell also of what may be meant.")
 @json_option

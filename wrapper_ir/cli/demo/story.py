@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.api import emit
+from wrapper_ir.cli import terminal
 from wrapper_ir.cli.demo import report as reports
 from wrapper_ir.cli.demo.model import Example, load_example
 from wrapper_ir.cli.demo.report import EAGER, OURS, PAIRED, STOCK, Report
@@ -19,7 +20,6 @@ from wrapper_ir.cli.demo.training import Outcome, bare_step, differences, max_di
 from wrapper_ir.cli.emitting import write_module
 from wrapper_ir.cli.errors import BypassedError
 from wrapper_ir.cli.files import save_program
-from wrapper_ir.cli.terminal import step
 from wrapper_ir.frontends.inductor import capture, record
 from wrapper_ir.lines import GraphRole, Program
 from wrapper_ir.planning import plan as plan_memory
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch import Tensor, nn
+
+#: A demonstration tells what it does, on a terminal or not.
+step = functools.partial(terminal.step, log=True)
 
 PAIRS = {f"{one} - {other}": (one, other) for one, other in PAIRED}
 

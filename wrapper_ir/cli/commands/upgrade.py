@@ -1,0 +1,44 @@
+"""``wrapper-ir upgrade``: old files in the form of this version."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from wrapper_ir.cli.command import examples, traceback_option
+from wrapper_ir.cli.completion import PROGRAMS
+
+
+@click.command(epilog=examples("""
+wrapper-ir upgrade tests/*.wir
+wrapper-ir upgrade --check tests/*.wir
+wrapper-ir upgrade - < old.wir > new.wir
+"""))
+@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
+@click.option("--check", is_flag=True, help="Write nothing; the exit code is 1 if a file is old.")
+@traceback_option
+def upgrade(files: tuple[str, ...], check: bool) -> None:
+    """Rewrite programs of older versions of the text form, in place; - goes to standard output.
+
+    Remarks, indentation and empty lines stay as they are, and so do the constants beside a file.
+    Files are read in any case; only what other tools or people read needs this. A file that is no
+    program ends the command before any is written.
+    """
+    from wrapper_ir.cli.files import STREAM, read_text, write_text
+    from wrapper_ir.text import parse
+    from wrapper_ir.text import upgrade as upgrade_text
+
+    found = []
+    for file in files:
+        text = read_text(file)
+        parse(text, source_name="<stdin>" if file == STREAM else file)
+        found.append((file, text, upgrade_text(text)))
+    old = [(file, new) for file, text, new in found if new != text or file == STREAM]
+    if check:
+        click.echo("".join(f"{file}\n" for file, text, new in found if new != text), nl=False)
+        sys.exit(any(new != text for _, text, new in found))
+    for file, new in old:
+        write_text(file, new)
+        if file != STREAM:
+            click.echo(f"upgraded {file}", err=True)

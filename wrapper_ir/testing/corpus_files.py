@@ -1,0 +1,38 @@
+"""Where the programs of the corpus are, and what each is about; needs no torch."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["about", "corpus_files"]
+
+#: Where the files are: in an installed package, and in a checkout.
+_FOLDERS: Final = (
+    Path(__file__).parent / "programs",
+    Path(__file__).resolve().parents[2] / "tests" / "programs",
+)
+
+
+@cache
+def corpus_files() -> Mapping[str, Path]:
+    """The files of the programs that a machine without accelerators can run, by name.
+
+    Raises:
+        FileNotFoundError: The package was installed without them.
+    """
+    for folder in _FOLDERS:
+        found = {path.stem: path for path in sorted(folder.glob("*.wir"))}
+        if found:
+            return found
+    raise FileNotFoundError(f"the corpus of wrapper_ir is in none of {[*map(str, _FOLDERS)]}")
+
+
+def about(name: str) -> str:
+    """What a program is about: the remark on its first line."""
+    first, _, _ = corpus_files()[name].read_text("utf-8").partition("\n")
+    return first.removeprefix(";").strip()
