@@ -42,7 +42,7 @@ def test_capture_writes_a_program_that_computes_the_same(
     result = invoke("capture", *words, "-o", "net.wir")
     assert result.exit_code == 0, result.output
     assert result.stdout == ""
-    assert "capturing" in result.stderr
+    assert result.stderr == ""
     program = wir.load("net.wir")
     wir.verify(program)
     assert sorted(c.qualified_name for c in program.constants.values()) == ["up.bias", "up.weight"]
@@ -92,7 +92,7 @@ def test_capture_emits_a_module_that_runs_from_anywhere(room: Path, invoke: Invo
 def test_emit_with_constants(room: Path, invoke: Invoke) -> None:
     assert invoke("capture", "net_model:make", "-o", "net.wir").exit_code == 0
     model, _ = net()
-    for spelling in (("--constants", "beside"), ("--constants",)):
+    for spelling in (("--constants", "beside"), ("--constants=beside",)):
         assert invoke("emit", "net.wir", "-o", "w.py", *spelling).exit_code == 0
         assert torch.equal(load_file("w.safetensors")["up_weight"], model.up.weight)
         (room / "w.safetensors").unlink()

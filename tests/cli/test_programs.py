@@ -183,3 +183,12 @@ def test_emitters_json(invoke: Invoke) -> None:
     assert tuple(listed) == emitter_names()
     for name, about in listed.items():
         assert [o["name"] for o in about["options"]] == list(option_names(emitter_class(name)))
+
+
+def test_progress_is_shown_on_terminals_alone(
+    invoke: Invoke, room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("bisect", "small.wir", "--random", "0")
+    assert invoke(*words).stderr == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # for rich: standard error is a terminal
+    assert "running both ways" in invoke(*words).stderr
