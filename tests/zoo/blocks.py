@@ -274,9 +274,12 @@ class Broken(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, float]:
         """Return a tensor and a number that went by way of Python."""
-        for layer in self.layers:
-            x = layer(x).tanh()
-            torch._dynamo.graph_break()
+        # Not in a loop: Dynamo leaves a function to eager that breaks in one.
+        x = self.layers[0](x).tanh()
+        torch._dynamo.graph_break()
+        x = self.layers[1](x).tanh()
+        torch._dynamo.graph_break()
+        x = self.layers[2](x).tanh()
         mean = x.mean().item()
         x = x.sin() if mean > 10 else x.cos()
         torch._dynamo.graph_break()

@@ -120,6 +120,8 @@ def _outcome(
 def _ours(case: Case, stock: Run, mode: str, emitter: str) -> tuple[str, int, int]:
     """Run one emitter; return what is wrong with it, and the graphs and lines there were."""
     training = mode == "backward"
+    if not stock.watch.graphs:
+        return "stock makes no graph of it", 0, 0
     statistics.reset()
     ours = harness.run(case, OURS, training=training, emitter=emitter)
     why = bypassed(ours, stock)

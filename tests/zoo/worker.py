@@ -14,6 +14,7 @@ import sys
 import warnings
 
 import torch
+import torch._dynamo.config
 import torch._inductor.config
 
 from tests.zoo.catalogue import ARCHITECTURES
@@ -29,6 +30,7 @@ def main() -> None:
         # With two threads the last bit of what is added atomically is another one at each call.
         torch.set_num_threads(1)
         torch._inductor.config.compile_threads = 1
+        torch._dynamo.config.allow_rnn = True
         for line in sys.stdin:
             name, mode, emitters = json.loads(line)
             found = check(ARCHITECTURES[name], mode, emitters)

@@ -371,6 +371,51 @@ return %y
 """
 
 
+def _wide(count: int) -> str:
+    """A kernel that reads and writes many buffers, called on buffers apart and on parts of one."""
+    numbers = range(count)
+    reads = [f"in_ptr{i}" for i in numbers]
+    writes = [f"out_ptr{i}" for i in numbers]
+    head = ", ".join([f"{r}: in f32" for r in reads] + [f"{w}: out f32" for w in writes])
+    plain = ", ".join([f"const float* {r}" for r in reads] + [f"float* {w}" for w in writes])
+    body = "\n".join(f"  |     out_ptr{i}[0] = in_ptr{i}[0] * scale + {i} * n;" for i in numbers)
+    kernel = f"""
+kernel @wide({head}, scale: f64, n: i64) cpp
+  | #include <torch/csrc/inductor/cpp_prefix.h>
+  | extern "C" void kernel({plain}, const double scale, const int64_t n)
+  | {{
+{body}
+  | }}
+  |
+"""
+    items = "\n".join(f"  %x{i} = reinterpret %x : f32[1]+{i} @cpu" for i in numbers)
+    made = "\n".join(f"  %a{i} = allocate : f32[1] @cpu" for i in numbers)
+    parts = "\n".join(f"  %b{i} = reinterpret %b : f32[1]+{i} @cpu" for i in numbers)
+    given = ", ".join(f"%x{i}" for i in numbers)
+    apart = ", ".join(f"out %a{i}" for i in numbers)
+    together = ", ".join(f"out %b{i}" for i in numbers)
+    read_again = ", ".join(f"%b{count - 1 - i}" for i in numbers)
+    return f"""
+wir 1
+program @many_arguments inference planned
+
+input %x : f32[{count}] @cpu
+{kernel}
+{items}
+{made}
+  call @wide({given}, {apart}, 0.5, 7)
+  %b = allocate : f32[{count}] @cpu
+{parts}
+  call @wide({given}, {together}, 2, 1)
+  call @wide({read_again}, {together}, 0.25, 3)
+return {", ".join(f"%a{i}" for i in numbers)}, %b
+"""
+
+
+WIDE = _wide(33)
+"""More arguments than torch's registry takes, also where they are parts of one memory."""
+
+
 @dataclass(frozen=True)
 class Extra:
     """A program, and fresh inputs for it."""
@@ -389,6 +434,7 @@ class Extra:
 
 
 EXTRA: dict[str, Extra] = {
+    "many_arguments": Extra(WIDE, lambda: [torch.randn(33)]),
     "constants_in_regions": Extra(
         CONSTANTS_IN_REGIONS, lambda: [torch.randn(4), torch.rand(()) > 0.5, 0.75]
     ),

@@ -10,7 +10,8 @@ import torch
 from torch import fx
 from typing_extensions import override
 
-from wrapper_ir.emitters.fx.kernels import KernelForm
+from wrapper_ir.emitters.fx.kernels import KernelForm, kernel_kinds
+from wrapper_ir.emitters.fx.packing import pack
 from wrapper_ir.emitters.fx.region import RegionBase, Storage, extent_of, torch_dtype
 from wrapper_ir.emitters.fx.sharing import places
 from wrapper_ir.lines.args import (
@@ -112,7 +113,8 @@ class CallLines(RegionBase):
         if shared:
             self._call_with_places(line, shared)
         else:
-            self.call(op, *(self._kernel_arg(line, arg) for arg in line.args))
+            kinds = kernel_kinds(self.context.program.kernels[line.kernel])
+            self.call(op, *pack(kinds, [self._kernel_arg(line, arg) for arg in line.args]))
 
     def _call_with_places(self, line: KernelCall, shared: Mapping[int, Place]) -> None:
         """Calls the form of a kernel that takes memory, and places in it."""
@@ -124,7 +126,7 @@ class CallLines(RegionBase):
             self.number(shared[n].at) if n in shared else self._kernel_arg(line, arg)
             for n, arg in enumerate(line.args)
         ]
-        self.call(self.context.kernel_form(form), *memories, *args)
+        self.call(self.context.kernel_form(form), *pack(form.kinds, [*memories, *args]))
 
     def _kernel_arg(self, line: KernelCall, arg: Arg) -> Any:
         """One argument of a kernel that is handed over as it is."""

@@ -13,6 +13,8 @@ A kernel has further ops where a call hands it memory of which it sees several p
 written. To make a graph functional, torch gives a call its own copy of what it writes, and other
 arguments as they were before: through those, a kernel would read old values. Such an op takes that
 memory once, and for each part the byte at which it begins: see :class:`KernelForm`.
+
+A kernel of more parameters than an op may have takes them in lists: see ``packing``.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from wrapper_ir.emitters.fx import checks as _checks  # noqa: F401 - graphs need
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx import probes as _probes  # noqa: F401 - likewise
 from wrapper_ir.emitters.fx.errors import KernelDeviceError
+from wrapper_ir.emitters.fx.packing import is_packed, packed_params, unpack
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, ScalarType
 from wrapper_ir.runtime import CppSource, load_kernels
@@ -49,6 +52,8 @@ __all__ = [
     "declare",
     "declare_form",
     "form_named",
+    "kernel_kinds",
+    "kinds_named",
     "op_name",
     "op_schema",
 ]
@@ -78,6 +83,7 @@ class _Kernel:
 
     name: str
     source: CppSource
+    kinds: tuple[str, ...]
     siblings: tuple[str, ...] = ()
     function: Callable[..., None] | None = field(default=None)
 
@@ -111,6 +117,12 @@ class KernelForm:
         return 1 + max((number for number in self.memories if number is not None), default=-1)
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """What kinds of arguments the op takes, packed or not."""
+        own = zip(kernel_kinds(self.definition), self.memories, strict=True)
+        return ("Tensor!",) * self.count + tuple(k if n is None else "SymInt" for k, n in own)
+
+    @property
     def name(self) -> str:
         """The name of the op, the same in every process."""
         parts = ["x" if number is None else str(number) for number in self.memories]
@@ -119,6 +131,8 @@ class KernelForm:
     @property
     def schema(self) -> str:
         """The schema of the op, without the namespace."""
+        if is_packed(self.kinds):
+            return f"{self.name}({', '.join(packed_params(self.kinds))}) -> ()"
         taken: set[str] = set()
         texts = [f"Tensor(m{n}!) {_param_name(f'memory{n}', n, taken)}" for n in range(self.count)]
         for position, (param, number) in enumerate(
@@ -148,10 +162,25 @@ def op_name(definition: KernelDefinition) -> str:
     return f"{definition.name.strip('_')[:_NAME_LENGTH].strip('_') or 'kernel'}_{digest}"
 
 
+def kernel_kinds(definition: KernelDefinition) -> tuple[str, ...]:
+    """What kinds of arguments a kernel's op takes, packed or not."""
+    return tuple(map(_kind, definition.params))
+
+
+def _kind(param: Param) -> str:
+    if isinstance(param, BufferParam):
+        return "Tensor!" if param.access.writes else "Tensor"
+    return _SCHEMA_SCALARS[param.type]
+
+
 def op_schema(definition: KernelDefinition) -> str:
     """The schema of a kernel's op, without the namespace."""
     taken: set[str] = set()
-    texts = [_schema_param(param, n, taken) for n, param in enumerate(definition.params)]
+    kinds = kernel_kinds(definition)
+    if is_packed(kinds):
+        texts = packed_params(kinds)
+    else:
+        texts = [_schema_param(param, n, taken) for n, param in enumerate(definition.params)]
     return f"{op_name(definition)}({', '.join(texts)}) -> ()"
 
 
@@ -195,16 +224,20 @@ def _declare(name: str, definition: KernelDefinition, siblings: tuple[str, ...])
     assert isinstance(source, CppKernel)
     types = tuple(cpp_type(param) or "" for param in definition.params)
     cpp = CppSource(definition.name, source.code, types, source.entry, source.isa, source.flags)
+    kinds = kernel_kinds(definition)
     library.define(op_schema(definition), _nothing)
 
-    def first(*args: object) -> None:
+    def direct(*args: object) -> None:
         _refuse_devices(definition.name, args)
         _built(name)(*args)
 
+    def first(*args: Any) -> None:
+        direct(*unpack(kinds, args))
+
     # Where a backend has an implementation of its own, this one does not count: so once a kernel
     # is compiled nothing has to be taken back, and calls that are under way are not disturbed.
-    library.implement(name, first, "CompositeExplicitAutograd")
-    _declared[name] = _Kernel(name, cpp, siblings)
+    library.implement(name, first, "CompositeExplicitAutograd", direct=direct)
+    _declared[name] = _Kernel(name, cpp, kinds, siblings)
 
 
 def declare_form(form: KernelForm) -> Any:
@@ -221,15 +254,22 @@ def form_named(name: str) -> KernelForm | None:
     return _forms.get(name)
 
 
+def kinds_named(name: str) -> tuple[str, ...]:
+    """What kinds of arguments an op takes that may be a kernel's; none where it is not."""
+    return _declared[name].kinds if name in _declared else ()
+
+
 def _declare_form(form: KernelForm) -> None:
     count, memories, plain = form.count, form.memories, op_name(form.definition)
+    kinds = form.kinds
     library.define(form.schema, _nothing)
 
-    def elsewhere(*args: object) -> None:
-        _refuse_devices(form.definition.name, args)
-        run(*args)
+    def elsewhere(*packed: Any) -> None:
+        _refuse_devices(form.definition.name, unpack(kinds, packed))
+        run(*packed)
 
-    def run(*args: object) -> None:
+    def run(*packed: Any) -> None:
+        args = unpack(kinds, packed)
         parts = zip(memories, args[count:], strict=True)
         _built(plain)(*[arg if n is None else (args[n], arg) for n, arg in parts])
 
@@ -269,8 +309,20 @@ def build(names: Sequence[str]) -> None:
     with library.LOCK:
         for name, function in zip(missing, functions, strict=True):
             if _declared[name].function is None:
-                library.implement(name, function, "CPU")
+                _implement(_declared[name], function)
                 _declared[name].function = function
+
+
+def _implement(kernel: _Kernel, function: Callable[..., None]) -> None:
+    """Makes a kernel's binding the implementation of its op, as it is if it takes no lists."""
+    if not is_packed(kernel.kinds):
+        library.implement(kernel.name, function, "CPU")
+        return
+
+    def unpacked(*args: Any) -> None:
+        function(*unpack(kernel.kinds, args))
+
+    library.implement(kernel.name, unpacked, "CPU", direct=function)
 
 
 @dataclass(frozen=True, slots=True)

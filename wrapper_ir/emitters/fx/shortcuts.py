@@ -15,7 +15,8 @@ from torch import fx
 from torch._ops import OpOverload
 
 from wrapper_ir.emitters.fx import library
-from wrapper_ir.emitters.fx.kernels import form_named, op_name
+from wrapper_ir.emitters.fx.kernels import form_named, kinds_named, op_name
+from wrapper_ir.emitters.fx.packing import unpack
 from wrapper_ir.runtime import empty_strided_cpu
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def shorten(graph: fx.Graph) -> None:
 def _shorten_own(node: fx.Node, name: str) -> None:
     """Calls what an op of ours does; a kernel's binding takes places in memory as they are."""
     form = form_named(name)
+    node.args = unpack(form.kinds if form is not None else kinds_named(name), node.args)
     if form is not None:
         name = op_name(form.definition)
         memories, args = node.args[: form.count], node.args[form.count :]
