@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines.memory import AllocateFromPool, Reinterpret, Reuse
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Reinterpret,
+    Reuse,
+)
+from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -13,7 +23,10 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
-__all__ = ["kept_arenas"]
+__all__ = ["allocates_much", "kept_arenas"]
+
+#: Bytes from which on fresh memory comes from the system, page by page.
+_MUCH: Final = 128 * 1024
 
 
 def kept_arenas(
@@ -52,6 +65,23 @@ def kept_arenas(
             if begin is not None:
                 steady[place[0]][name] = begin
     return found
+
+
+def allocates_much(program: Program, kept: Collection[str]) -> bool:
+    """Whether calls allocate large memory on the CPU: for results, in ops, in regions.
+
+    Args:
+        program: A planned program.
+        kept: The pools that outlive a call.
+    """
+    for _, line in walk(program):
+        if isinstance(line, (Allocate, AllocatePool, ExternKernel)):
+            for name in effects(line, program).defines:
+                nbytes = program.layout(name).nbytes
+                is_small = isinstance(nbytes, int) and nbytes < _MUCH
+                if not is_small and name not in kept and program.layout(name).device == CPU:
+                    return True
+    return False
 
 
 def _start(layout: Layout, base: int) -> int | None:

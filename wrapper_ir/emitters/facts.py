@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.arenas import kept_arenas
+from wrapper_ir.emitters.arenas import allocates_much, kept_arenas
 from wrapper_ir.emitters.library import FIXED_WRITERS, PLAIN_WRITERS
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, Cond, Region, ScalarInput, While
@@ -51,6 +51,7 @@ class Facts:
         kept_buffers: Allocations whose memory may be kept from call to call, in order.
         arenas: Pools that are to be kept from call to call, each with the places of the views that
             are kept with it.
+        needs_heap: Whether to keep what else is large between calls: results, what ops allocate.
     """
 
     last: Mapping[str, int]
@@ -58,6 +59,7 @@ class Facts:
     kept_views: Mapping[str, Reinterpret] = field(default_factory=dict)
     kept_buffers: tuple[str, ...] = ()
     arenas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    needs_heap: bool = False
     may_pass_autograd: bool = False
     """Whether all library ops are plain ones, enough of them to gain by it."""
 
@@ -137,6 +139,8 @@ def gather(
     """
     storages = Storages(program)
     unsteady = storages.resizable if is_checked else storages.written_by_ops
+    is_kept = arena == "kept"
+    arenas = kept_arenas(program, storages, unsteady) if is_kept else {}
     return Facts(
         last=storages.last,
         touched_inputs=tuple(
@@ -146,7 +150,8 @@ def gather(
         ),
         kept_views=_kept_views(program, storages),
         kept_buffers=_kept_buffers(program, storages, keep_bytes),
-        arenas=kept_arenas(program, storages, unsteady) if arena == "kept" else {},
+        arenas=arenas,
+        needs_heap=is_kept and allocates_much(program, arenas),
         may_pass_autograd=_may_pass_autograd(program, storages),
     )
 

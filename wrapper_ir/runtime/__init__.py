@@ -28,6 +28,7 @@ from wrapper_ir.runtime.errors import (
     ProgramRunError,
     SymbolError,
 )
+from wrapper_ir.runtime.heap import KeptHeap
 from wrapper_ir.runtime.kept import Arena, KeptArena
 from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
 from wrapper_ir.runtime.main import make_constants, random_tensor, run_main
@@ -76,6 +77,7 @@ __all__ = [
     "InputCountError",
     "InputLayoutError",
     "KeptArena",
+    "KeptHeap",
     "KeptViews",
     "MisalignedViewError",
     "NoOutError",

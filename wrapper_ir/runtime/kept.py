@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.runtime._private import empty_strided_cpu
+from wrapper_ir.runtime.heap_library import unserved
 from wrapper_ir.runtime.views import reinterpret_as
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Arena(tuple[Tensor, ...]):
     ) -> Arena:
         """Allocate an arena, and make its views: dtype, size, stride, place in bytes of each."""
         # Not inference tensors, even if this call is in inference mode: the next may not be.
-        with torch.inference_mode(mode=False):
+        with torch.inference_mode(mode=False), unserved():
             memory = empty_strided_cpu((nbytes,), (1,), torch.uint8)
             if nbytes >= _LARGE:
                 advise_huge_pages(memory)

@@ -22,7 +22,7 @@ from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, include_di
 from wrapper_ir.toolchain.errors import CompileError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wrapper_ir.toolchain.cache import DiskCache
 
@@ -49,6 +49,9 @@ _OPS = "op"
 
 #: Files that are needed only by programs with probes; their names begin so.
 _PROBES = "probe_"
+
+#: The one file that is needed only by programs that keep what library ops allocate.
+_HEAP = "heap"
 
 _TRAILER_MAGIC = b"WIRDATA1"
 
@@ -94,6 +97,7 @@ def runtime_objects(
     *,
     ops: bool = True,
     probes: bool = False,
+    heap: bool = False,
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
@@ -106,6 +110,7 @@ def runtime_objects(
             for that takes several times as long to compile as all others.
         probes: Whether the program has probes, which report to the library itself; they need
             ``ops``.
+        heap: Whether the program keeps what library ops allocate (``wir::Heap``).
         extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
         jobs: How many compilers to run at once; by default one a processor.
 
@@ -118,7 +123,8 @@ def runtime_objects(
         CacheDirError: The cache's directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(ops=ops, probes=probes)}
+    chosen = native_units(ops=ops, probes=probes, heap=heap)
+    keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(chosen)}
     found = {unit: cache.get(key, "o") for unit, key in keys.items()}
     if None in found.values():
         with cache.locked(keys.values()):
@@ -158,12 +164,14 @@ class _Unit:
         return "".join(f'#include "{file.name}"\n' for file in self.files)
 
 
-def native_units(*, ops: bool, probes: bool) -> dict[str, tuple[Path, ...]]:
+def native_units(*, ops: bool, probes: bool, heap: bool = False) -> dict[str, tuple[Path, ...]]:
     """Return the files of the runtime part that a library needs, by what is compiled as one."""
     units: dict[str, list[Path]] = {"runtime": []}
     for file in sorted((_NATIVE / "src").glob("*.cpp")):
         if file.stem == _OPS:
             units |= {"op": [file]} if ops else {}
+        elif file.stem == _HEAP:
+            units |= {"heap": [file]} if heap else {}
         elif file.stem.startswith(_PROBES):
             units.setdefault("probes", []).extend([file] if probes else [])
         else:
@@ -171,8 +179,8 @@ def native_units(*, ops: bool, probes: bool) -> dict[str, tuple[Path, ...]]:
     return {name: tuple(files) for name, files in units.items() if files}
 
 
-def _units(*, ops: bool, probes: bool) -> tuple[_Unit, ...]:
-    return tuple(_Unit(name, files) for name, files in native_units(ops=ops, probes=probes).items())
+def _units(chosen: Mapping[str, tuple[Path, ...]]) -> tuple[_Unit, ...]:
+    return tuple(_Unit(name, files) for name, files in chosen.items())
 
 
 def _compile(

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-__all__ = ["Steps", "Work", "has_probes", "uses_ops"]
+__all__ = ["Steps", "Work", "has_probes", "uses_heap", "uses_ops"]
 
 #: Whether a generated file calls library ops through the dispatcher.
 _USES_OPS: Final = re.compile(r"\bOp\b")
 
+#: Whether a generated file keeps what library ops allocate.
+_USES_HEAP: Final = re.compile(r"\bwir::Heap\b")
 
 #: Whether the files are of a program with probes.
 _HAS_PROBES: Final = re.compile(r"\bkProbes\b")
@@ -43,6 +45,11 @@ _HAS_PROBES: Final = re.compile(r"\bkProbes\b")
 def has_probes(sources: Mapping[str, str]) -> bool:
     """Whether generated files are of a program with probes."""
     return any(_HAS_PROBES.search(text) for text in sources.values())
+
+
+def uses_heap(sources: Mapping[str, str]) -> bool:
+    """Whether generated files keep what library ops allocate."""
+    return any(_USES_HEAP.search(text) for text in sources.values())
 
 
 def uses_ops(sources: Mapping[str, str]) -> bool:
@@ -115,6 +122,7 @@ class Work:
             self.compiler,
             ops=probes or uses_ops(sources),
             probes=probes,
+            heap=uses_heap(sources),
             extra_flags=self.flags,
             jobs=self.jobs,
         )

@@ -65,6 +65,8 @@ class Context:
         self.has_control = False
         #: Whether something needs the header for arenas that are kept.
         self.has_arenas = False
+        #: Likewise for the heap that library ops and results are served from.
+        self.has_heap = False
         #: Rows of the table of lines: path, what the line does, where it comes from.
         self.lines: list[tuple[str, str, str]] = []
         #: Rows of the table of probes.

@@ -48,7 +48,8 @@ class MemoryLines(RegionBase):
         """Takes a kept pool, which gets new memory where this call needs more than those before."""
         self.mark(line)
         arena = self.context.state.arena(line.out)
-        value = f"{arena}.at_least({self.count(self.layout(line.out).nbytes)})"
+        heap = ", state.heap" if self.context.statics.needs_heap else ""
+        value = f"{arena}.at_least({self.count(self.layout(line.out).nbytes)}{heap})"
         name = self.context.buffer(line.out)
         handle = self.declare(name, "const AtenTensorHandle", value)
         self.define(line.out, Place(handle, DType.UINT8, exact=False))

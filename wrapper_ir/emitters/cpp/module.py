@@ -97,6 +97,8 @@ class _Module:
 
     def _parts(self) -> list[CodeWriter]:
         """The bodies of the functions that the program's own lines become."""
+        if self._context.statics.needs_heap:
+            self._context.state.heap()
         entry = Entry(self._context, self._renderer)
         parts = [self._next_part()]
         entry.unpack()
@@ -134,9 +136,10 @@ class _Module:
         self._create(file)
         file.blank()
         file.line(f"void run({_RUN}) {{")
-        if re.search(r"\bstate\b", body.text()):
-            with file.indent():
+        with file.indent():
+            if self._context.has_heap or re.search(r"\bstate\b", body.text()):
                 file.line("State& state = *static_cast<State*>(opaque);")
+            self._serve(file)
         file.extend(body)
         file.line("}")
         file.extend(tables)
@@ -200,6 +203,7 @@ class _Module:
         file.line(f"void run({_RUN}) {{")
         with file.indent():
             file.line("State& state = *static_cast<State*>(opaque);")
+            self._serve(file)
             file.line("Frame frame;")
             for name in names:
                 file.line(f"{name}(state, call, inputs, outputs, frame);")
@@ -211,6 +215,11 @@ class _Module:
         file.blank()
         file.extend(info)
         return file
+
+    def _serve(self, file: CodeWriter) -> None:
+        """Has library ops and results served from what is kept, as long as ``run`` runs."""
+        if self._context.has_heap:
+            file.line("const wir::Heap::Call serving(state.heap);")
 
     def _part_file(self, functions: list[tuple[str, CodeWriter]]) -> CodeWriter:
         file = self._opened()
@@ -245,6 +254,8 @@ class _Module:
         file.lines("#include <memory>", "#include <utility>", "")
         if self._context.has_arenas:
             file.line("#include <wir/arena.h>")
+        if self._context.has_heap:
+            file.line("#include <wir/heap.h>")
         if self._context.has_control:
             file.line("#include <wir/control.h>")
         file.line("#include <wir/generated.h>")

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.emitters.cpp.build import linked_constants, prepared
 from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_features
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
-from wrapper_ir.emitters.cpp.build_work import has_probes, uses_ops
+from wrapper_ir.emitters.cpp.build_work import has_probes, uses_heap, uses_ops
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, native_units
 from wrapper_ir.toolchain.objects import generated_flags
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
@@ -117,7 +117,8 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
     probes = has_probes(artifact.sources)
-    runtime = _copy_runtime(folder, ops=probes or uses_ops(artifact.sources), probes=probes)
+    ops, heap = probes or uses_ops(artifact.sources), uses_heap(artifact.sources)
+    runtime = _copy_runtime(folder, native_units(ops=ops, probes=probes, heap=heap))
     blob = linked_constants(artifact.program, table, folder, target, embed=embed)
     plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
     cmake = _CMAKE.format(
@@ -142,7 +143,7 @@ def _identifier(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
 
 
-def _copy_runtime(folder: Path, *, ops: bool, probes: bool) -> list[str]:
+def _copy_runtime(folder: Path, units: Mapping[str, Sequence[Path]]) -> list[str]:
     """Copies the runtime part; returns the files to compile.
 
     Most are compiled as one, which takes a quarter of the time.
@@ -152,7 +153,6 @@ def _copy_runtime(folder: Path, *, ops: bool, probes: bool) -> list[str]:
     shutil.copytree(headers, folder / "runtime" / "include")
     target = folder / "runtime" / "src"
     target.mkdir()
-    units = native_units(ops=ops, probes=probes)
     for file in (*sorted(sources.glob("*.h")), *(each for unit in units.values() for each in unit)):
         shutil.copyfile(file, target / file.name)
     found = []

@@ -33,7 +33,7 @@ class StateMembers:
         self._handles: dict[str, Place] = {}
         self._pointers: dict[str, str] = {}
         self._kept_bytes = 0
-        self._arenas: list[str] = []
+        self._held: list[str] = []  # how many bytes of what grows
         self._constants = {name: n for n, name in enumerate(context.program.constants)}
 
     def has(self, name: str) -> bool:
@@ -80,13 +80,20 @@ class StateMembers:
             self._create(f"{member} = wir::Arena({size});")
             self._kept_bytes += size
         else:
-            self._arenas.append(member)
+            self._held.append(f"{member}.bytes()")
         return member
+
+    def heap(self) -> str:
+        """The member that library ops and results are served from."""
+        self._context.has_heap = True
+        self._member("wir::Heap heap;")
+        self._held.append("state.heap.bytes()")
+        return "state.heap"
 
     def kept_bytes(self) -> str | None:
         """How many bytes a state holds; ``None`` where it is never any."""
         known = [str(self._kept_bytes)] if self._kept_bytes else []
-        return " + ".join([*known, *(f"{arena}.bytes()" for arena in self._arenas)]) or None
+        return " + ".join([*known, *self._held]) or None
 
     def _look_up(self, name: str) -> str:
         program = self._context.program

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from wrapper_ir.emitters.arenas import allocates_much
 from wrapper_ir.emitters.facts import Storages, free_region_symbols
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.memory import (
@@ -43,6 +44,7 @@ class Statics:
         arenas: Pools that outlive a call, in order.
         growing: Those among them whose size is known only when a call runs.
         views: Views of constants and of kept storage, name to the line that makes each.
+        needs_heap: Whether to keep what else is large: results, what library ops allocate.
     """
 
     storages: Storages
@@ -51,6 +53,7 @@ class Statics:
     arenas: tuple[str, ...]
     growing: frozenset[str]
     views: Mapping[str, KeptView]
+    needs_heap: bool = False
 
     def is_kept(self, name: str) -> bool:
         """Whether a buffer lives in the state and is there when a call begins."""
@@ -76,7 +79,8 @@ def gather_statics(program: Program, keep_bytes: int, *, keep_arenas: bool = Fal
     Args:
         program: The program.
         keep_bytes: The most bytes of buffers and pools of fixed size.
-        keep_arenas: Whether pools are kept beyond that, whatever their size.
+        keep_arenas: Whether pools are kept beyond that, whatever their size, and what library ops
+            allocate.
     """
     storages = Storages(program)
     arenas = _arenas(program, storages) if keep_arenas else ()
@@ -85,7 +89,8 @@ def gather_statics(program: Program, keep_bytes: int, *, keep_arenas: bool = Fal
     symbols = frozenset(free_region_symbols(inside, program))
     views = _views(program, storages, {*buffers, *arenas})
     growing = frozenset(name for name in arenas if not isinstance(program.layout(name).nbytes, int))
-    return Statics(storages, symbols, tuple(buffers), arenas, growing, views)
+    needs_heap = keep_arenas and allocates_much(program, {*buffers, *arenas})
+    return Statics(storages, symbols, tuple(buffers), arenas, growing, views, needs_heap)
 
 
 def _arenas(program: Program, storages: Storages) -> tuple[str, ...]:

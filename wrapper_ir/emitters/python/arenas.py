@@ -1,4 +1,4 @@
-"""Rendering arenas that outlive a call: one object each, taken and given back by calls."""
+"""Rendering what outlives a call: one object each, taken and given back by calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.lines import RegionRenderer
     from wrapper_ir.emitters.writer import CodeWriter
 
-__all__ = ["keep_arenas", "render_release"]
+__all__ = ["keep_arenas", "keep_heap", "render_release"]
 
 
 def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
@@ -38,6 +38,15 @@ def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
         made = call(context.helper("KeptArena"), *args)
         context.section("kept").lines(*statement(made, 0, head=f"{kept} = "))
     return list(renderer.kept_pools.values())
+
+
+def keep_heap(context: Context) -> str | None:
+    """Defines what serves library ops and results, where that is worth it; returns its variable."""
+    if not context.facts.needs_heap:
+        return None
+    variable = context.names.fresh("kept_heap")
+    context.section("kept").line(f"{variable} = {context.helper('KeptHeap')}()")
+    return variable
 
 
 def render_release(kept: list[str], file: CodeWriter) -> None:

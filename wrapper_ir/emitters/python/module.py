@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.header import header_lines, header_title
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.arenas import keep_arenas, render_release
+from wrapper_ir.emitters.python.arenas import keep_arenas, keep_heap, render_release
 from wrapper_ir.emitters.python.entry import Entry
 from wrapper_ir.emitters.python.kernels import Definitions
 from wrapper_ir.emitters.python.lines import RegionRenderer
@@ -54,6 +54,10 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
         kept.append("scratch")
+    heap = keep_heap(context)
+    if heap is not None:
+        kept.append(heap)
+        body.line(f"@{heap}.serves")
     _call(context, renderer, body)
     definitions.finish()
     main = _main(context)

@@ -51,6 +51,14 @@ class Arena {
     return shown_;
   }
 
+  // Likewise in a call that is served from a heap, which it shall not come from.
+  template <typename Heap>
+  AtenTensorHandle at_least(std::int64_t bytes, Heap& heap) {
+    if (bytes <= bytes_ && shown_ != nullptr) return shown_;
+    const typename Heap::Pause pause(heap);
+    return at_least(bytes);
+  }
+
   operator AtenTensorHandle() const noexcept { return shown_; }
   std::size_t bytes() const noexcept { return static_cast<std::size_t>(bytes_); }
 
