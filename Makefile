@@ -70,9 +70,10 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	$(BIN)/python -m benchmarks.peaks
 	$(BIN)/python -m benchmarks.memory
 
-sanitize: setup ## the corpus as libraries under ASan and UBSan, a sample under valgrind (20 minutes)
+sanitize: setup ## the corpus as libraries under ASan and UBSan, a sample under valgrind, heaps under TSan (20 minutes)
 	$(BIN)/python -W ignore -m tests.sanitize.corpus
 	$(BIN)/python -W ignore -m tests.sanitize.valgrind
+	$(BIN)/python -W ignore -m tests.sanitize.heap
 
 format: setup ## let ruff and black rewrite what they can
 	$(BIN)/ruff check --fix --quiet .

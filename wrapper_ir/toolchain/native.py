@@ -91,7 +91,7 @@ def _flags(compiler: Compiler) -> tuple[str, ...]:
     )
 
 
-def runtime_objects(
+def runtime_objects(  # noqa: PLR0913 - all but two are named
     cache: DiskCache,
     compiler: Compiler,
     *,

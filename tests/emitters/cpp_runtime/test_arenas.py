@@ -120,7 +120,11 @@ def test_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", sorted(CASES.keys() - {"pools", "pools_symbolic", "probes"}))
 def test_without_pools_it_is_the_same_text(name: str) -> None:
     made = program(name)
-    assert wir.emit(made, "cpp", arena="kept").source == wir.emit(made, "cpp").source
+    kept = wir.emit(made, "cpp", arena="kept").source
+    if "wir::Heap" in kept:  # for what ops and results take
+        assert "wir::Arena" not in kept
+    else:
+        assert kept == wir.emit(made, "cpp").source
 
 
 def test_a_pool_of_which_something_leaves_ends_with_its_call() -> None:

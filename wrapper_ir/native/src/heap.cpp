@@ -1,8 +1,8 @@
 // Memory that library ops and results take inside a call, kept for the next call.
 //
 // A convolution allocates its result by itself. Fresh memory costs a page fault for every 4 KiB of
-// it, so we stand in for PyTorch's CPU allocator. Outside of calls of ours, on other threads and for
-// what is small, it hands on to the one that was there before, at the price of looking at one
+// it, so we stand in for PyTorch's CPU allocator. Outside of calls of ours, on other threads and
+// for what is small, it hands on to the one that was there before, at the price of looking at one
 // variable of the thread. Inside, it serves from the heap of the call:
 //
 // - A heap is address space, reserved in large pieces and cut into blocks in the order of their
@@ -173,14 +173,14 @@ class Pool {
 
   // New address space for so many bytes and more; null where there is none.
   Block* reserve(std::size_t size) {
-    for (const std::size_t asked : { std::max(kReserve, round_up(size, kHugePage)), size }) {
+    for (const std::size_t asked : {std::max(kReserve, round_up(size, kHugePage)), size}) {
       void* begin = mmap(nullptr, asked, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (begin == MAP_FAILED) continue;
       if (asked >= 2 * kHugePage) madvise(begin, asked, MADV_HUGEPAGE);  // as arenas are
-      pieces_.push_back({ static_cast<char*>(begin), asked });
-      auto* block = new Block{ static_cast<char*>(begin), asked, Block::State::kCold, nullptr,
-                               nullptr };
+      pieces_.push_back({static_cast<char*>(begin), asked});
+      auto* block =
+          new Block{static_cast<char*>(begin), asked, Block::State::kCold, nullptr, nullptr};
       add_free(block);
       return block;
     }
@@ -203,8 +203,8 @@ class Pool {
   // Leaves what is beyond so many bytes of a block free. It is in the list of none itself.
   void cut(Block* block, std::size_t size) {
     if (block->size <= size) return;
-    auto* rest = new Block{ block->begin + size, block->size - size, block->state, block,
-                            block->after };
+    auto* rest =
+        new Block{block->begin + size, block->size - size, block->state, block, block->after};
     if (rest->after != nullptr) rest->after->before = rest;
     block->after = rest;
     block->size = size;
@@ -296,7 +296,7 @@ class Installed final : public Server {
     }
     if (data == nullptr) return former_->allocate(bytes);  // which has the words for it
     c10::profiledCPUMemoryReporter().New(data, bytes);
-    return { data, data, free_any, c10::Device(c10::DeviceType::CPU) };
+    return {data, data, free_any, c10::Device(c10::DeviceType::CPU)};
   }
 
   bool is_simple_data_ptr(const c10::DataPtr& data) const override {
@@ -415,7 +415,7 @@ Handle* handle_of(void* opaque) { return static_cast<Handle*>(opaque); }
 
 Heap::Heap() {
   heaps1::Server* server = heaps1::server();
-  opaque_ = new Handle{ server, server->make() };
+  opaque_ = new Handle{server, server->make()};
 }
 
 Heap::~Heap() {

@@ -30,8 +30,8 @@ class Server : public c10::Allocator {
   virtual void* exchange(void* heap) noexcept = 0;
 };
 
-// The server of this process, installed now if there is none yet. Where PyTorch has an allocator that
-// insists on its place, nobody is served.
+// The server of this process, installed now if there is none yet. Where PyTorch has an allocator
+// that insists on its place, nobody is served.
 Server* server() noexcept;
 
 }  // namespace wir::heaps1

@@ -18,6 +18,7 @@ from wrapper_ir.runtime import (
     CppKernels,
     InputChecks,
     KeptArena,
+    KeptHeap,
     TensorSpec,
     check_layout,
     check_symbol,
@@ -55,8 +56,10 @@ check_inputs = InputChecks(
 
 # What is kept from call to call.
 kept_pool0 = KeptArena()
+kept_heap = KeptHeap()
 
 
+@kept_heap.serves
 def call(args):
     """Run the program on a list of inputs, which is emptied."""
     check_inputs(*args)
@@ -86,7 +89,7 @@ def call(args):
 
 def release():
     """Free the memory that is kept between calls, and return its bytes."""
-    return kept_pool0.release()
+    return kept_pool0.release() + kept_heap.release()
 
 
 def make_inputs():

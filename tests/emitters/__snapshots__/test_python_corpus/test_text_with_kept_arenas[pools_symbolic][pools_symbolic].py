@@ -15,6 +15,7 @@ from wrapper_ir.runtime import (
     CppKernels,
     InputChecks,
     KeptArena,
+    KeptHeap,
     TensorSpec,
     check_symbol,
     empty_strided_cpu,
@@ -52,8 +53,10 @@ check_inputs = InputChecks(TensorSpec("x", torch.float32, (None, 4), (4, 1)))
 
 # What is kept from call to call.
 kept_pool = KeptArena()
+kept_heap = KeptHeap()
 
 
+@kept_heap.serves
 def call(args):
     """Run the program on a list of inputs, which is emptied."""
     check_inputs(*args)
@@ -78,7 +81,7 @@ def call(args):
 
 def release():
     """Free the memory that is kept between calls, and return its bytes."""
-    return kept_pool.release()
+    return kept_pool.release() + kept_heap.release()
 
 
 def make_inputs():
