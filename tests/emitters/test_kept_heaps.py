@@ -18,7 +18,7 @@ ONE = SIDE * SIDE * 4
 
 #: One op allocates what the call is done with, another one its result.
 TEXT = """\
-wir 1
+wir 2
 program @two_ops inference planned
 input %x : f32[256, 256] @cpu
 input %i : i64[256] @cpu
