@@ -71,6 +71,10 @@ return %r
 """
 
 
+#: Programs of the corpus that have pools.
+POOLED = {"pools", "pools_symbolic", "pools_types"}
+
+
 def chain(*, dynamic: bool, role: str = "inference") -> Program:
     n, bind = ("s0", "  s0 = size %x, 0") if dynamic else ("16", "")
     made = wir.parse(CHAIN.format(role=role, n=n, bind=bind, ops=OPS))
@@ -117,7 +121,7 @@ def test_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     compare("pools_symbolic", (program("pools_symbolic"), program("pools_symbolic")), arena="kept")
 
 
-@pytest.mark.parametrize("name", sorted(CASES.keys() - {"pools", "pools_symbolic", "probes"}))
+@pytest.mark.parametrize("name", sorted(CASES.keys() - POOLED))
 def test_without_pools_it_is_the_same_text(name: str) -> None:
     made = program(name)
     kept = wir.emit(made, "cpp", arena="kept").source
