@@ -12,45 +12,75 @@ import torch
 from torch import Tensor
 
 import wrapper_ir as wir
-from tests.interpreter.support import copies, same
+from tests.interpreter.support import bits, copies, same
 from wrapper_ir.lines import BufferInput, Program, Stage
+from wrapper_ir.runtime.probes import Hooked, ProbeEvent
 
 Run = Callable[..., tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave: results and all that it may write to; or how it failed."""
+    """What a run gave: results, all that it may write to, what probes saw; or how it failed."""
 
     results: tuple[Any, ...] = ()
     sharing: tuple[int, ...] = ()
     inputs: tuple[Any, ...] = ()
     constants: tuple[Any, ...] = ()
+    seen: tuple[Any, ...] = ()
     error: str = ""
 
 
-#: Ways to run a program: its name, and what makes a function of the program.
-FAST: dict[str, Callable[[Program], Run]] = {
-    "interpreter, planned": lambda p: _interpreted(wir.plan_memory(p, "pool")),
-    "python": lambda p: wir.compile(wir.plan_memory(p, "reuse"), debug="off"),
-    "python, no plan": lambda p: wir.compile(wir.plan_memory(p, "none"), debug="off"),
-    "python, pool": lambda p: wir.compile(wir.plan_memory(p, "pool"), debug="off"),
-    "python, kept": lambda p: wir.compile(
-        wir.plan_memory(p, arena="kept"), arena="kept", debug="off"
-    ),
-    "fx": lambda p: wir.compile(wir.plan_memory(p, "reuse"), "fx", debug="off"),
+#: Plans of a program's memory: the strategy, and how long arenas last.
+PLANS: dict[str, tuple[str, str]] = {
+    "reuse": ("reuse", "call"),
+    "none": ("none", "call"),
+    "pool": ("pool", "call"),
+    "kept": ("pool", "kept"),
 }
-SLOW: dict[str, Callable[[Program], Run]] = {
-    "cpp": lambda p: wir.compile(wir.plan_memory(p, "reuse"), "cpp", debug="off"),
-    "cpp, kept": lambda p: wir.compile(
-        wir.plan_memory(p, arena="kept"), "cpp", arena="kept", debug="off"
-    ),
-}
-WAYS = {**FAST, **SLOW}
 
 
-def _interpreted(program: Program) -> Run:
+def planned(program: Program, plan: str) -> Program:
+    """A program with its memory planned in one of the ways; planned ones stay as they are."""
+    strategy, arena = PLANS[plan]
+    return wir.plan_memory(program, strategy, arena=arena)
+
+
+def interpreted(program: Program) -> Run:
     return lambda *inputs: wir.interpret(program, *inputs)
+
+
+def emitted(program: Program, target: str, plan: str) -> Run:
+    """A planned program through an emitter."""
+    return wir.compile(program, target, debug="off", **options(target, plan))
+
+
+def options(target: str, plan: str) -> dict[str, Any]:
+    """What an emitter has to be told of a plan, and what saves time."""
+    if target == "fx":
+        return {"values": plan == "reuse"}
+    arena = PLANS[plan][1]
+    return {} if arena == "call" else {"arena": arena}
+
+
+def _way(target: str, plan: str) -> Callable[[Program], Run]:
+    if target == "interpreter":
+        return lambda p: interpreted(planned(p, plan))
+    return lambda p: emitted(planned(p, plan), target, plan)
+
+
+#: Ways to run a program: its name, and what makes a function of the program.
+WAYS: dict[str, Callable[[Program], Run]] = {
+    f"{target}, {plan}": _way(target, plan)
+    for target in ("interpreter", "python", "fx", "cpp")
+    for plan in PLANS
+}
+
+#: Those that take milliseconds.
+FAST = (
+    *("interpreter, pool", "fx, reuse"),
+    *("python, reuse", "python, none", "python, pool", "python, kept"),
+)
 
 
 def run(program: Program, make: Callable[[Program], Run], inputs: Sequence[Any]) -> list[Outcome]:
@@ -68,8 +98,9 @@ def run(program: Program, make: Callable[[Program], Run], inputs: Sequence[Any])
 def _call(program: Program, function: Run, inputs: list[Any], data: dict[str, Tensor]) -> Outcome:
     torch.manual_seed(11)
     given = list(inputs)
+    seen: list[Any] = []
     try:
-        results = function(*given)
+        results = Hooked(function, lambda event: seen.append(_noted(event)))(*given)
     except Exception as error:
         return Outcome(error=f"{type(error).__name__}: {str(error)[:2000]}")
     kept = [
@@ -83,7 +114,17 @@ def _call(program: Program, function: Run, inputs: list[Any], data: dict[str, Te
         tuple(_sharing(everything)),
         tuple(copies(kept)),
         tuple(copies(data.values())),
+        tuple(seen),
     )
+
+
+def _noted(event: ProbeEvent) -> Any:
+    """What a probe shows, by value."""
+    tensors = [
+        (name, str(t.dtype), tuple(t.shape), bits(t).numpy().tobytes())
+        for name, t in event.tensors.items()
+    ]
+    return (event.call, event.when, tensors, repr(event.scalars))
 
 
 def _copied(value: Any) -> Any:
@@ -114,7 +155,7 @@ def difference(program: Program, inputs: Sequence[Any], ways: Sequence[str]) -> 
         wir.verify(program)
     except wir.VerificationError as error:
         return f"verifier: {error.diagnostics[0].code} {error.diagnostics[0].message}"
-    expected = run(program, _interpreted, inputs)
+    expected = run(program, interpreted, inputs)
     for outcome in expected:
         if outcome.error:
             return f"interpreter: {outcome.error}"
@@ -123,10 +164,19 @@ def difference(program: Program, inputs: Sequence[Any], ways: Sequence[str]) -> 
             found = run(program, WAYS[way], inputs)
         except Exception as error:
             return f"{way}: cannot be made: {type(error).__name__}: {str(error)[:2000]}"
-        for number, (a, b) in enumerate(zip(found, expected, strict=True)):
-            words = _compare(a, b, pooled=program.stage is Stage.LOGICAL or _has_pool(program))
-            if words:
-                return f"{way}: call {number}: {words}"
+        words = compare(program, found, expected)
+        if words:
+            return f"{way}: {words}"
+    return ""
+
+
+def compare(program: Program, found: list[Outcome], expected: list[Outcome]) -> str:
+    """How the calls of one way differ from those of the interpreter."""
+    pooled = program.stage is Stage.LOGICAL or _has_pool(program)
+    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        words = _compare(one, other, pooled=pooled)
+        if words:
+            return f"call {number}: {words}"
     return ""
 
 
@@ -144,6 +194,8 @@ def _compare(ours: Outcome, theirs: Outcome, *, pooled: bool) -> str:
             if not pooled and one != other:
                 return f"memory is shared as {one}, not {other}"
         elif field.name != "error":
+            if len(one) != len(other):
+                return f"{field.name}: there are {len(one)}, not {len(other)}"
             for position, (a, b) in enumerate(zip(one, other, strict=True)):
                 if not same(a, b):
                     return f"{field.name}[{position}]: {_shown(a)}, not {_shown(b)}"

@@ -5,27 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import wrapper_ir as wir
+from wrapper_ir.emitters.kernel_types import ELEMENTS
 
 if TYPE_CHECKING:
     from wrapper_ir.build import Kernel
 
 #: Element types of kernels, by how C++ spells them.
-TYPES = {
-    "f32": "float",
-    "f64": "double",
-    "i64": "int64_t",
-    "i32": "int32_t",
-    "u8": "uint8_t",
-    "bool": "bool",
-    "bf16": "at::BFloat16",
-}
+TYPES = {dtype.short: text for dtype, text in ELEMENTS.items()}
+
+#: Those that C++ adds up without a word.
+ADDED = ("f32", "f64", "i64", "i32", "u8", "bool", "bf16", "f16", "i16", "i8", "u16", "u32", "u64")
 
 #: Conversions that C++ defines for every value.
 CONVERSIONS = (
     *(("i32", "i64"), ("i64", "f64"), ("i64", "i32"), ("u8", "i32"), ("u8", "f32")),
     *(("bool", "f32"), ("bool", "i64"), ("f32", "f64"), ("f64", "f32"), ("i32", "f32")),
-    *(("f32", "bool"), ("i64", "bool"), ("bf16", "f32"), ("f32", "bf16")),
+    *(("f32", "bool"), ("i64", "bool"), ("bf16", "f32"), ("f32", "bf16"), ("i32", "i16")),
+    *(("f32", "f16"), ("f16", "f32"), ("f32", "f8e4m3fn"), ("f8e4m3fn", "f32"), ("u8", "i8")),
+    *(("f32", "f8e5m2"), ("f8e5m2fnuz", "f32"), ("i64", "u64"), ("u16", "i32"), ("u32", "i64")),
 )
+
+#: Types of :func:`binary` and :func:`two_outputs`.
+SUMMED = ("f32", "f64", "i64", "bf16")
+COUNTED = ("f32", "i64", "u8")
 
 _HEAD = '#include <torch/csrc/inductor/cpp_prefix.h>\nextern "C" void kernel('
 
@@ -94,16 +96,23 @@ def two_outputs(b: wir.Builder, dtype: str) -> Kernel:
     return b.cpp_kernel(name, code, updates=updates, reads=reads, writes=writes, scalars=["n"])
 
 
+def fits(what: str, dtype: str) -> bool:
+    """Whether there is such a kernel for a type."""
+    return what in ("copy", "flip") or dtype in ADDED
+
+
 def warm() -> None:
     """Compiles all of them at once: programs that want a few each would build them in pieces."""
     b = wir.Builder("all")
     for dtype in TYPES:
         for what in _UNARY:
-            unary(b, what, dtype)
+            if fits(what, dtype):
+                unary(b, what, dtype)
+    for dtype in ADDED:
         update(b, dtype)
-    for dtype in ("f32", "f64", "i64", "bf16"):
+    for dtype in SUMMED:
         binary(b, dtype)
-    for dtype in ("f32", "i64", "u8"):
+    for dtype in COUNTED:
         two_outputs(b, dtype)
     for source, target in CONVERSIONS:
         convert(b, source, target)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import sympy
 import torch
 
 from tests.fuzz import kernels, ops
-from tests.fuzz.state import DTYPES, SIZES, Root, Scope, State, torch_dtype
+from tests.fuzz.state import SIZES, Root, Scope, State, torch_dtype
 from wrapper_ir.build import Buffer
 from wrapper_ir.lines import BufferInput, Layout, Program, expr
 from wrapper_ir.lines.expr import substitute
@@ -27,6 +28,10 @@ class Made:
     program: Program
     inputs: Callable[[], list[Any]]
 
+
+#: Numbers of steps. What a step does is a line, or a few, or a region with steps of its own.
+SHORT = (3, 6, 10, 16, 24)
+LONG = (6, 20, 50, 100, 150, 250)
 
 #: What the bytes of an element type may be seen as.
 _BITS = {
@@ -41,23 +46,28 @@ _BITS = {
 class Maker(State):
     """Makes one program."""
 
-    def make(self) -> Made:
+    def make(self, *, long: bool = False) -> Made:
         for index in range(self.pick((0, 0, 1, 1, 2))):
             name = f"s{index}"
             symbol = self.b.symbol(name, min=0, max=64, hint=3)
             self.values[name] = self.pick((0, 1, 2, 3, 5))
             # A size that is a symbol alone is bound to an input's; the rest follow from it.
-            source = self.b.input(f"x_{name}", self.pick(DTYPES), (symbol, self.pick((1, 2, 3))))
+            source = self.b.input(f"x_{name}", self.dtype(), (symbol, self.pick((1, 2, 3))))
             self.scope.vars[source] = Root(source, owned=False)
             self.sizes += [symbol, symbol, symbol + 1, 2 * symbol, expr.FloorDiv(symbol, 2)]
             self.numbers.append(symbol)
         self._inputs()
         self._constants()
-        for _ in range(self.pick((3, 6, 10, 16, 24))):
+        for _ in range(self.pick(LONG if long else SHORT)):
             self.step()
         return self._finish()
 
     # The beginning.
+
+    @cached_property
+    def shown(self) -> dict[Buffer, torch.Tensor]:
+        """The values of constants."""
+        return {}
 
     def _inputs(self) -> None:
         for index in range(self.pick((1, 2, 3, 4))):
@@ -69,24 +79,35 @@ class Maker(State):
                 stride = (
                     turned.stride() if self.maybe() else torch.empty((*size, 2))[..., 0].stride()
                 )
-            buffer = self.b.input(
-                f"x{index}", self.pick(DTYPES), size, stride=stride, donated=donated
-            )
+            buffer = self.b.input(f"x{index}", self.dtype(), size, stride=stride, donated=donated)
             self.scope.vars[buffer] = Root(buffer, owned=donated, writable=self.maybe())
         if self.maybe(0.3):
             number = self.b.symbol("k", min=-3, max=3, hint=1)
             self.b.scalar_input(number)
             self.values["k"] = self.pick((-3, 0, 1, 3))
             self.numbers.append(number)
+        if self.maybe(0.2):
+            self.floats.append(self.b.scalar_input(self.b.symbol("f", kind="float")))
+            self.values["f"] = self.pick((-0.5, 0.0, 2.0))
+        if self.maybe(0.2):
+            self.truths.append(self.b.scalar_input(self.b.symbol("t", kind="bool")))
+            self.values["t"] = self.maybe()
 
     def _constants(self) -> None:
-        for index in range(self.pick((0, 0, 1, 2))):
+        made: list[torch.Tensor] = []
+        for index in range(self.pick((0, 0, 1, 2, 3))):
             size = tuple(self.pick(SIZES) for _ in range(self.pick((0, 1, 2))))
-            dtype = self.pick((torch.float32, torch.int64))
+            dtype = self.pick((torch.float32, torch.int64, torch.float16, torch.complex64))
             value = torch.randint(-3, 4, size, generator=self._generator(index)).to(dtype)
+            if made and self.maybe(0.2):
+                value = made[-1]  # tied: two names of one tensor
+            made.append(value)
             mutable = self.maybe(0.4)
             buffer = self.b.constant(f"c{index}", value, mutable=mutable)
-            self.scope.vars[buffer] = Root(buffer, owned=False, writable=mutable)
+            shared = [r for b, r in self.scope.vars.items() if value is self.shown.get(b)]
+            root = shared[0] if shared else Root(buffer, owned=False, writable=mutable)
+            self.shown[buffer] = value
+            self.scope.vars[buffer] = root
 
     def _generator(self, index: int) -> torch.Generator:
         return torch.Generator().manual_seed(1000 * index + self.chance.randrange(1000))
@@ -143,9 +164,14 @@ class Maker(State):
         x = self.find(dense=True, dtype=tuple(kernels.TYPES))
         if x is None:
             return
-        what = self.pick(("copy", "flip", "double"))
+        what = self.copying(x, "copy", "flip", "double")
         y = self.target(x.dtype.short, x.size, *((x,) if what == "flip" else ()))
         self.b.call(self.kernel(kernels.unary, what, x.dtype.short), x, y, x.numel)
+
+    def copying(self, x: Buffer, *kinds: str) -> str:
+        """A kernel from one buffer to another that there is for its type."""
+        found: str = self.pick(what for what in kinds if kernels.fits(what, x.dtype.short))
+        return found
 
     def converted(self) -> None:
         source, target = self.pick(kernels.CONVERSIONS)
@@ -155,7 +181,7 @@ class Maker(State):
             self.b.call(self.kernel(kernels.convert, source, target), x, y, x.numel)
 
     def added(self) -> None:
-        a = self.find(dense=True, dtype=("f32", "f64", "i64", "bf16"))
+        a = self.find(dense=True, dtype=kernels.SUMMED)
         c = None if a is None else self.find(dense=True, like=a)
         if a is None or c is None:
             return
@@ -169,13 +195,15 @@ class Maker(State):
             self.b.call(kernel, a, c, fresh, a.numel)
 
     def updated(self) -> None:
-        x = self.find(dense=True, written=True, dtype=tuple(kernels.TYPES))
+        x = self.find(dense=True, written=True, dtype=kernels.ADDED)
         if x is not None:
             kernel = self.kernel(kernels.update, x.dtype.short)
-            self.b.call(kernel, x, x.numel, self.pick((0.0, 1, 2.0)))
+            # C++ defines no conversion of a number that is too large, or negative, for a type.
+            is_plain = x.dtype.is_floating or x.dtype.short in ("i64", "i32")
+            self.b.call(kernel, x, x.numel, self.pick(self.floats if is_plain else (0.0, 1, 2.0)))
 
     def counted(self) -> None:
-        x = self.find(dense=True, dtype=("f32", "i64", "u8"))
+        x = self.find(dense=True, dtype=kernels.COUNTED)
         count = self.find(dense=True, written=True, dtype=("i64",), avoid=() if x is None else (x,))
         if x is None or count is None or not self._holds_one(count):
             return
@@ -188,7 +216,7 @@ class Maker(State):
         return isinstance(numel, int) and numel >= 1
 
     def zeroed(self) -> None:
-        self.own(self.b.allocate(self.pick(DTYPES), self.shape(), zeroed=True))
+        self.own(self.b.allocate(self.dtype(), self.shape(), zeroed=True))
 
     # Views.
 
@@ -265,8 +293,15 @@ class Maker(State):
         )
 
     def item(self) -> None:
+        if self.depth:
+            return
+        other = self.find(dense=True, dtype=("f32", "f64", "bool"))
+        if other is not None and other.layout.numel == 1 and self.maybe():
+            kind = self.truths if other.dtype.short == "bool" else self.floats
+            kind.append(self.b.item(other))
+            return
         x = self.find(dense=True, dtype=("i64", "i32"))
-        if x is None or self.depth:
+        if x is None:
             return
         if x.layout.numel != 1:
             if not x.layout.is_static:
@@ -357,10 +392,13 @@ class Maker(State):
     def inside(self, params: Any, build: Callable[[], Any]) -> Any:
         """Builds a region's body: its own scope, numbers and memory."""
         outer, numbers, pools = self.scope, list(self.numbers), self.pools
+        kinds = list(self.floats), list(self.truths)
         self.scope, self.pools = Scope(), []
         for param in params:
             if isinstance(param, Buffer):
                 self.scope.vars[param] = Root(param, owned=False, writable=False)
+            else:
+                self.numbers.append(param)
         self.depth += 1
         result = build()
         if self.planned:
@@ -372,6 +410,7 @@ class Maker(State):
                 self.b.free(pool.owner)
         self.depth -= 1
         self.scope, self.numbers, self.pools = outer, numbers, pools
+        self.floats, self.truths = kinds
         return result
 
     def branch(self, source: Any, *others: Any) -> Any:
@@ -383,10 +422,10 @@ class Maker(State):
             pools, self.pools = self.pools, []  # what leaves is no slice
             out = self.own(self.b.allocate(source.dtype, source.size))
             self.pools = pools
-            what = self.pick(("copy", "double"))
+            what = self.copying(source, "copy", "double")
             kernel = self.kernel(kernels.unary, what, source.dtype.short)
             self.b.call(kernel, source, out, source.numel)
-            if self.maybe(0.3) and self.root(out).writable:
+            if self.maybe(0.3) and source.dtype.short in kernels.ADDED:
                 update = self.kernel(kernels.update, source.dtype.short)
                 self.b.call(update, out, out.numel, 1.0)
             return out
@@ -399,10 +438,28 @@ class Maker(State):
             return
         flags = [b for b in self.scope.vars if b.dtype.short == "bool" and b.layout.numel == 1]
         symbols = [n for n in self.numbers if isinstance(n, sympy.Basic)]
-        predicates: list[Any] = [True, False, *flags, *(n > 1 for n in symbols[:2])]
-        other = self.find()
-        operands = [x] if other is None else [x, other]
-        self.own(self.b.cond(self.pick(predicates), operands, self.branch, self.branch))
+        predicates: list[Any] = [*self.truths, *flags, *(n > 1 for n in symbols[:2])]
+        operands: list[Any] = [x]
+        if (other := self.find()) is not None:
+            operands.append(other)
+        if symbols and self.maybe(0.3):
+            operands.append(self.pick(symbols))
+        predicate = self.pick(predicates)
+        if self.maybe(0.7):
+            self.own(self.b.cond(predicate, operands, self.branch, self.branch))
+            return
+        number, result = self.b.cond(
+            predicate, operands, self.numbered_branch, self.numbered_branch
+        )
+        self.numbers.append(number)
+        self.own(result)
+
+    def numbered_branch(self, source: Any, *others: Any) -> Any:
+        """A region that gives a number and a buffer."""
+        outer = list(self.numbers)
+        result = self.branch(source, *others)
+        numbers = [n for n in (*others, *outer, 3) if not isinstance(n, Buffer)]
+        return self.pick(numbers) + 1, result
 
     def loop(self) -> None:
         x = self.find(dense=True, dtype=tuple(kernels.TYPES))
@@ -439,7 +496,8 @@ class Maker(State):
                 schema = ops.schema("add.Scalar")
                 after = self.own(self.b.extern(schema, i, 1, result=("i64", ())))
                 out = self.own(self.b.allocate(carried.dtype, carried.size))
-                kernel = self.kernel(kernels.unary, "double", carried.dtype.short)
+                what = self.copying(carried, "flip", "double")
+                kernel = self.kernel(kernels.unary, what, carried.dtype.short)
                 self.b.call(kernel, carried, out, carried.numel)
                 return after, out
 
@@ -451,7 +509,8 @@ class Maker(State):
     # The end.
 
     def _finish(self) -> Made:
-        candidates = [*self.scope.vars, None, 1, 2.5, True, *self.numbers]
+        numbers = [*self.numbers, *self.floats, *self.truths]
+        candidates = [*self.scope.vars, None, 1, 2.5, True, *numbers]
         results = [self.pick(candidates) for _ in range(self.pick((1, 2, 3, 5)))]
         if self.planned:
             kept = {self.root(r) for r in results if isinstance(r, Buffer)}
@@ -470,9 +529,9 @@ class Maker(State):
         return Made(program, lambda: _inputs(program, self.values, seed, overlapping=overlapping))
 
 
-def make(seed: int) -> Made:
-    """The program of a seed."""
-    return Maker(seed).make()
+def make(seed: int, *, long: bool = False) -> Made:
+    """The program of a seed; there is a short and a long one."""
+    return Maker(seed).make(long=long)
 
 
 def _inputs(program: Program, values: dict[str, int], seed: int, *, overlapping: bool) -> list[Any]:
@@ -496,7 +555,7 @@ def _inputs(program: Program, values: dict[str, int], seed: int, *, overlapping:
         if seed % 3 == 0 and not item.donated:  # somewhere inside a larger piece of memory
             room = tensor.untyped_storage().nbytes() // dtype.itemsize + 8
             tensor = torch.zeros(room, dtype=dtype).as_strided(size, stride, 8)
-        low = 0 if dtype in (torch.uint8, torch.bool) else -3
+        low = 0 if not dtype.is_signed else -3
         tensor.copy_(torch.randint(low, 4, size, generator=generator))
         if not item.donated:
             seen[key] = tensor

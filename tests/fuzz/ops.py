@@ -166,6 +166,24 @@ def joined(s: State) -> None:
         call(s, s.pick(("cat", "stack")), [a, *others], s.pick(range(a.layout.rank)) or 0)
 
 
+def worded(s: State) -> None:
+    """Ops with arguments of other kinds: words, nothing, lists with nothing in them."""
+    x = s.find(static=True, dtype=NUMBERS)
+    if x is None:
+        return
+    kind = s.pick(("div", "clamp", "roll", "index"))
+    if kind == "div":
+        call(s, "div.Scalar_mode", x, s.pick((1, 2)), rounding_mode=s.pick(("trunc", "floor")))
+    elif kind == "clamp":
+        call(s, "clamp", x, s.pick((None, 0)), 2)
+    elif kind == "roll":
+        call(s, "roll", x, [s.pick((1, 2))], [s.pick(range(x.layout.rank)) or 0])
+    elif x.layout.rank >= 2:
+        (index,) = call(s, "arange", s.pick((0, 1, int(x.size[1]))), dtype=torch.int64)
+        if index.size[0] <= x.size[1]:
+            call(s, "index.Tensor", x, [None, index])
+
+
 def product(s: State) -> None:
     a, c = s.find(static=True, rank=2, dtype=NUMBERS), s.find(static=True, rank=2, dtype=NUMBERS)
     if a is not None and c is not None:
@@ -182,12 +200,9 @@ def chosen(s: State) -> None:
 def converted(s: State) -> None:
     x = s.find(static=True, dtype=("f32", "i64", "i32", "u8", "bool", "bf16"))
     if x is not None:
-        call(
-            s,
-            "_to_copy",
-            x,
-            dtype=s.pick((torch.float32, torch.float64, torch.bfloat16, torch.bool)),
-        )
+        kinds = (torch.float32, torch.float64, torch.bfloat16, torch.bool, torch.float16)
+        dtype = s.pick((*kinds, torch.int16, torch.complex64, torch.float8_e4m3fn))
+        call(s, "_to_copy", x, dtype=dtype)
 
 
 def made(s: State) -> None:
@@ -233,6 +248,10 @@ def found(s: State) -> None:
     """The places of what is not zero: how many, the data say."""
     x = s.find(static=True, rank=1)
     if x is None or s.depth:
+        return
+    try:
+        torch.ops.aten.nonzero(_example(x))
+    except NotImplementedError:
         return
     count = s.b.symbol(f"n{len(s.scope.vars)}_{s.chance.randrange(10**6)}", min=0, unbacked=True)
     where = s.own(s.b.extern(schema("nonzero"), x, result=("i64", (count, 1))))
@@ -364,6 +383,6 @@ def into(s: State) -> None:
 
 STEPS: tuple[Callable[[State], None], ...] = (
     *(unary, binary, number, several, reduce, joined, product, chosen, converted, made),
-    *(indexed, put, found),
+    *(indexed, put, found, worded),
     *(turned, turned, turned, perhaps, in_place, in_place, into, into),
 )

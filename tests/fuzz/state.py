@@ -16,7 +16,12 @@ from wrapper_ir.lines.expr import substitute
 #: Sizes, small and often zero or one: there the faults are.
 SIZES = (0, 1, 1, 2, 3, 4, 5, 8)
 
+#: Element types: few, so that buffers go together, and at times any of the others.
 DTYPES = ("f32", "f32", "f64", "i64", "i64", "i32", "u8", "bool", "bf16")
+RARE = (
+    *("f16", "i16", "i8", "u16", "u32", "u64", "c64", "c128", "c32"),
+    *("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0fnu"),
+)
 
 
 @dataclass(eq=False)
@@ -62,7 +67,10 @@ class State:
         self.scope = Scope()
         self.numbers: list[Any] = []
         """Integer expressions that all have values."""
-        self.values: dict[str, int] = {}
+        self.floats: list[Any] = [0.0, 1, 2.0]
+        self.truths: list[Any] = [True, False]
+        """The same for numbers of other kinds."""
+        self.values: dict[str, Any] = {}
         """Of the symbols that inputs decide."""
         self.sizes: list[Any] = []
         """Expressions that may be a size."""
@@ -81,6 +89,10 @@ class State:
 
     def maybe(self, probability: float = 0.5) -> bool:
         return self.chance.random() < probability
+
+    def dtype(self) -> str:
+        found: str = self.pick(RARE if self.maybe(0.15) else DTYPES)
+        return found
 
     def shape(self, rank: int | None = None) -> tuple[Any, ...]:
         """Sizes, some of them symbols."""

@@ -38,7 +38,7 @@ def test_all_ways_agree(part: int) -> None:
 @pytest.mark.parametrize("seed", [9000])
 def test_cpp_agrees(seed: int) -> None:
     made = make(seed)
-    assert difference(made.program, made.inputs(), ["cpp"]) == ""
+    assert difference(made.program, made.inputs(), ["cpp, reuse"]) == ""
 
 
 def test_the_sample_has_everything_in_it() -> None:
@@ -70,12 +70,14 @@ def test_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         run = wir.compile(program, debug="off")
         return lambda *inputs: tuple(r + 1 if isinstance(r, int) else r for r in run(*inputs))
 
-    monkeypatch.setitem(compare.WAYS, "python", wrong)
+    monkeypatch.setitem(compare.WAYS, "python, reuse", wrong)
     b = wir.Builder("number")
     b.returns(3)
     program = b.build()
-    assert difference(program, [], ["python"]) == "python: call 0: results[0]: 4, not 3"
-    assert difference(program, [], ["fx"]) == ""
+    assert (
+        difference(program, [], ["python, reuse"]) == "python, reuse: call 0: results[0]: 4, not 3"
+    )
+    assert difference(program, [], ["fx, reuse"]) == ""
 
 
 def test_reduced_programs_are_as_small_as_can_be() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import torch
 from typing_extensions import override
 
+from wrapper_ir.emitters.facts import shown_names
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter.calls import buffers_in, find_op, value_of
 from wrapper_ir.interpreter.errors import CallFailedError, DeadBufferError, OutOfBoundsError
@@ -269,8 +270,7 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_probe(self, line: Probe) -> None:
-        constants = self.program.constants
-        names = [constants[n].qualified_name or n if n in constants else n for n in line.buffers]
+        names = shown_names(line, self.program)
         scalars = [str(value) for value in line.scalars]
         values = [
             *(self.frame.find(name).tensor for name in line.buffers),

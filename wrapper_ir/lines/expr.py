@@ -85,6 +85,7 @@ __all__ = [
     "free_symbols",
     "is_relation",
     "product",
+    "quotient",
     "real_symbol",
     "scalar",
     "scalar_key",
@@ -284,6 +285,18 @@ def product(values: tuple[Dim, ...]) -> Dim:
     for value in values:
         result = result * value
     return dim(result)
+
+
+def quotient(value: Dim, divisor: int) -> Dim | None:
+    """``value / divisor`` where that is known to be a whole number, else nothing."""
+    if isinstance(value, int):
+        return value // divisor if value % divisor == 0 else None
+    found = value / divisor
+    if not found.is_integer:
+        return None
+    # Half of a maximum of even numbers is whole too, but sympy writes it with fractions.
+    is_plain = all(n.is_integer for n in found.atoms(sympy.Rational))
+    return dim(found if is_plain else FloorDiv(value, divisor))
 
 
 def substitute(value: Any, bindings: dict[str, int]) -> Any:

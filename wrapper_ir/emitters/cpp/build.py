@@ -78,7 +78,7 @@ AUTO_EMBED_LIMIT: Final = 512 << 20
 """Bytes up to which ``auto`` embeds. Beyond, building would copy them twice more."""
 
 #: What a library shows that only our own loader opens.
-_LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
+LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +212,7 @@ def build_loadable(
     progress: Callable[[int, int], None] | None = None,
     cache: DiskCache | None = None,
     extra_flags: tuple[str, ...] = (),
+    exports: str = LOADABLE_EXPORTS,
 ) -> Path:
     """Builds a library that only our own loader opens: the program, without container or values.
 
@@ -221,10 +222,11 @@ def build_loadable(
         progress: Called with the number of steps done and the number of all steps.
         cache: Where objects and the library are kept; the default cache when absent.
         extra_flags: For the compiler and the linker, such as ``("-fsanitize=address",)``.
+        exports: The linker's version script: what the library shows.
 
     Returns:
         The library, which lies in the cache and must not be changed. It shows one symbol,
-        ``wir_program_info``.
+        ``wir_program_info``, or what ``exports`` says.
 
     Raises:
         WrapperIRError: As :func:`build` says.
@@ -236,7 +238,7 @@ def build_loadable(
         *kernel_translations(chosen, work.compiler, work.flags),
     ]
     runtime = work.runtime(artifact.sources, alone=False)
-    parts = ["loadable", *(file.key(work.compiler) for file in files), *map(str, runtime)]
+    parts = ["loadable", exports, *(file.key(work.compiler) for file in files), *map(str, runtime)]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     found = work.cache.get(key, "so")
     steps = Steps(len(files) + 1, progress)
@@ -254,7 +256,7 @@ def build_loadable(
             work.compiler,
             objects,
             library,
-            exports=_LOADABLE_EXPORTS,
+            exports=exports,
             keep_symbols=bool(extra_flags),
             extra_flags=extra_flags,
         )

@@ -99,6 +99,7 @@ def load_library(
     name: str,
     keep: int = DEFAULT_RUNNERS,
     boxed: bool = False,
+    symbol: str = "wir_program_info",
 ) -> Any:  # noqa: ANN401 - a callable of one form or the other
     """Return the function of a library that was built before.
 
@@ -109,13 +110,14 @@ def load_library(
         name: What the function is called.
         keep: How many states are kept between calls.
         boxed: Whether the function takes one list, which it empties.
+        symbol: By what the library shows the program, where it holds several.
 
     Raises:
         LibraryLoadError: The file is no library of a program.
         InputLayoutError: A constant has another layout than the program was made for.
     """
     module = extension_module()
-    library = _open(module, file)
+    library = _open(module, file, symbol)
     _, inputs, outputs, constant_specs, probes = module.describe(library)
     specs = input_specs(inputs)
     reporter = Reporter(name, specs, input_specs(outputs), input_specs(constant_specs))
@@ -138,16 +140,16 @@ def load_library(
 
 
 _opening = threading.Lock()
-_open_libraries: dict[str, Any] = {}
+_open_libraries: dict[tuple[str, str], Any] = {}
 
 
-def _open(module: Any, file: Path) -> Any:  # noqa: ANN401 - a capsule
+def _open(module: Any, file: Path, symbol: str) -> Any:  # noqa: ANN401 - a capsule
     """Open a library, once in a process."""
     with _opening:
-        path = str(file)
-        if path not in _open_libraries:
+        key = (str(file), symbol)
+        if key not in _open_libraries:
             try:
-                _open_libraries[path] = module.open(path)
+                _open_libraries[key] = module.open(*key)
             except ImportError as error:
-                raise LibraryLoadError(library=path, reason=str(error)) from error
-        return _open_libraries[path]
+                raise LibraryLoadError(library=key[0], reason=str(error)) from error
+        return _open_libraries[key]

@@ -21,7 +21,7 @@ from wrapper_ir.emitters.fx.tracer import CallTracer
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Scalar, dim
+from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Scalar, dim, quotient
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 
@@ -341,17 +341,13 @@ def _divided(value: Dim, divisor: int) -> Dim:
     """``value / divisor``, which is a whole number in programs that are right."""
     if isinstance(value, int):
         return value // divisor
-    quotient = value / divisor
-    if quotient.is_integer:
-        return dim(quotient)
-    return dim(FloorDiv(value, divisor))
+    exact = quotient(value, divisor)
+    return dim(FloorDiv(value, divisor)) if exact is None else exact
 
 
 def ceil_divided(value: Dim, divisor: int) -> Dim:
     """``value / divisor``, rounded up."""
     if isinstance(value, int):
         return -(-value // divisor)
-    quotient = value / divisor
-    if quotient.is_integer:
-        return dim(quotient)
-    return dim(CeilDiv(value, divisor))
+    exact = quotient(value, divisor)
+    return dim(CeilDiv(value, divisor)) if exact is None else exact

@@ -16,7 +16,7 @@ from wrapper_ir.emitters.python.statements import (
     statement,
 )
 from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.expr import Dim, dim
+from wrapper_ir.lines.expr import Dim, dim, quotient
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import (
     Allocate,
@@ -109,7 +109,7 @@ class MemoryLines(RegionBase):
         source = self.context.buffer(line.pool)
         if layout.dtype is not pool.dtype or line.pool in self.kept_pools:
             source = self._typed_pool(line.pool, layout)
-        elements = _divided(line.offset, itemsize)
+        elements = quotient(line.offset, itemsize)
         if elements is None:
             self.unsupported(line, f"the offset is not a multiple of {itemsize} bytes")
             return
@@ -175,15 +175,8 @@ class MemoryLines(RegionBase):
             args = self.context.layout_args(replace(new, device=CPU))
             helper = self.context.helper("reinterpret_as")
             return call(helper, self.context.buffer(source), *args, self.context.expr(start))
-        elements = _divided(start, new.dtype.itemsize)
+        elements = quotient(start, new.dtype.itemsize)
         if elements is None:  # pragma: no cover - both offsets are whole elements of one dtype
             self.unsupported(line, "the view begins inside an element")
             return None
         return self._view(self.context.buffer(source), new, elements)
-
-
-def _divided(value: Dim, divisor: int) -> Dim | None:
-    """``value / divisor`` where that is a whole number."""
-    if isinstance(value, int):
-        return value // divisor if value % divisor == 0 else None
-    return dim(value / divisor) if (value / divisor).is_integer else None

@@ -1,6 +1,7 @@
 // Programs as Python functions: an extension module, compiled once for a version of PyTorch.
 //
-// It opens a library by its `wir_program_info` and makes functions of it. A call costs what the
+// It opens a library by its `wir_program_info`, or by another name where a library holds several
+// programs, and makes functions of it. A call costs what the
 // program costs and a little: tensors go in and out without a copy, what is fixed about inputs is
 // compared with the tables of the library, and the GIL is free while the program runs. Everything
 // that is said to a user is worded in Python, by a "reporter" that each function is given.
@@ -19,10 +20,11 @@ const wir::ProgramInfo* info_of(PyObject* capsule) {
 
 PyObject* open_library(PyObject*, PyObject* args) {
   PyObject* bytes = nullptr;
-  if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &bytes)) return nullptr;
+  const char* name = "wir_program_info";
+  if (!PyArg_ParseTuple(args, "O&|s", PyUnicode_FSConverter, &bytes, &name)) return nullptr;
   dlerror();
   void* library = dlopen(PyBytes_AS_STRING(bytes), RTLD_NOW | RTLD_LOCAL);
-  void* symbol = library == nullptr ? nullptr : dlsym(library, "wir_program_info");
+  void* symbol = library == nullptr ? nullptr : dlsym(library, name);
   Py_DECREF(bytes);
   if (symbol == nullptr) {
     const char* reason = dlerror();
@@ -101,7 +103,7 @@ PyObject* describe(PyObject*, PyObject* capsule) {
 }
 
 PyMethodDef methods[] = {
-    {"open", open_library, METH_VARARGS, "open(path) -> library"},
+    {"open", open_library, METH_VARARGS, "open(path, name='wir_program_info') -> library"},
     {"describe", describe, METH_O, "describe(library) -> (name, inputs, outputs, constants, probes)"},
     {"bind", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(bind)),
      METH_VARARGS | METH_KEYWORDS,
