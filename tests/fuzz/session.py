@@ -83,10 +83,16 @@ class Tally:
 class Session:
     """Runs chunks of programs."""
 
-    def __init__(self, targets: Sequence[str], cache: DiskCache | None = None) -> None:
+    def __init__(
+        self,
+        targets: Sequence[str],
+        cache: DiskCache | None = None,
+        flags: tuple[str, ...] = batch.QUICK,
+    ) -> None:
         self.tally = Tally()
         self._targets = targets
         self._cache = cache
+        self._flags = flags
 
     def chunk(self, seed: int, lines: int) -> list[Case]:
         """Makes and runs programs of at least so many lines together, from a seed on."""
@@ -125,7 +131,8 @@ class Session:
             if "cpp" in self._targets:
                 with self.tally.timing("emitting C++"):
                     artifact = wir.emit(case.program, "cpp", **options("cpp", plan))
-                    case.artifact = artifact  # type: ignore[assignment] - C++ gives these
+                assert isinstance(artifact, CppArtifact)
+                case.artifact = artifact
         except Exception as error:
             case.failure = f"{plan}: cannot be made: {_words(error)}"
         return case
@@ -134,7 +141,7 @@ class Session:
         artifacts = [case.artifact for case in cases if case.artifact is not None]
         if not artifacts:
             return None
-        return pool.submit(batch.build, artifacts, cache=self._cache)
+        return pool.submit(batch.build, artifacts, cache=self._cache, flags=self._flags)
 
     # Runs.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,18 @@ import pytest
 import wrapper_ir as wir
 from tests.fuzz import compare, kernels
 from tests.fuzz.compare import FAST, Run, difference
+from tests.fuzz.log import Log
 from tests.fuzz.maker import make
+from tests.fuzz.reach import Reach
+from tests.fuzz.session import Session, probed
 from wrapper_ir.debugging import reduce
-from wrapper_ir.lines import Comment, ExternKernel, KernelCall, Program, Stage, walk
+from wrapper_ir.lines import Comment, DType, ExternKernel, KernelCall, Program, Stage, walk
 
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:An output with one or more elements was resized"),
+    pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
 ]
 
 
@@ -35,21 +38,32 @@ def test_all_ways_agree(part: int) -> None:
         assert difference(made.program, made.inputs(), [*FAST]) == "", f"seed {seed}"
 
 
-@pytest.mark.parametrize("seed", [9000])
-def test_cpp_agrees(seed: int) -> None:
-    made = make(seed)
-    assert difference(made.program, made.inputs(), ["cpp, reuse"]) == ""
+def test_a_chunk_of_long_programs_agrees_in_every_way(tmp_path: Path) -> None:
+    session = Session(["python", "fx", "cpp"], flags=())
+    log = Log(tmp_path / "log")
+    cases = session.chunk(9000, 300)
+    assert [case.failure for case in cases if case.failure] == []
+    ways = {
+        f"{way}, {case.plan}" for way in ("interpreter", "python", "fx", "cpp") for case in cases
+    }
+    assert ways <= session.tally.lines.keys()
+    log.add(cases, "all")
+    again = Log(tmp_path / "log")
+    assert again.lines == sum(case.lines for case in cases)
+    assert again.after(5) == 9000 + len(cases)
 
 
 def test_the_sample_has_everything_in_it() -> None:
-    seen: Counter[str] = Counter()
+    found = Reach()
     for seed in range(120):
-        seen.update(line.mnemonic for _, line in walk(make(seed).program))
-    wanted = {
-        *("allocate", "free", "reuse", "reinterpret", "allocate_pool", "allocate_from_pool"),
-        *("call", "extern", "bind", "compute", "assert", "assert_layout", "cond", "while", "//"),
-    }
-    assert wanted <= seen.keys()
+        found.add(make(seed).program)
+    # Probes go in when a program has been planned.
+    assert found.missing == ["Probe"]
+    found.add(probed(wir.plan_memory(make(0).program)))
+    assert found.missing == []
+    dtypes = {dtype for kind, dtype in found.dtypes if kind == "KernelCall"}
+    assert {DType.FLOAT16, DType.COMPLEX64, DType.UINT16, DType.FLOAT8_E4M3FN} <= dtypes
+    assert "KernelCall" in found.table()
 
 
 def test_a_seed_says_all() -> None:
