@@ -29,6 +29,7 @@ COMMANDS = {
     "run": "wrapper_ir.cli.commands.run:run",
     "diff": "wrapper_ir.cli.commands.diff:diff",
     "bisect": "wrapper_ir.cli.commands.bisect:bisect",
+    "reduce": "wrapper_ir.cli.commands.reduce:reduce",
     "corpus": "wrapper_ir.cli.commands.corpus:corpus",
     "emitters": "wrapper_ir.cli.commands.emitters:emitters",
     "cache": "wrapper_ir.cli.commands.cache:cache",

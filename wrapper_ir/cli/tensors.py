@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.cli.errors import FileError, InputsError
+from wrapper_ir.cli.files import replacing
 from wrapper_ir.lines import BufferInput, Layout, Program, ScalarInput, SymbolKind
 from wrapper_ir.lines.expr import substitute
 
@@ -80,6 +81,12 @@ def write_results(path: Path, results: Sequence[Any]) -> None:
         if isinstance(value, torch.Tensor)
     }
     save_file(tensors, path)
+
+
+def write_inputs(file: str, inputs: Sequence[Any]) -> None:
+    """Write inputs, tensors and numbers, to a ``.pt`` file that :func:`read_inputs` takes."""
+    with replacing(file) as temporary:
+        torch.save(list(inputs), temporary)
 
 
 def summary(value: object) -> dict[str, Any]:

@@ -77,3 +77,29 @@ def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(escape(what), total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextlib.contextmanager
+def counting(what: str) -> Iterator[Callable[[str], None]]:
+    """Show a search; yield what is to be told of each try: what it found, or nothing.
+
+    On a terminal the count and the last find stand beside a spinner; elsewhere finds are lines.
+    """
+    from rich.markup import escape
+
+    console = err()
+    tries = 0
+    found = ""
+    with contextlib.ExitStack() as stack:
+        status = stack.enter_context(console.status(escape(what))) if console.is_terminal else None
+
+        def tell(news: str) -> None:
+            nonlocal tries, found
+            tries, found = tries + 1, news or found
+            shown = escape(f"{what}: {found or 'nothing yet'}, {tries} tried")
+            if status is not None:
+                status.update(shown)
+            elif news:
+                console.print(f"  {shown}", soft_wrap=True)
+
+        yield tell

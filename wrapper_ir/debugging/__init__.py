@@ -1,4 +1,4 @@
-"""Finding the call that went wrong: two runs compared, and a call taken out of its program."""
+"""Finding what went wrong: two runs compared, a call taken out, a program that fails made small."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from wrapper_ir.debugging.bisect import BisectResult, bisect
 from wrapper_ir.debugging.errors import (
     CallNotFoundError,
     CallNotReachedError,
+    CommandError,
     DifferentCallsError,
+    NoFailureError,
 )
 from wrapper_ir.debugging.extract import ExtractedCall, extract, find_call
+from wrapper_ir.debugging.judges import by_command, by_difference
 from wrapper_ir.debugging.reduce import reduce
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
@@ -16,10 +19,14 @@ __all__ = [
     "BisectResult",
     "CallNotFoundError",
     "CallNotReachedError",
+    "CommandError",
     "DifferentCallsError",
     "ExtractedCall",
+    "NoFailureError",
     "ProbeEvent",
     "bisect",
+    "by_command",
+    "by_difference",
     "debug_session",
     "extract",
     "find_call",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = ["CallNotFoundError", "CallNotReachedError", "DifferentCallsError"]
+__all__ = [
+    "CallNotFoundError",
+    "CallNotReachedError",
+    "CommandError",
+    "DifferentCallsError",
+    "NoFailureError",
+]
 
 
 class CallNotFoundError(WrapperIRError):
@@ -29,3 +35,18 @@ class DifferentCallsError(WrapperIRError):
     code = "WIR1513"
     template = "the two programs do not make the same calls: {place}"
     default_hint = "compare two versions of one program, or one program with two emitters"
+
+
+class NoFailureError(WrapperIRError):
+    """A program that is to be reduced does not fail. Field: ``program``."""
+
+    code = "WIR1514"
+    template = "program '{program}' does not fail, so there is nothing to reduce"
+    default_hint = "a command fails by a status other than 0, and has to say what --says wants"
+
+
+class CommandError(WrapperIRError):
+    """The command that is to judge programs cannot be run. Fields: ``command`` and ``reason``."""
+
+    code = "WIR1515"
+    template = "cannot run {command!r}: {reason}"

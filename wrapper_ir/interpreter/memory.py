@@ -1,23 +1,38 @@
 """Memory that tells on those who misuse it.
 
 Each storage of the interpreter's own lies between two red zones. New storage, ended storage and the
-red zones are filled with :data:`POISON`: NaN in every floating-point type of two bytes and more,
-and a striking number in every other. So what is read before it was written, after it ended or
-outside of its storage shows in the results, and what is written there shows in the pattern.
+red zones are filled with a pattern, by default :data:`POISON`: NaN in every floating-point type of
+two bytes and more, and a striking number in every other. So what is read before it was written,
+after it ended or outside of its storage shows in the results, and what is written there shows in
+the pattern.
 """
 
 from __future__ import annotations
 
 import enum
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
 import torch
 from torch import Tensor
 
-__all__ = ["POISON", "Block", "Kind", "Storage", "all_bytes", "memory_of", "poison", "view"]
+__all__ = [
+    "POISON",
+    "Block",
+    "Kind",
+    "Storage",
+    "all_bytes",
+    "memory_of",
+    "pattern",
+    "poison",
+    "view",
+]
 
 POISON: Final = b"\xa5\xff"
+
+pattern: Final = ContextVar("pattern", default=POISON)
+"""What is filled in: two runs with different bytes tell whether a program reads any of them."""
 
 _ALIGNMENT: Final = 64
 """What kernels may rely on, in bytes: torch's own allocations are aligned so."""
@@ -36,7 +51,8 @@ class Block:
 
     def __init__(self, nbytes: int) -> None:
         total = nbytes + 2 * _RED_ZONE + _ALIGNMENT
-        self._raw = bytearray(POISON * (-(-total // 2)))
+        self._pattern = pattern.get()
+        self._raw = bytearray(self._pattern * (-(-total // 2)))
         address = torch.frombuffer(self._raw, dtype=torch.uint8).data_ptr()
         self._start = _RED_ZONE + -address % _ALIGNMENT
         self._end = self._start + nbytes
@@ -49,26 +65,24 @@ class Block:
 
     def damage(self) -> str:
         """What was written to that may not be, in words; nothing if all is well."""
-        before = _first_difference(self._raw, 0, self._start, from_end=True)
+        before = self._first_difference(0, self._start, from_end=True)
         if before is not None:
             return f"byte {self._start - before} before its start"
-        after = _first_difference(self._raw, self._end, len(self._raw))
+        after = self._first_difference(self._end, len(self._raw))
         if after is not None:
             return f"byte {after - self._end + 1} behind its end"
-        if self.is_dead and _first_difference(self._raw, self._start, self._end) is not None:
+        if self.is_dead and self._first_difference(self._start, self._end) is not None:
             return "it has ended"
         return ""
 
-
-def _first_difference(
-    raw: bytearray, start: int, end: int, *, from_end: bool = False
-) -> int | None:
-    """Index of the first byte (the last, with ``from_end``) that is not the pattern's."""
-    pattern = (POISON * ((end - start) // 2 + 2))[start % 2 : start % 2 + end - start]
-    if raw[start:end] == pattern:
-        return None
-    found = [start + n for n in range(end - start) if raw[start + n] != pattern[n]]
-    return found[-1 if from_end else 0]
+    def _first_difference(self, start: int, end: int, *, from_end: bool = False) -> int | None:
+        """Index of the first byte (the last, with ``from_end``) that is not the pattern's."""
+        raw = self._raw
+        wanted = (self._pattern * ((end - start) // 2 + 2))[start % 2 : start % 2 + end - start]
+        if raw[start:end] == wanted:
+            return None
+        found = [start + n for n in range(end - start) if raw[start + n] != wanted[n]]
+        return found[-1 if from_end else 0]
 
 
 class Kind(enum.Enum):
@@ -138,8 +152,9 @@ def poison(storage: Storage) -> None:
     """Fills a storage with the pattern."""
     found = all_bytes(storage.tensor)[storage.start : storage.start + storage.nbytes]
     even = storage.start % 2
-    found[even::2] = POISON[0]
-    found[1 - even :: 2] = POISON[1]
+    first, second = pattern.get()
+    found[even::2] = first
+    found[1 - even :: 2] = second
     if storage.block is not None:
         storage.block.is_dead = bool(storage.end) and storage.pool is None
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from wrapper_ir.interpreter.calls import called_kernels
 from wrapper_ir.interpreter.errors import MissingValueError
 from wrapper_ir.interpreter.frame import Buffer, Frame
-from wrapper_ir.interpreter.memory import Kind, Storage
+from wrapper_ir.interpreter.memory import POISON, Kind, Storage, pattern
 from wrapper_ir.interpreter.regions import Interpreter
 from wrapper_ir.interpreter.results import check_input
 from wrapper_ir.interpreter.watch import is_plain
@@ -37,6 +37,7 @@ def interpret(
     program: Program,
     *inputs: Any,  # noqa: ANN401 - what a program takes
     verify: bool = True,
+    unwritten: bytes = POISON,
 ) -> tuple[Any, ...]:
     """Runs a program line by line, slowly, and checks what every line does.
 
@@ -50,6 +51,8 @@ def interpret(
         *inputs: Its inputs; it writes to those that the program writes to.
         verify: Whether to verify the program first. Without, a wrong program runs until it does
             something wrong.
+        unwritten: Two bytes, what memory without contents holds over and over. A program whose
+            results change with them reads what nothing has written.
 
     Returns:
         Its results.
@@ -67,6 +70,14 @@ def interpret(
     if len(inputs) != len(program.inputs):
         raise InputCountError(expected=len(program.inputs), got=len(inputs))
     interpreter = Interpreter(program, called_kernels(program))
+    before = pattern.set(unwritten)
+    try:
+        return _run(interpreter, program, inputs)
+    finally:
+        pattern.reset(before)
+
+
+def _run(interpreter: Interpreter, program: Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         frame = interpreter.frame = Frame(program, _constants(program))
         _take_inputs(program, frame, inputs)

@@ -1,0 +1,98 @@
+"""A program that fails, made small from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import torch
+
+import wrapper_ir as wir
+from wrapper_ir.lines import KernelCall
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Invoke
+
+#: Has a kernel that writes one element too many.
+WRONG = """\
+wir 1
+program @wrong inference logical
+
+input %x : f32[4] @cpu
+input %unused : f32[2] @cpu
+
+kernel @copy(x: in f32, y: out f32) cpp
+  | extern "C" void kernel(const float* x, float* y)
+  | {
+  |     for (int i = 0; i < 4; ++i) y[i] = x[i];
+  | }
+  |
+kernel @wild(x: in f32, y: out f32) cpp
+  | extern "C" void kernel(const float* x, float* y)
+  | {
+  |     for (int i = 0; i < 5; ++i) y[i] = 1;
+  | }
+  |
+
+  // before
+  %a = allocate : f32[4] @cpu
+  call @copy(%x, out %a)
+  %b = allocate : f32[4] @cpu
+  call @wild(%a, out %b)
+  %c = allocate : f32[4] @cpu
+  call @copy(%b, out %c)
+return %c, %a
+"""
+
+
+def test_a_kernel_that_writes_too_far_is_what_is_left(room: Path, invoke: Invoke) -> None:
+    (room / "wrong.wir").write_text(WRONG)
+    result = invoke("reduce", "wrong.wir", "--differs", "python", "--random", "0")
+    assert result.exit_code == 0, result.output
+    told = "interpreter: WIR2407: 7 lines -> 3 lines, wrong.small.wir"
+    assert result.stdout == f"{told}\ninputs: wrong.small.inputs.pt\n"
+    assert "3 lines, " in result.stderr
+    small = wir.load(room / "wrong.small.wir")
+    assert (small.inputs, small.results) == ((), ())
+    assert [line.kernel for line in small.body if isinstance(line, KernelCall)] == ["wild"]
+    assert torch.load(room / "wrong.small.inputs.pt") == []
+
+
+def test_a_command_judges(room: Path, invoke: Invoke) -> None:
+    (room / "judge.py").write_text(
+        "import sys\ntext = open(sys.argv[1]).read()\n"
+        "print('a product') if 'aten::mm.out(%' in text else None\n"
+        "sys.exit('aten::mm.out(%' in text)\n"
+    )
+    judge = f"{sys.executable} judge.py"
+    result = invoke("reduce", "small.wir", "--fails", judge, "-o", "out.wir", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["failure"], found["before"], found["after"]) == ("status 1", "4 lines", "3 lines")
+    text = (room / "out.wir").read_text()
+    assert "aten::mm.out(%" in text
+    assert "@relu" not in text
+    # The place of the file is {}, and what the command says counts.
+    words = ("reduce", "small.wir", "--fails", f"{judge} {{}} more", "-o", "-", "--says")
+    assert "aten::mm.out(%" in invoke(*words, "a product").stdout
+    none = invoke(*words, "something else")
+    assert none.exit_code == 2
+    assert "WIR1514" in none.stderr
+
+
+def test_mistakes(room: Path, invoke: Invoke) -> None:
+    program = ("reduce", "small.wir")
+    assert invoke(*program).exit_code == 2
+    assert invoke(*program, "--fails", "true", "--differs", "fx").exit_code == 2
+    assert "--inputs PATH or --random" in invoke(*program, "--differs", "fx").stderr
+    assert "no command" in invoke(*program, "--fails", " ").stderr
+    assert "No closing quotation" in invoke(*program, "--fails", "'").stderr
+    assert "WIR1515" in invoke(*program, "--fails", "./no_such_command").stderr
+    result = invoke(*program, "--differs", "pyhton", "--random", "0")
+    assert result.exit_code == 2
+    assert "pyhton" in result.stderr
+    assert invoke(*program, "--differs", "python", "--random", "0").exit_code == 2
+    assert not list(room.glob("*.small.wir"))
