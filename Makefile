@@ -48,8 +48,9 @@ check: setup ## ruff, black, mypy, import-linter
 SECONDS ?= 60
 SEED ?= 0
 
-fuzz: setup ## made-up programs in every way they can be run, for SECONDS=60 from SEED=0 on
-	$(BIN)/python -W ignore -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
+fuzz: setup ## made-up programs in four ways, for SECONDS=60 from SEED=0 on; or LINES=1000000
+	$(BIN)/python -W ignore -m tests.fuzz --seed $(SEED) \
+		$(if $(LINES),--lines $(LINES),--seconds $(SECONDS)) $(if $(LOG),--log $(LOG))
 
 opinfo: setup ## torch's own samples of its ops, each through from_fx and the Python emitter (3 minutes)
 	$(BIN)/python tools/opinfo.py
