@@ -254,6 +254,8 @@ class Maker(State):
         dtype = self.pick(_BITS[x.dtype.short])
         item = torch_dtype(x.layout).itemsize
         wanted = {"i32": 4, "u8": 1, "i64": 8}[dtype]
+        if wanted > item and self.root(x).owner is not x:
+            return  # where a view begins in memory is known in its own elements only
         nbytes, start = int(x.layout.numel) * item, int(x.layout.offset) * item
         if start % wanted == 0:
             size = (nbytes // wanted,)
