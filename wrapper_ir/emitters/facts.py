@@ -25,7 +25,6 @@ from wrapper_ir.lines.walk import is_stranger, regions_of
 if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.trace import Probe
 
 __all__ = [
     "Facts",
@@ -36,7 +35,6 @@ __all__ = [
     "mutated_inputs",
     "origin_place",
     "placed_results",
-    "shown_names",
 ]
 
 
@@ -81,20 +79,6 @@ def mutated_inputs(program: Program) -> list[int]:
         for position, param in enumerate(program.inputs)
         if isinstance(param, BufferInput) and param.name in written
     ]
-
-
-def shown_names(line: Probe, program: Program) -> list[str]:
-    """What a probe calls its buffers: constants by the names that the model has for them.
-
-    A view of a constant goes by the constant's name, unless the constant is shown beside it.
-    """
-    names = line.buffers
-    # Constants first, so that they keep their names where a view of one is shown beside it.
-    taken: dict[str, str] = {}
-    for name in sorted(names, key=lambda name: name not in program.constants):
-        taken.setdefault(program.qualified_names.get(name, name), name)
-    titles = {name: title for title, name in taken.items()}
-    return [titles.get(name, name) for name in names]
 
 
 def origin_place(line: AnyLine, program: Program) -> str:

@@ -164,9 +164,9 @@ class Frame:
             raise OutOfBoundsError(name=name, why=f"its sizes are {size}")
         at = self.dim(layout.offset) * layout.dtype.itemsize
         at += 0 if begin is None else begin - storage.start
-        length = self.nbytes(layout)
-        if length and (storage.start + at) % layout.dtype.itemsize:
+        if (storage.start + at) % layout.dtype.itemsize:
             raise OutOfBoundsError(name=name, why="it begins inside an element")
+        length = self.nbytes(layout)
         room = storage.nbytes
         if storage.block is None:  # what the caller's tensor lies in counts, not the tensor
             room = storage.tensor.untyped_storage().nbytes() - storage.start

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, assert_never
 import torch
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import shown_names
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter.calls import buffers_in, find_op, value_of
 from wrapper_ir.interpreter.errors import CallFailedError, DeadBufferError, OutOfBoundsError
@@ -19,6 +18,7 @@ from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import MemoryKind
 from wrapper_ir.lines.symbols import ItemOf, SizeOf, StorageOffsetOf, StrideOf
+from wrapper_ir.lines.trace import shown_names
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 from wrapper_ir.runtime import check_result, check_that, make_probe, refuse_misaligned

@@ -16,8 +16,8 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
-from wrapper_ir.emitters.facts import origin_place, shown_names
-from wrapper_ir.lines.trace import Probe, When
+from wrapper_ir.emitters.facts import origin_place
+from wrapper_ir.lines.trace import Probe, When, shown_names
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter

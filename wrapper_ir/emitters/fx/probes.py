@@ -10,8 +10,9 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.emitters.facts import origin_place, shown_names
+from wrapper_ir.emitters.facts import origin_place
 from wrapper_ir.emitters.fx import library
+from wrapper_ir.lines.trace import shown_names
 from wrapper_ir.runtime import make_probe
 
 if TYPE_CHECKING:
