@@ -12,7 +12,7 @@ import torch
 
 from wrapper_ir.lines.args import Access
 
-__all__ = ["BufferNote", "KernelNote", "SizeNote", "TritonNote"]
+__all__ = ["BufferNote", "ControlNote", "KernelNote", "SizeNote", "TritonNote"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,14 @@ class KernelNote:
     code: str
     params: tuple[BufferNote | SizeNote, ...]
     nodes: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ControlNote:
+    """A node with subgraphs, and where the lines end that Inductor wrote for it."""
+
+    node: Any
+    end: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,16 @@ import warnings
 
 from wrapper_ir.frontends.inductor.session import Session, statistics
 
-__all__ = ["StockFallbackWarning", "announce", "announcing", "refuse"]
+__all__ = ["StockFallbackWarning", "announce", "announcing", "may_refuse", "refuse"]
 
 
 class StockFallbackWarning(UserWarning):
     """A graph was compiled with Inductor's own wrapper because it has no typed form."""
+
+
+def may_refuse(session: Session) -> bool:
+    """Whether a graph without a typed form is an error, and not left to Inductor's wrapper."""
+    return session.settings.on_unsupported == "raise" or session.capture
 
 
 def refuse(session: Session, error: Exception) -> None:
@@ -19,7 +24,7 @@ def refuse(session: Session, error: Exception) -> None:
     Raises:
         Exception: ``error``, unless the session asks for ``on_unsupported="stock"``.
     """
-    if session.settings.on_unsupported == "raise" or session.capture:
+    if may_refuse(session):
         raise error
 
 

@@ -9,6 +9,7 @@ are untouched, Inductor can still do its part: that is the fallback of ``on_unsu
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import EmitError
@@ -23,11 +24,14 @@ from wrapper_ir.frontends.inductor.compat import (
 from wrapper_ir.frontends.inductor.convert import convert_graph
 from wrapper_ir.frontends.inductor.emission import emit_module
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.notes import ControlNote
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, statistics
-from wrapper_ir.frontends.inductor.unsupported import announcing, refuse
+from wrapper_ir.frontends.inductor.unsupported import announcing, may_refuse, refuse
 from wrapper_ir.lines.expr import UnsupportedExprError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
 
 __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
@@ -51,6 +55,8 @@ class _Notes:
         #: Index of a kernel call -> the kernel and its arguments.
         self.call_notes: dict[int, KernelNote | TritonNote] = {}
         self._next_call: KernelNote | TritonNote | None = None
+        #: Index of the first line of a choice, loop or call of a subgraph -> what wrote it.
+        self.control_notes: dict[int, ControlNote] = {}
 
     def note_kernel(self, note: KernelNote | TritonNote) -> None:
         """Keep a note for the call of this kernel, which comes next."""
@@ -68,6 +74,39 @@ class _Notes:
                 self.call_notes[index] = note
             self._next_call = None
         super().writeline(line)  # type: ignore[misc]  # of Inductor's class
+
+    def codegen_conditional(self, conditional: Any) -> None:
+        """Write a choice as Inductor does, noting which lines it is."""
+        stock: Any = super()
+        with self._noted_control(conditional):
+            stock.codegen_conditional(conditional)
+
+    def codegen_while_loop(self, while_loop: Any, *args: Any, **kwargs: Any) -> None:
+        """Write a loop as Inductor does, noting which lines it is."""
+        stock: Any = super()
+        with self._noted_control(while_loop):
+            stock.codegen_while_loop(while_loop, *args, **kwargs)
+
+    def codegen_invoke_subgraph(self, invoke_subgraph: Any) -> None:
+        """Write the call of a subgraph as Inductor does, noting which lines it is."""
+        stock: Any = super()
+        with self._noted_control(invoke_subgraph):
+            stock.codegen_invoke_subgraph(invoke_subgraph)
+
+    @contextlib.contextmanager
+    def _noted_control(self, node: Any) -> Iterator[None]:
+        """Note the lines that a block writes for a node with subgraphs.
+
+        Ahead of time Inductor writes subgraphs into the lines around them; for us they get
+        wrappers of their own, as otherwise.
+        """
+        start, aot_mode = len(self.lines), V.graph.aot_mode  # type: ignore[attr-defined]
+        V.graph.aot_mode = False
+        try:
+            yield
+        finally:
+            V.graph.aot_mode = aot_mode
+        self.control_notes[start] = ControlNote(node, len(self.lines))  # type: ignore[attr-defined]
 
 
 class NotingWrapper(_Notes, PythonWrapperCodegen):
@@ -123,6 +162,8 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
 class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
     """The wrapper of a subgraph: a branch, a loop's body.
 
+    Its lines are converted with those of the graph around it.
+
     Args:
         session: The parent's.
         *args: As Inductor passes them.
@@ -133,6 +174,16 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
         super().__init__(*args)
 
     create = NotingWrapper.create
+
+    def _generate(self, is_inference: bool) -> Any:  # noqa: FBT001 - Inductor's
+        """Keep the lines; print them only for a graph that Inductor's own wrapper may serve."""
+        if may_refuse(self.session):
+            return ValueWithLineMap("", []), ValueWithLineMap("", [])
+        lines = list(self.lines)  # planning puts others in their place
+        stock: Any = super()
+        printed = stock._generate(is_inference)
+        self.lines = lines
+        return printed
 
 
 def create_wrapper(

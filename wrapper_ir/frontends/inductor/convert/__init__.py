@@ -7,6 +7,6 @@ object of Inductor's: those keep the whole graph alive.
 
 from __future__ import annotations
 
-from wrapper_ir.frontends.inductor.convert.graph import convert_graph, convert_subgraph
+from wrapper_ir.frontends.inductor.convert.graph import convert_graph
 
-__all__ = ["convert_graph", "convert_subgraph"]
+__all__ = ["convert_graph"]

@@ -128,9 +128,9 @@ class ExternConverter:
         if isinstance(node.layout, ir.NoneLayout):
             return []
         if isinstance(node.layout, ir.Layout):
-            self._scope.define(name, self._scope.to_layout(node.layout))
+            made = self._scope.define(name, self._scope.to_layout(node.layout))
             self.leaves[name] = {(): name}
-            return [ResultBuffer(name)]
+            return [ResultBuffer(made)]
         leaves = self.leaves.setdefault(name, {})
         line = self._symbols.get(name)
         if line is not None:
@@ -146,8 +146,8 @@ class ExternConverter:
                     text=f"{leaf_name} of {node.python_kernel_name}",
                     why="it is no tensor",
                 )
-            self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
-            found.append(ResultBuffer(leaf_name, path))
+            made = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
+            found.append(ResultBuffer(made, path))
         if line is not None:
             symbols = result_symbols(line)
             found += [ResultSymbol(self._scope.bind(s), path) for s, path in symbols]

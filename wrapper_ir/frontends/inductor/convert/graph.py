@@ -15,7 +15,7 @@ from wrapper_ir.lines.symbols import AssertLayout
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["convert_graph", "convert_subgraph"]
+__all__ = ["convert_graph"]
 
 
 def convert_graph(
@@ -51,12 +51,7 @@ def convert_graph(
     )
 
 
-def convert_subgraph(shared: Shared, wrapper: Any, graph: Any) -> Region:
-    """Return the region of a scheduled subgraph, whose kernels go to the program around it."""
-    return _convert(shared, wrapper, graph)
-
-
-def _convert(shared: Shared, wrapper: Any, graph: Any, names: Sequence[str] = ()) -> Region:
+def _convert(shared: Shared, wrapper: Any, graph: Any, names: Sequence[str]) -> Region:
     _refuse_clashes(graph)
     shared.reserved.update(graph.name_to_buffer, graph.graph_input_names, graph.constants)
     scope = Scope(shared, graph)

@@ -77,6 +77,7 @@ def _unnamed_number(scope: Scope, name: str, *, is_float: bool = False) -> Scala
     kind = SymbolKind.FLOAT if is_float else SymbolKind.INT
     scope.shared.symbols[name] = SymbolInfo(kind)
     scope.bound.add(name)
+    scope.shared.bound.add(name)
     return ScalarInput(name)
 
 

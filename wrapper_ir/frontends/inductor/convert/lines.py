@@ -44,7 +44,13 @@ class LineConverter:
         Raises:
             UnsupportedLineError: A line has no typed form.
         """
+        notes, end = self._wrapper.control_notes, 0
         for index, line in enumerate(self._wrapper.lines):
+            if index in notes:
+                self._control(notes[index].node)
+                end = notes[index].end
+            if index < end:
+                continue
             node = self._wrapper.writing_node.get(index)
             if isinstance(line, str):
                 self._strings.convert(line, node)
@@ -55,6 +61,14 @@ class LineConverter:
                     kind=type(line).__name__, text=_shown(line, node), why="no handler for it"
                 )
             handler(self, line, index)
+
+    def _control(self, node: Any) -> None:
+        # Its subgraphs are converted line by line, too.
+        from wrapper_ir.frontends.inductor.convert.control import (  # noqa: PLC0415
+            ControlConverter,
+        )
+
+        ControlConverter(self._scope, self._externs).convert(node)
 
     def _nothing(self, line: Any, index: int) -> None:
         """Skip a line that says nothing to us.

@@ -39,14 +39,14 @@ def allocate(scope: Scope, line: Any) -> None:
     zeroed = _is_zeroed(node)
     storage = tuple(map(scope.dim, scope.graph.get_allocation_size(node)))
     if storage == layout.size:
-        scope.define(name, layout)
+        name = scope.define(name, layout)
         scope.emit(Allocate(out=name, memory=memory, zeroed=zeroed, origin=origin))
         return
     # The buffer is padded: its storage is larger than what is looked at.
     owner = scope.shared.fresh_name(f"{name}_storage")
-    scope.define(owner, Layout(layout.dtype, layout.device, storage, layout.stride))
+    owner = scope.define(owner, Layout(layout.dtype, layout.device, storage, layout.stride))
     scope.emit(Allocate(out=owner, memory=memory, origin=origin))
-    scope.define_view(name, owner, layout)
+    name = scope.define_view(name, owner, layout)
     scope.emit(Reinterpret(out=name, source=owner, origin=origin))
 
 
@@ -73,7 +73,7 @@ def reuse(scope: Scope, line: Any) -> None:
             kind="ReuseLine", text=f"{name} of {donor}", why="the donor begins inside a storage"
         )
     scope.retire(donor)
-    scope.define(name, layout)
+    name = scope.define(name, layout)
     scope.emit(Reuse(out=name, donor=donor, origin=scope.origin(line.reused_as)))
 
 
@@ -87,7 +87,7 @@ def reinterpret(scope: Scope, line: Any) -> None:
     view = scope.to_layout(line.layout.view.layout)
     offset = scope.dim(base.offset + view.offset)
     layout = Layout(view.dtype, view.device, view.size, view.stride, offset)
-    scope.define_view(name, source, layout)
+    name = scope.define_view(name, source, layout)
     scope.emit(Reinterpret(out=name, source=source, origin=scope.origin(line.reused_as)))
 
 

@@ -52,6 +52,7 @@ class Shared:
         kernel_names: Name of the definition of each (kernel, parameters).
         triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
         reserved: Names that Inductor uses or may use; ours must differ.
+        bound: Symbols that some line or region binds; each is bound once in a program.
     """
 
     wrapper: Any
@@ -64,10 +65,11 @@ class Shared:
     kernel_names: dict[Any, str] = field(default_factory=dict)
     triton_kernels: dict[Any, Any] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
 
     def fresh_name(self, stem: str) -> str:
         """Return a name that nothing else has: the stem, or the stem with the first free number."""
-        taken = self.reserved | self.buffers.keys()
+        taken = self.reserved | self.buffers.keys() | self.symbols.keys()
         name, number = stem, 0
         while name in taken:
             number += 1
@@ -81,14 +83,18 @@ class Scope:
     Args:
         shared: What belongs to the whole program.
         graph: Inductor's graph (``GraphLowering``) of this region.
+        outer: The scope around it, whose symbols it sees; its buffers it does not.
     """
 
-    def __init__(self, shared: Shared, graph: Any) -> None:
+    def __init__(self, shared: Shared, graph: Any, outer: Scope | None = None) -> None:
         self.shared = shared
         self.graph = graph
         self.body: list[AnyLine] = []
         self.defined: set[str] = set()
-        self.bound: set[str] = set()
+        #: Names of torch's symbols that have a value here.
+        self.bound: set[str] = set() if outer is None else set(outer.bound)
+        #: What stands here for torch's symbols that are bound under other names.
+        self.known: dict[sympy.Symbol, Any] = {} if outer is None else dict(outer.known)
         self.used: set[str] = set()
         self._views: dict[tuple[str, Layout], str] = {}
         self._root: dict[str, str] = {}
@@ -111,18 +117,39 @@ class Scope:
         """Return what an input of Inductor's is called here."""
         return self._names.get(name, name)
 
+    def claim(self, name: str) -> str:
+        """Return the name to give to a buffer of Inductor's: its own unless that is taken.
+
+        It is where a graph is converted for the second time.
+        """
+        mine = self.name(name)
+        if mine in self.shared.buffers and mine not in self.defined:
+            self._names[name] = self.shared.fresh_name(name)
+        return self.name(name)
+
     def define(self, name: str, layout: Layout) -> str:
-        """Introduce a buffer with storage of its own."""
+        """Introduce a buffer with storage of its own; returns what it is called here."""
+        name = self.claim(name)
         self.shared.buffers[name] = layout
         self.defined.add(name)
         self._root[name] = name
         return name
 
     def define_view(self, name: str, source: str, layout: Layout) -> str:
-        """Introduce a buffer that is a view of another one's storage."""
-        self.define(name, layout)
+        """Introduce a buffer that is a view of another one's storage; returns its name here."""
+        name = self.define(name, layout)
         self._root[name] = self._root[source]
         return name
+
+    def stand_for(self, name: str, existing: str, root: str | None = None) -> None:
+        """Have a buffer of Inductor's be another name of one that is there already."""
+        self._names[name] = existing
+        self.defined.add(existing)
+        self._root.setdefault(existing, root or existing)
+
+    def root(self, name: str) -> str:
+        """Return the name that owns the storage of a buffer, or through which it came in."""
+        return self._root[name]
 
     def retire(self, donor: str) -> None:
         """Forget a storage's views: its names end where it is taken over."""
@@ -188,8 +215,7 @@ class Scope:
             return base
         key = (self._root[base], layout)
         if key not in self._views:
-            name = self.shared.fresh_name(f"{base}_view")
-            self.define_view(name, base, layout)
+            name = self.define_view(self.shared.fresh_name(f"{base}_view"), base, layout)
             self.emit(Reinterpret(out=name, source=base, origin=origin))
             self._views[key] = name
         return self._views[key]
@@ -229,6 +255,8 @@ class Scope:
 
     def _known(self, value: Any) -> Any:
         """Replace symbols that nothing binds by what torch knows them to be equal to."""
+        if self.known and getattr(value, "free_symbols", None):
+            value = value.xreplace(self.known)
         for _ in range(8):  # replacements may lead to replacements, but not for long
             free = getattr(value, "free_symbols", ())
             unknown = {s: r for s in free if (r := self._replacement(s)) is not None}
@@ -245,11 +273,20 @@ class Scope:
         return precomputed or sizevars.shape_env.replacements.get(symbol)
 
     def bind(self, symbol: sympy.Symbol) -> str:
-        """Note that a line binds this symbol from here on, and what is known of it."""
-        self.bound.add(symbol.name)
-        if symbol.name not in self.shared.symbols:
-            self.shared.symbols[symbol.name] = symbol_info(symbol, self.graph)
-        return str(symbol.name)
+        """Note that a line binds this symbol from here on, and what is known of it.
+
+        Returns:
+            Its name: torch's, unless another region has bound a symbol of that name.
+        """
+        name = str(symbol.name)
+        if name in self.shared.bound:
+            name = self.shared.fresh_name(name)
+            self.known[symbol] = sympy.Symbol(name, **symbol.assumptions0)
+        self.bound |= {symbol.name, name}
+        self.shared.bound.add(name)
+        if name not in self.shared.symbols:
+            self.shared.symbols[name] = symbol_info(symbol, self.graph)
+        return name
 
     # Lines ------------------------------------------------------------------------------------
 

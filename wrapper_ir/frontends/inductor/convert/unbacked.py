@@ -43,7 +43,7 @@ def bind_unbacked(scope: Scope, externs: ExternConverter, line: Any) -> None:
         if symbol.name in scope.bound:
             continue
         buffer = externs.leaves[line.output_name][path]
-        source, rest = _source(buffer, rest)
+        source, rest = _source(scope.resolve(buffer), rest)
         _bind(scope, symbol, source, rest)
 
 
@@ -100,8 +100,8 @@ def _bind(scope: Scope, symbol: sympy.Symbol, source: SymbolSource, keys: tuple[
     if len(keys) > 1 or kind not in ("ConvertIntKey", "DivideByKey"):
         raise _unknown(symbol.name, keys)
     raw = scope.shared.fresh_name(f"{symbol.name}_raw")
-    scope.shared.reserved.add(raw)
     scope.shared.symbols[raw] = SymbolInfo(unbacked=True)
+    scope.shared.bound.add(raw)
     scope.bound.add(raw)
     scope.emit(BindSymbol(raw, source))
     value = ours.symbol(raw)

@@ -1,0 +1,241 @@
+"""Subgraphs of Inductor's as regions: what is passed in, what comes out, what is written to.
+
+Inductor lowers a branch or the body of a loop as a graph of its own, with symbols of the graph
+around it. A region sees those symbols too, so numbers are passed only where a loop changes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+
+from wrapper_ir.frontends.inductor.compat import V, ir
+from wrapper_ir.frontends.inductor.convert.interface import convert_results
+from wrapper_ir.frontends.inductor.convert.lines import LineConverter
+from wrapper_ir.frontends.inductor.convert.state import Scope
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.lines.args import (
+    Access,
+    Arg,
+    BufferArg,
+    BufferValue,
+    NoneValue,
+    ScalarArg,
+    ScalarValue,
+    Value,
+)
+from wrapper_ir.lines.control import BufferInput, Input, Region, ScalarInput
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.memory import Allocate
+from wrapper_ir.lines.program import FrozenMap, Program, SymbolInfo, SymbolKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["Branch", "copied", "inline_subgraph"]
+
+
+@dataclass(slots=True)
+class Branch:
+    """A subgraph that is being made a region.
+
+    Attributes:
+        scope: The scope inside.
+        params: What stands for each operand inside; None where it is not passed.
+        results: What the subgraph gives.
+        written: Positions of operands that it writes to.
+        roots: By name, the parameters and definitions whose storage a buffer is or may be.
+    """
+
+    scope: Scope
+    params: list[Input | None]
+    results: list[Value] = field(default_factory=list)
+    written: set[int] = field(default_factory=set)
+    roots: dict[str, set[str]] = field(default_factory=dict)
+
+    @classmethod
+    def convert(
+        cls, outer: Scope, graph: Any, operands: Sequence[Arg], carried: int = 0
+    ) -> Branch:
+        """Convert a subgraph that takes the operands, of which the first are carried by a loop.
+
+        Raises:
+            UnsupportedLineError: Something in it has no typed form.
+        """
+        with V.set_graph_handler(graph):
+            made = cls(Scope(outer.shared, graph, outer), [])
+            outer.shared.reserved.update(graph.name_to_buffer, graph.constants)
+            made._take(operands, carried)
+            LineConverter(made.scope, graph.wrapper_code).run()
+            made.results = list(convert_results(made.scope, graph.wrapper_code.get_graph_outputs()))
+        made._look_through()
+        return made
+
+    def region(self, order: Sequence[int]) -> Region:
+        """Return the region, whose parameters stand for the operands at these positions."""
+        params = tuple(param for i in order if (param := self.params[i]) is not None)
+        return Region(params, tuple(self.scope.body), tuple(self.results))
+
+    def gives_back(self, position: int) -> bool:
+        """Whether the result at a position is the operand at that position itself."""
+        value, param = self.results[position], self.params[position]
+        return (
+            isinstance(value, BufferValue)
+            and isinstance(param, BufferInput)
+            and value.buffer == param.name
+        )
+
+    def own_results(self) -> None:
+        """Copy results that are the caller's or a constant's, or share storage with another."""
+        taken = {param.name for param in self.params if isinstance(param, BufferInput)}
+        taken |= self.scope.shared.constants.keys()
+        for position, value in enumerate(self.results):
+            if not isinstance(value, BufferValue):
+                continue
+            if self._roots_of(value.buffer) & taken:
+                value = BufferValue(copied(self.scope, value.buffer))
+                self.results[position] = value
+            taken |= self._roots_of(value.buffer)
+
+    # What comes in.
+
+    def _take(self, operands: Sequence[Arg], carried: int) -> None:
+        graph = self.scope.graph
+        values = [(name, graph.graph_inputs.get(name)) for name in graph.graph_input_names]
+        for position, ((name, value), operand) in enumerate(zip(values, operands, strict=True)):
+            if isinstance(operand, BufferArg):
+                self._take_buffer(name, value, operand.buffer)
+            elif isinstance(operand, ScalarArg):
+                self._take_number(name, value, operand, is_passed=position < carried)
+            else:
+                self.params.append(None)
+
+    def _take_buffer(self, name: str, value: Any, operand: str) -> None:
+        scope = self.scope
+        if not isinstance(value, ir.TensorBox):
+            raise _unknown(name, value)
+        outer = scope.layout(operand)
+        for inner, given in zip(value.get_size(), outer.size, strict=True):
+            _learn(scope, inner, given)
+        for inner, given in zip(value.get_stride(), outer.stride, strict=True):
+            _learn(scope, inner, given)
+        layout = scope.to_layout(value.get_layout())
+        plain = Layout(layout.dtype, layout.device, layout.size, layout.stride)
+        self.params.append(BufferInput(scope.define(name, plain)))
+
+    def _take_number(self, name: str, value: Any, operand: ScalarArg, *, is_passed: bool) -> None:
+        scope = self.scope
+        if not is_passed:
+            _learn(scope, value, operand.value)
+            self.params.append(None)
+            return
+        symbol = scope.shared.fresh_name(name)
+        kind = SymbolKind.FLOAT if getattr(value, "is_integer", True) is False else SymbolKind.INT
+        scope.shared.symbols[symbol] = SymbolInfo(kind, unbacked=True)
+        scope.shared.bound.add(symbol)
+        scope.bound.add(symbol)
+        if isinstance(value, sympy.Symbol):
+            scope.known[value] = sympy.Symbol(symbol, **value.assumptions0)
+            scope.bound.add(value.name)
+        elif not isinstance(value, (int, sympy.Integer)):
+            raise _unknown(name, value)
+        self.params.append(ScalarInput(symbol))
+
+    # What it does.
+
+    def _look_through(self) -> None:
+        """Find out which names are whose storage, and which operands are written to."""
+        program = Program(buffers=FrozenMap(self.scope.shared.buffers))
+        written: set[str] = set()
+        for line in self.scope.body:
+            found = effects(line, program)
+            for alias in found.aliases:
+                self.roots.setdefault(alias.name, set()).update(self._roots_of(alias.source))
+            for name in found.writes:
+                written |= self._roots_of(name)
+        self.written = {
+            position
+            for position, param in enumerate(self.params)
+            if isinstance(param, BufferInput) and param.name in written
+        }
+
+    def _roots_of(self, name: str) -> set[str]:
+        return self.roots.get(name, {name})
+
+
+def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Any]) -> list[Value]:
+    """Convert a subgraph's lines in place of its call, and return what it gives.
+
+    Args:
+        outer: Where the call stands, and the lines go.
+        graph: The subgraph.
+        operands: What it is given: names of buffers, numbers, None.
+
+    Raises:
+        UnsupportedLineError: Something in it has no typed form.
+    """
+    with V.set_graph_handler(graph):
+        outer.shared.reserved.update(graph.name_to_buffer, graph.constants)
+        scope = Scope(outer.shared, graph, outer)
+        scope.body = outer.body
+        for name, operand in zip(graph.graph_input_names, operands, strict=True):
+            value = graph.graph_inputs.get(name)
+            if isinstance(operand, BufferArg):
+                layout = scope.layout(operand.buffer)
+                for inner, given in zip(value.get_size(), layout.size, strict=True):
+                    _learn(scope, inner, given)
+                for inner, given in zip(value.get_stride(), layout.stride, strict=True):
+                    _learn(scope, inner, given)
+                scope.stand_for(name, operand.buffer, outer.root(operand.buffer))
+            elif isinstance(operand, ScalarArg):
+                _learn(scope, value, operand.value)
+        LineConverter(scope, graph.wrapper_code).run()
+        results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
+    outer.bound |= scope.bound
+    outer.known = {**scope.known, **outer.known}
+    for value in results:
+        if isinstance(value, BufferValue):
+            outer.stand_for(value.buffer, value.buffer, scope.root(value.buffer))
+    return list(results)
+
+
+def copied(scope: Scope, buffer: str, origin: int | None = None) -> str:
+    """Emit a copy of a buffer, and return its name."""
+    layout = scope.layout(buffer)
+    plain = Layout(layout.dtype, layout.device, layout.size, layout.stride)
+    name = scope.define(scope.shared.fresh_name(f"{buffer}_copy"), plain)
+    op = torch.ops.aten.copy_.default
+    definition = KernelDefinition(op.name(), (), TorchOp(str(op._schema)))
+    scope.shared.definitions.setdefault(op.name(), definition)
+    scope.emit(Allocate(name, origin=origin))
+    args = (BufferArg(name, Access.WRITE), BufferArg(buffer))
+    scope.emit(ExternKernel(op.name(), args, device=layout.device, origin=origin))
+    return name
+
+
+def symbols_of(values: Sequence[Value]) -> Iterator[Any]:
+    """Yield the numbers among a region's results."""
+    return (value.value for value in values if isinstance(value, ScalarValue))
+
+
+def _learn(scope: Scope, inner: Any, outer: Any) -> None:
+    """Note what one of torch's symbols, known inside only, is outside."""
+    if isinstance(inner, sympy.Symbol) and inner.name not in scope.bound:
+        scope.known[inner] = sympy.sympify(outer)
+        scope.bound.add(inner.name)
+
+
+def _unknown(name: str, value: Any) -> UnsupportedLineError:
+    return UnsupportedLineError(
+        kind="input of a subgraph",
+        text=f"{name}: {type(value).__name__}",
+        why="it is neither a tensor nor a number that a region takes",
+    )
+
+
+_ = NoneValue
