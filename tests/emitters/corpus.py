@@ -116,14 +116,12 @@ def _while(i: Tensor, total: Tensor, x: Tensor) -> Any:
 
 
 def _while_stacked(i: Tensor, x: Tensor) -> Any:
-    counts, rounds = [], []
+    counts, rounds = [i], [x]
     while i < 4:
         i, x = i + 1, 2 * x
         counts.append(i)
         rounds.append(x)
-    if not counts:
-        return torch.empty(0, dtype=torch.int64), torch.empty(0, 3)
-    return torch.stack(counts), torch.stack(rounds)
+    return torch.stack(counts[1:] or counts), torch.stack(rounds[1:] or rounds)
 
 
 def _symbols(s0: int, z0: float, x: Tensor, n: Tensor, v: Tensor, c: Tensor) -> Any:

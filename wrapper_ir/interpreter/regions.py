@@ -152,9 +152,8 @@ class Interpreter(LineRunner):
         values, rounds = self.watched("while", args, lambda: self._loop(line, first, captured))
         operands = (*first, *captured)
         if line.stacked:
-            values = [
-                self._stacked([each[n] for each in rounds], item) for n, item in enumerate(first)
-            ]
+            rounds = rounds or [[_copied(item) for item in first]]
+            values = [self._stacked([each[n] for each in rounds]) for n in range(len(first))]
         else:
             lent = {storage for item in operands for storage in _storages(item)}
             pairs = zip(values, line.results, strict=True)
@@ -199,15 +198,12 @@ class Interpreter(LineRunner):
             return item
         return self._new(result.out, item.tensor.clone())
 
-    def _stacked(self, values: list[Tensor | Number], first: Item) -> Buffer:
+    def _stacked(self, values: list[Tensor | Number]) -> Buffer:
         """The values of all rounds along a new first dimension."""
-        if values and isinstance(values[0], Tensor):
+        if isinstance(values[0], Tensor):
             made = torch.stack([value for value in values if isinstance(value, Tensor)])
-        elif values:
-            made = torch.tensor(values)
         else:
-            like = first.tensor if isinstance(first, Buffer) else torch.as_tensor(first)
-            made = like.new_empty((0, *like.shape))
+            made = torch.tensor(values)
         return self._new("stacked", made)
 
     def _new(self, name: str, tensor: Tensor) -> Buffer:

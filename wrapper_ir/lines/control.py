@@ -72,7 +72,7 @@ class While(Line):
     Both regions take the carried values and then the captured ones. ``condition`` has one result,
     ``body`` one for each carried value. With
     ``stacked`` every carried value of each round is stacked along a new first dimension of the
-    results.
+    results; a loop that never runs gives what it was to begin with, as the only row.
     """
 
     mnemonic: ClassVar[str] = "while"

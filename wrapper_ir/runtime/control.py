@@ -44,13 +44,17 @@ def run_while_stacked(
     carried: Values,
     captured: Values,
 ) -> Values:
-    """Like :func:`run_while`; returns the values after each round, stacked in a new dimension 0."""
+    """Like :func:`run_while`; returns the values after each round, stacked in a new dimension 0.
+
+    Where there is no round, the first values are the only row.
+    """
     rounds: list[Values] = []
     values = carried
     while condition(*values, *captured)[0]:
         values = body(*values, *captured)
         rounds.append(values)
-    return tuple(_stacked([each[n] for each in rounds], first) for n, first in enumerate(carried))
+    rounds = rounds or [carried]
+    return tuple(_stacked([each[n] for each in rounds]) for n in range(len(carried)))
 
 
 def _own(value: object, given: Sequence[object]) -> object:
@@ -59,10 +63,5 @@ def _own(value: object, given: Sequence[object]) -> object:
     return value
 
 
-def _stacked(values: list[Any], like: object) -> Tensor:
-    if values and isinstance(values[0], Tensor):
-        return torch.stack(values)
-    if values:
-        return torch.tensor(values)
-    like = torch.as_tensor(like)
-    return like.new_empty((0, *like.shape))
+def _stacked(values: list[Any]) -> Tensor:
+    return torch.stack(values) if isinstance(values[0], Tensor) else torch.tensor(values)

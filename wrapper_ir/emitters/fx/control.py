@@ -71,7 +71,6 @@ class _Graph:
         symbols: Symbols that it takes after those, in tensors.
         sizes: Symbols that it need not take: sizes of parameters.
         is_loop: Whether it is part of a loop.
-        counts: Whether it counts its rounds in a parameter of its own, the first.
     """
 
     name: str
@@ -80,7 +79,6 @@ class _Graph:
     symbols: tuple[str, ...]
     sizes: Mapping[str, tuple[str, int]]
     is_loop: bool = False
-    counts: bool = False
 
 
 class ControlLines(CallLines):
@@ -121,21 +119,16 @@ class ControlLines(CallLines):
         if op is None:
             self.unsupported(line, "this version of torch has no loop that keeps its rounds")
             return
-        carried.insert(0, self._scalar_tensor(0, SymbolKind.INT))
         node = self.call(op, *graphs, tuple(carried), tuple(captured))
         self._rounds(line, node)
 
     def _rounds(self, line: While, node: fx.Node) -> None:
-        """Binds the results of a loop that keeps all rounds, as many as there were."""
-        counts = self.call(operator.getitem, node, 0)
-        last = self.call(_aten.select.int, counts, 0, -1)
-        number = self.call(_aten.item.default, last)
+        """Binds the results of a loop that keeps all rounds."""
         for result in line.results:
             assert isinstance(result, ResultBuffer)
             position = result.path[0] if result.path else 0
             assert isinstance(position, int)
-            rows = self.call(operator.getitem, node, position + 1)
-            rows = self.call(_aten.slice.Tensor, rows, 0, 0, number, name=result.out)
+            rows = self.call(operator.getitem, node, position, name=result.out)
             dtype = self.layout(result.out).dtype
             if isinstance(line.body.params[position], ScalarInput):
                 rows = self.call(_aten.to.dtype, rows, torch_dtype(dtype), name=result.out)
@@ -169,7 +162,6 @@ class ControlLines(CallLines):
             symbols=tuple(sorted(symbols - looked_up)),
             sizes=sizes,
             is_loop=isinstance(line, While),
-            counts=isinstance(line, While) and line.stacked,
         )
 
     def _operands(
@@ -230,7 +222,6 @@ class ControlLines(CallLines):
     def build_region(self, graph: _Graph) -> None:
         """Writes the whole graph of a region."""
         path = self.path
-        counter = self.placeholder("rounds") if graph.counts else None
         self._take(graph)
         for index in range(len(self.region.body)):
             self.render(index, path.then(graph.step, index))
@@ -238,8 +229,6 @@ class ControlLines(CallLines):
             self.finish(self.value(self.region.results[0]))
             return
         results = [self._left(value, is_loop=graph.is_loop) for value in self.region.results]
-        if counter is not None:
-            results.insert(0, self.call(_aten.add.Scalar, counter, 1))
         self.finish(tuple(results))
 
     def _take(self, graph: _Graph) -> None:

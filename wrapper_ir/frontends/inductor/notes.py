@@ -60,10 +60,17 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True)
 class ControlNote:
-    """A node with subgraphs, and where the lines end that Inductor wrote for it."""
+    """What stands behind a run of lines that Inductor wrote as text.
+
+    Attributes:
+        node: The node with subgraphs that wrote them, None for the call of a partition.
+        end: Index of the line after the last.
+        partition: The wrapper of the partition that they call.
+    """
 
     node: Any
     end: int
+    partition: Any = None
 
 
 @dataclass(frozen=True, slots=True)

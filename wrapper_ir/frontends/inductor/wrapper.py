@@ -57,6 +57,8 @@ class _Notes:
         self._next_call: KernelNote | TritonNote | None = None
         #: Index of the first line of a choice, loop or call of a subgraph -> what wrote it.
         self.control_notes: dict[int, ControlNote] = {}
+        #: Wrappers of the graph's partitions, by name.
+        self.partitions: dict[str, Any] = {}
 
     def note_kernel(self, note: KernelNote | TritonNote) -> None:
         """Keep a note for the call of this kernel, which comes next."""
@@ -92,6 +94,15 @@ class _Notes:
         stock: Any = super()
         with self._noted_control(invoke_subgraph):
             stock.codegen_invoke_subgraph(invoke_subgraph)
+
+    def codegen_partition_call(self, partition_id: int, *args: Any, **kwargs: Any) -> None:
+        """Write the call of a part of the graph, noting which lines it is."""
+        start = len(self.lines)  # type: ignore[attr-defined]
+        stock: Any = super()
+        stock.codegen_partition_call(partition_id, *args, **kwargs)
+        end = len(self.lines)  # type: ignore[attr-defined]
+        called = self.partitions[f"partition_{partition_id}"]
+        self.control_notes[start] = ControlNote(None, end, called)
 
     @contextlib.contextmanager
     def _noted_control(self, node: Any) -> Iterator[None]:
@@ -160,7 +171,7 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
 
 
 class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
-    """The wrapper of a subgraph: a branch, a loop's body.
+    """The wrapper of a subgraph: a branch, a loop's body, a partition.
 
     Its lines are converted with those of the graph around it.
 
@@ -196,7 +207,10 @@ def create_wrapper(
     """Make the wrapper of a graph or subgraph; takes what Inductor passes to ``create``."""
     if not is_subgraph:
         return NotingWrapper(session)
-    return NotingSubgraphWrapper(session, subgraph_name, parent_wrapper, partition_signatures)
+    made = NotingSubgraphWrapper(session, subgraph_name, parent_wrapper, partition_signatures)
+    if partition_signatures is not None:
+        parent_wrapper.partitions[subgraph_name] = made
+    return made
 
 
 def _writing_node() -> Any:

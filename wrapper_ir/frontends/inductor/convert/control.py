@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import sympy
 import torch
 
 from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.regions import Branch, copied, inline_subgraph
+from wrapper_ir.frontends.inductor.convert.regions import (
+    Branch,
+    ConvertLines,
+    call_op,
+    copied,
+    inline_subgraph,
+)
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Access,
@@ -18,8 +25,8 @@ from wrapper_ir.lines.args import (
     NoneArg,
     NoneValue,
     ResultBuffer,
-    ResultSymbol,
     ScalarArg,
+    ScalarValue,
     Value,
 )
 from wrapper_ir.lines.control import Cond, While
@@ -41,11 +48,13 @@ class ControlConverter:
     Args:
         scope: Where the converted lines go.
         externs: Knows the names under which results are unpacked.
+        convert_lines: Converts the lines of subgraphs.
     """
 
-    def __init__(self, scope: Scope, externs: ExternConverter) -> None:
+    def __init__(self, scope: Scope, externs: ExternConverter, convert_lines: ConvertLines) -> None:
         self._scope = scope
         self._externs = externs
+        self._convert_lines = convert_lines
 
     def convert(self, node: Any) -> None:
         """Convert a node.
@@ -64,8 +73,8 @@ class ControlConverter:
         scope, origin = self._scope, self._scope.origin(node)
         operands = [self._operand(item, origin) for item in node.operands]
         predicate = self._predicate(node.predicate, origin)
-        then = Branch.convert(scope, node.true_subgraph.graph, operands)
-        orelse = Branch.convert(scope, node.false_subgraph.graph, operands)
+        then = self._branch(node.true_subgraph, operands)
+        orelse = self._branch(node.false_subgraph, operands)
         for branch in (then, orelse):
             branch.own_results()
         passed = [i for i, param in enumerate(then.params) if param is not None]
@@ -81,23 +90,36 @@ class ControlConverter:
             )
         )
 
+    def _branch(self, subgraph: Any, operands: Sequence[Arg], carried: int = 0) -> Branch:
+        return Branch.convert(self._scope, subgraph.graph, operands, self._convert_lines, carried)
+
     def _predicate(self, node: Any, origin: int | None) -> BufferArg | ScalarArg:
+        """Return what decides a choice: one bool, or a condition among symbols."""
         operand = self._operand(node, origin)
         if isinstance(operand, ScalarArg):
-            return operand
+            return ScalarArg(_truth(operand.value))
         if not isinstance(operand, BufferArg):
             raise UnsupportedLineError(
                 kind="predicate", text=type(node).__name__, why="it is no tensor and no number"
             )
-        return operand
+        layout = self._scope.layout(operand.buffer)
+        if layout.dtype is DType.BOOL:
+            return operand
+        truth = Layout(DType.BOOL, layout.device, layout.size, layout.stride)
+        name = self._scope.shared.fresh_name(f"{operand.buffer}_truth")
+        made = ResultBuffer(self._scope.define(name, truth))
+        args = (operand, ScalarArg(0))
+        op = torch.ops.aten.ne.Scalar
+        call_op(self._scope, op, args, layout.device, results=(made,), origin=origin)
+        return BufferArg(made.out)
 
     def _while(self, node: Any) -> None:
         scope, origin = self._scope, self._scope.origin(node)
         given = (*node.carried_inputs, *node.additional_inputs)
         count = len(node.carried_inputs)
         operands = [self._operand(item, origin) for item in given]
-        condition = Branch.convert(scope, node.cond_subgraph.graph, operands, count)
-        body = Branch.convert(scope, node.body_subgraph.graph, operands, count)
+        condition = self._branch(node.cond_subgraph, operands, count)
+        body = self._branch(node.body_subgraph, operands, count)
         # What a round gives back as it got it does not change from round to round.
         lasting = [i for i in range(count) if body.gives_back(i) and not node.stack_output]
         carried = [i for i in range(count) if i not in lasting]
@@ -107,6 +129,10 @@ class ControlConverter:
         body.results = [body.results[i] for i in carried]
         body.own_results()
         condition.own_results()
+        condition.results = [
+            ScalarValue(_truth(value.value)) if isinstance(value, ScalarValue) else value
+            for value in condition.results
+        ]
         changing = {n: outputs[i] for n, i in enumerate(carried) if i in outputs}
         results = self._results(node, body.results, changing, dict(enumerate(carried)))
         written = condition.written | body.written
@@ -135,7 +161,8 @@ class ControlConverter:
 
     def _call(self, node: Any) -> None:
         operands = [self._operand(item, None) for item in node.inputs]
-        results = inline_subgraph(self._scope, node.subgraph.graph, operands)
+        graph = node.subgraph.graph
+        results = inline_subgraph(self._scope, graph, operands, self._convert_lines)
         leaves = self._externs.leaves.get(node.get_name(), {})
         for path, name in leaves.items():
             value = results[int(path[0])]
@@ -170,22 +197,18 @@ class ControlConverter:
         for position, value in enumerate(values):
             if isinstance(value, NoneValue):
                 continue
-            path = () if count == len(values) == 1 else (position,)
-            output = outputs.get(position)
-            if isinstance(value, BufferValue):
-                layout = scope.layout(value.buffer) if output is None else scope.to_layout(
-                    output.layout
-                )
-                plain = Layout(layout.dtype, layout.device, layout.size, layout.stride)
-                wanted = f"{node.get_name()}_{position}" if output is None else output.get_name()
-                made = scope.define(wanted, plain)
-                place = position if places is None else places[position]
-                self._externs.leaves.setdefault(node.get_name(), {})[(place,)] = wanted
-                results.append(ResultBuffer(made, path))
-            else:
+            if not isinstance(value, BufferValue):
                 raise UnsupportedLineError(
                     kind=type(node).__name__, text=node.get_name(), why="a result is a number"
                 )
+            output = outputs.get(position)
+            like = scope.layout(value.buffer) if output is None else scope.to_layout(output.layout)
+            plain = Layout(like.dtype, like.device, like.size, like.stride)
+            wanted = f"{node.get_name()}_{position}" if output is None else output.get_name()
+            place = position if places is None else places[position]
+            self._externs.leaves.setdefault(node.get_name(), {})[(place,)] = wanted
+            path = () if count == len(values) == 1 else (position,)
+            results.append(ResultBuffer(scope.define(wanted, plain), path))
         return tuple(results)
 
 
@@ -209,4 +232,8 @@ def _told(operands: Sequence[Arg], order: Iterable[int], written: set[int]) -> t
     return tuple(found)
 
 
-_ = (DType, ResultSymbol, torch)
+def _truth(value: Any) -> Any:
+    """Return a number as a condition: whether it is not zero."""
+    if isinstance(value, sympy.Expr):
+        return sympy.Ne(value, 0)
+    return bool(value) if isinstance(value, (int, float)) else value

@@ -14,7 +14,7 @@ from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tenso
 from wrapper_ir.frontends.inductor.convert.values import to_device
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import CallResult, ResultBuffer, ResultSymbol
-from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import CPU
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class ExternConverter:
         device = node.get_device()
         self._scope.emit(
             ExternKernel(
-                op=self._declare(op),
+                op=self._scope.shared.declare(op),
                 args=ordered,
                 kwargs=named,
                 results=tuple(_related(op, result, ordered, named) for result in defined),
@@ -115,12 +115,6 @@ class ExternConverter:
                 origin=origin,
             )
         )
-
-    def _declare(self, op: Any) -> str:
-        name: str = op.name()
-        definition = KernelDefinition(name, (), TorchOp(str(op._schema)))
-        self._scope.shared.definitions.setdefault(name, definition)
-        return name
 
     def _results(self, node: Any) -> list[CallResult]:
         """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""

@@ -7,21 +7,57 @@ notes which node was printing, and the node is converted instead (see ``strings`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.frontends.inductor.convert.calls import convert_kernel_call
+from wrapper_ir.frontends.inductor.convert.control import ControlConverter
 from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
 from wrapper_ir.frontends.inductor.convert.memory import allocate, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.strings import StringConverter
 from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
 from wrapper_ir.lines.symbols import AssertLayout, ComputeSymbol
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 __all__ = ["LineConverter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line and what the wrapper noted of it, or a node that is converted whole.
+
+    Attributes:
+        line: Inductor's line.
+        writer: The IR node that was writing.
+        call: The kernel that a line calls.
+        control: A choice, a loop or a call of a subgraph, in place of its lines.
+    """
+
+    line: Any = None
+    writer: Any = None
+    call: KernelNote | TritonNote | None = None
+    control: Any = None
+
+
+def _entries(wrapper: Any) -> Iterator[Entry]:
+    """Yield the lines of a wrapper; those of its partitions in the places of their calls."""
+    end = 0
+    for index, line in enumerate(wrapper.lines):
+        note = wrapper.control_notes.get(index)
+        if note is not None:
+            end = note.end
+            if note.partition is not None:
+                yield from _entries(note.partition)
+            else:
+                yield Entry(control=note.node)
+        if index >= end:
+            writer, call = wrapper.writing_node.get(index), wrapper.call_notes.get(index)
+            yield Entry(line, writer, call)
 
 
 class LineConverter:
@@ -34,9 +70,10 @@ class LineConverter:
 
     def __init__(self, scope: Scope, wrapper: Any) -> None:
         self._scope = scope
-        self._wrapper = wrapper
-        self._externs = ExternConverter(scope, wrapper.lines)
+        self._entries = list(_entries(wrapper))
+        self._externs = ExternConverter(scope, [entry.line for entry in self._entries])
         self._strings = StringConverter(scope, self._externs)
+        self._control = ControlConverter(scope, self._externs, _convert_lines)
 
     def run(self) -> None:
         """Convert all lines, in Inductor's order.
@@ -44,84 +81,77 @@ class LineConverter:
         Raises:
             UnsupportedLineError: A line has no typed form.
         """
-        notes, end = self._wrapper.control_notes, 0
-        for index, line in enumerate(self._wrapper.lines):
-            if index in notes:
-                self._control(notes[index].node)
-                end = notes[index].end
-            if index < end:
+        for entry in self._entries:
+            if entry.control is not None:
+                self._control.convert(entry.control)
                 continue
-            node = self._wrapper.writing_node.get(index)
-            if isinstance(line, str):
-                self._strings.convert(line, node)
+            if isinstance(entry.line, str):
+                self._strings.convert(entry.line, entry.writer)
                 continue
-            handler = _HANDLERS.get(type(line).__name__)
+            handler = _HANDLERS.get(type(entry.line).__name__)
             if handler is None:
                 raise UnsupportedLineError(
-                    kind=type(line).__name__, text=_shown(line, node), why="no handler for it"
+                    kind=type(entry.line).__name__, text=_shown(entry), why="no handler for it"
                 )
-            handler(self, line, index)
+            handler(self, entry)
 
-    def _control(self, node: Any) -> None:
-        # Its subgraphs are converted line by line, too.
-        from wrapper_ir.frontends.inductor.convert.control import (  # noqa: PLC0415
-            ControlConverter,
-        )
-
-        ControlConverter(self._scope, self._externs).convert(node)
-
-    def _nothing(self, line: Any, index: int) -> None:
+    def _nothing(self, entry: Entry) -> None:
         """Skip a line that says nothing to us.
 
         Ends of storage are derived from the program, comments from the origins, definitions from
         the calls, and devices from the buffers.
         """
 
-    def _allocate(self, line: Any, index: int) -> None:
-        allocate(self._scope, line)
+    def _allocate(self, entry: Entry) -> None:
+        allocate(self._scope, entry.line)
 
-    def _reuse(self, line: Any, index: int) -> None:
-        reuse(self._scope, line)
+    def _reuse(self, entry: Entry) -> None:
+        reuse(self._scope, entry.line)
 
-    def _reinterpret(self, line: Any, index: int) -> None:
-        reinterpret(self._scope, line)
+    def _reinterpret(self, entry: Entry) -> None:
+        reinterpret(self._scope, entry.line)
 
-    def _kernel_call(self, line: Any, index: int) -> None:
-        convert_kernel_call(self._scope, line, self._wrapper.call_notes.get(index))
+    def _kernel_call(self, entry: Entry) -> None:
+        convert_kernel_call(self._scope, entry.line, entry.call)
 
-    def _extern_out(self, line: Any, index: int) -> None:
-        self._externs.out(line.node)
+    def _extern_out(self, entry: Entry) -> None:
+        self._externs.out(entry.line.node)
 
-    def _extern_alloc(self, line: Any, index: int) -> None:
-        self._externs.alloc(line.node)
+    def _extern_alloc(self, entry: Entry) -> None:
+        self._externs.alloc(entry.line.node)
 
-    def _extern_multi_out(self, line: Any, index: int) -> None:
-        self._externs.multi_out(line.node)
+    def _extern_multi_out(self, entry: Entry) -> None:
+        self._externs.multi_out(entry.line.node)
 
-    def _index_put(self, line: Any, index: int) -> None:
-        self._externs.index_put(line.node, line.indices)
+    def _index_put(self, entry: Entry) -> None:
+        self._externs.index_put(entry.line.node, entry.line.indices)
 
-    def _scatter(self, line: Any, index: int) -> None:
-        self._externs.scatter(line.node)
+    def _scatter(self, entry: Entry) -> None:
+        self._externs.scatter(entry.line.node)
 
-    def _symbolic_argument(self, line: Any, index: int) -> None:
-        value = self._scope.scalar(line.arg.inner_expr)
-        self._scope.emit(ComputeSymbol(self._scope.bind(line.arg.inner), value))
+    def _symbolic_argument(self, entry: Entry) -> None:
+        arg = entry.line.arg
+        value = self._scope.scalar(arg.inner_expr)
+        self._scope.emit(ComputeSymbol(self._scope.bind(arg.inner), value))
 
-    def _unbacked(self, line: Any, index: int) -> None:
-        bind_unbacked(self._scope, self._externs, line)
+    def _unbacked(self, entry: Entry) -> None:
+        bind_unbacked(self._scope, self._externs, entry.line)
 
-    def _item(self, line: Any, index: int) -> None:
-        bind_item(self._scope, line.node)
+    def _item(self, entry: Entry) -> None:
+        bind_item(self._scope, entry.line.node)
 
-    def _assert_layout(self, line: Any, index: int) -> None:
-        name = self._scope.resolve(line.name)
-        node = self._wrapper.writing_node.get(index)
-        origin = self._scope.origin(node) if line.op_name != "input" else None
-        self._scope.emit(AssertLayout(name, line.op_name, origin=origin))
+    def _assert_layout(self, entry: Entry) -> None:
+        name, subject = self._scope.resolve(entry.line.name), entry.line.op_name
+        origin = self._scope.origin(entry.writer) if subject != "input" else None
+        self._scope.emit(AssertLayout(name, subject, origin=origin))
 
 
-Handler = Callable[[LineConverter, Any, int], None]
+def _convert_lines(scope: Scope, wrapper: Any) -> None:
+    """Convert the lines of a subgraph's wrapper."""
+    LineConverter(scope, wrapper).run()
+
+
+Handler = Callable[[LineConverter, Entry], None]
 
 _HANDLERS: Final[Mapping[str, Handler]] = {
     "AllocateLine": LineConverter._allocate,
@@ -149,13 +179,13 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
 }
 
 
-def _shown(line: Any, node: Any) -> str:
+def _shown(entry: Entry) -> str:
     """Return a short text that tells which line it is, without printing the whole graph."""
     fields = []
     for name in ("kernel_name", "name", "result_name", "output_name", "device_idx", "stream_idx"):
-        value = getattr(line, name, None)
+        value = getattr(entry.line, name, None)
         if isinstance(value, (str, int)):
             fields.append(f"{name}={value}")
-    if node is not None:
-        fields.append(f"written by {type(node).__name__} {node.get_name()}")
-    return ", ".join(fields) or type(line).__name__
+    if entry.writer is not None:
+        fields.append(f"written by {type(entry.writer).__name__} {entry.writer.get_name()}")
+    return ", ".join(fields) or type(entry.line).__name__

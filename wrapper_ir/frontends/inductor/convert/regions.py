@@ -7,14 +7,13 @@ around it. A region sees those symbols too, so numbers are passed only where a l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
 import torch
 
 from wrapper_ir.frontends.inductor.compat import V, ir
 from wrapper_ir.frontends.inductor.convert.interface import convert_results
-from wrapper_ir.frontends.inductor.convert.lines import LineConverter
 from wrapper_ir.frontends.inductor.convert.state import Scope
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
@@ -22,22 +21,24 @@ from wrapper_ir.lines.args import (
     Arg,
     BufferArg,
     BufferValue,
-    NoneValue,
+    CallResult,
     ScalarArg,
-    ScalarValue,
     Value,
 )
 from wrapper_ir.lines.control import BufferInput, Input, Region, ScalarInput
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
-from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.layout import Device, Layout
 from wrapper_ir.lines.memory import Allocate
 from wrapper_ir.lines.program import FrozenMap, Program, SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["Branch", "copied", "inline_subgraph"]
+__all__ = ["Branch", "ConvertLines", "call_op", "copied", "inline_subgraph"]
+
+ConvertLines: TypeAlias = "Callable[[Scope, Any], None]"
+"""Converts the lines of a wrapper into a scope."""
 
 
 @dataclass(slots=True)
@@ -60,18 +61,22 @@ class Branch:
 
     @classmethod
     def convert(
-        cls, outer: Scope, graph: Any, operands: Sequence[Arg], carried: int = 0
+        cls,
+        outer: Scope,
+        graph: Any,
+        operands: Sequence[Arg],
+        convert_lines: ConvertLines,
+        carried: int = 0,
     ) -> Branch:
         """Convert a subgraph that takes the operands, of which the first are carried by a loop.
 
         Raises:
             UnsupportedLineError: Something in it has no typed form.
         """
+        made = cls(_inner_scope(outer, graph), [])
         with V.set_graph_handler(graph):
-            made = cls(Scope(outer.shared, graph, outer), [])
-            outer.shared.reserved.update(graph.name_to_buffer, graph.constants)
             made._take(operands, carried)
-            LineConverter(made.scope, graph.wrapper_code).run()
+            convert_lines(made.scope, graph.wrapper_code)
             made.results = list(convert_results(made.scope, graph.wrapper_code.get_graph_outputs()))
         made._look_through()
         return made
@@ -119,11 +124,7 @@ class Branch:
         scope = self.scope
         if not isinstance(value, ir.TensorBox):
             raise _unknown(name, value)
-        outer = scope.layout(operand)
-        for inner, given in zip(value.get_size(), outer.size, strict=True):
-            _learn(scope, inner, given)
-        for inner, given in zip(value.get_stride(), outer.stride, strict=True):
-            _learn(scope, inner, given)
+        _learn_shape(scope, value, scope.layout(operand))
         layout = scope.to_layout(value.get_layout())
         plain = Layout(layout.dtype, layout.device, layout.size, layout.stride)
         self.params.append(BufferInput(scope.define(name, plain)))
@@ -168,33 +169,31 @@ class Branch:
         return self.roots.get(name, {name})
 
 
-def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Any]) -> list[Value]:
+def inline_subgraph(
+    outer: Scope, graph: Any, operands: Sequence[Arg], convert_lines: ConvertLines
+) -> list[Value]:
     """Convert a subgraph's lines in place of its call, and return what it gives.
 
     Args:
         outer: Where the call stands, and the lines go.
         graph: The subgraph.
-        operands: What it is given: names of buffers, numbers, None.
+        operands: What it is given.
+        convert_lines: Converts its lines.
 
     Raises:
         UnsupportedLineError: Something in it has no typed form.
     """
+    scope = _inner_scope(outer, graph)
+    scope.body = outer.body
     with V.set_graph_handler(graph):
-        outer.shared.reserved.update(graph.name_to_buffer, graph.constants)
-        scope = Scope(outer.shared, graph, outer)
-        scope.body = outer.body
         for name, operand in zip(graph.graph_input_names, operands, strict=True):
             value = graph.graph_inputs.get(name)
             if isinstance(operand, BufferArg):
-                layout = scope.layout(operand.buffer)
-                for inner, given in zip(value.get_size(), layout.size, strict=True):
-                    _learn(scope, inner, given)
-                for inner, given in zip(value.get_stride(), layout.stride, strict=True):
-                    _learn(scope, inner, given)
+                _learn_shape(scope, value, scope.layout(operand.buffer))
                 scope.stand_for(name, operand.buffer, outer.root(operand.buffer))
             elif isinstance(operand, ScalarArg):
                 _learn(scope, value, operand.value)
-        LineConverter(scope, graph.wrapper_code).run()
+        convert_lines(scope, graph.wrapper_code)
         results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
     outer.bound |= scope.bound
     outer.known = {**scope.known, **outer.known}
@@ -209,18 +208,37 @@ def copied(scope: Scope, buffer: str, origin: int | None = None) -> str:
     layout = scope.layout(buffer)
     plain = Layout(layout.dtype, layout.device, layout.size, layout.stride)
     name = scope.define(scope.shared.fresh_name(f"{buffer}_copy"), plain)
-    op = torch.ops.aten.copy_.default
-    definition = KernelDefinition(op.name(), (), TorchOp(str(op._schema)))
-    scope.shared.definitions.setdefault(op.name(), definition)
     scope.emit(Allocate(name, origin=origin))
     args = (BufferArg(name, Access.WRITE), BufferArg(buffer))
-    scope.emit(ExternKernel(op.name(), args, device=layout.device, origin=origin))
+    call_op(scope, torch.ops.aten.copy_.default, args, layout.device, origin=origin)
     return name
 
 
-def symbols_of(values: Sequence[Value]) -> Iterator[Any]:
-    """Yield the numbers among a region's results."""
-    return (value.value for value in values if isinstance(value, ScalarValue))
+def call_op(
+    scope: Scope,
+    op: torch._ops.OpOverload,
+    args: tuple[Arg, ...],
+    device: Device,
+    *,
+    results: tuple[CallResult, ...] = (),
+    origin: int | None = None,
+) -> None:
+    """Emit the call of an op that Inductor has not written."""
+    name = scope.shared.declare(op)
+    scope.emit(ExternKernel(name, args, results=results, device=device, origin=origin))
+
+
+def _inner_scope(outer: Scope, graph: Any) -> Scope:
+    outer.shared.reserved.update(graph.name_to_buffer, graph.constants)
+    return Scope(outer.shared, graph, outer)
+
+
+def _learn_shape(scope: Scope, value: Any, layout: Layout) -> None:
+    """Note what the sizes and strides of an input are outside."""
+    for inner, given in zip(value.get_size(), layout.size, strict=True):
+        _learn(scope, inner, given)
+    for inner, given in zip(value.get_stride(), layout.stride, strict=True):
+        _learn(scope, inner, given)
 
 
 def _learn(scope: Scope, inner: Any, outer: Any) -> None:
@@ -236,6 +254,3 @@ def _unknown(name: str, value: Any) -> UnsupportedLineError:
         text=f"{name}: {type(value).__name__}",
         why="it is neither a tensor nor a number that a region takes",
     )
-
-
-_ = NoneValue

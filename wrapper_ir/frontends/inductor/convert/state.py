@@ -19,7 +19,7 @@ from wrapper_ir.frontends.inductor.convert.values import (
     to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.kernels import KernelDefinition
+from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Reinterpret
 from wrapper_ir.lines.program import AnyLine, Constant, ConstantKind, SymbolInfo, SymbolKind
@@ -66,6 +66,12 @@ class Shared:
     triton_kernels: dict[Any, Any] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
+
+    def declare(self, op: Any) -> str:
+        """Declare a library op unless it is declared, and return its name."""
+        name: str = op.name()
+        self.definitions.setdefault(name, KernelDefinition(name, (), TorchOp(str(op._schema))))
+        return name
 
     def fresh_name(self, stem: str) -> str:
         """Return a name that nothing else has: the stem, or the stem with the first free number."""

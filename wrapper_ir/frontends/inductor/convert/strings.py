@@ -18,6 +18,7 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Allocate
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
+from wrapper_ir.lines.trace import Comment
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
@@ -50,6 +51,8 @@ class StringConverter:
         if node is not None and text == _alignment_check(node):
             self._assert_alignment(node)
             return
+        if node is not None and text == f"track_tensor({node.get_name()}, '{node.get_name()}')":
+            return  # a note for Inductor's checks of its own plan
         if node is not None and _is_layout_check(text, node):
             origin = self._scope.origin(node)
             self._scope.emit(AssertLayout(node.get_name(), node.get_op_name(), origin=origin))
@@ -100,7 +103,23 @@ class StringConverter:
         (source,) = node.inputs
         (non_blocking,) = node.constant_args
         target = node.output_view if node.output_view is not None else node
+        if node.get_layout().is_pinned:
+            non_blocking = False  # Inductor waits for the copy right after it
         self._externs.copy(node, target, source, non_blocking=non_blocking)
+
+    def _check_memory(self, node: Any) -> None:
+        """Keep what Inductor expects of its own plan as a comment: the plan will be another."""
+        allocated, freed, *_ = node.constant_args
+        expected = f"allocated {', '.join(allocated)}; freed {', '.join(freed)}"
+        text = f"Inductor expects here: {expected}"
+        self._scope.emit(Comment(text, origin=self._scope.origin(node)))
+
+    def _refuse_resize(self, node: Any) -> None:
+        raise UnsupportedLineError(
+            kind="call of an op",
+            text=str(node.python_kernel_name),
+            why="it changes the size of a storage, which is fixed in a program",
+        )
 
     def _call_in_place(self, node: Any) -> None:
         self._externs.call(node, node_op(node), (*node.inputs, *node.constant_args), {})
@@ -135,6 +154,8 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "InplaceBernoulliFallback": StringConverter._call_in_place,
     "DynamicSelectStorageOffset": StringConverter._select_offset,
     "DynamicSliceSize": StringConverter._slice_size,
+    "MemoryCheckKernel": StringConverter._check_memory,
+    "ResizeStorageBytes": StringConverter._refuse_resize,
 }
 
 

@@ -88,35 +88,31 @@ inline Tensor own(Tensor value, std::initializer_list<AtenTensorHandle> given) {
   return value;
 }
 
-// The values that a loop carried after each round, along a new first dimension.
+// The values that a loop carried after each round, along a new first dimension; where there is no
+// round, what it carried to begin with.
 class Rounds {
  public:
-  // `like` is what it carried before the first one.
-  explicit Rounds(AtenTensorHandle like) {
-    check(aoti_torch_get_dtype(like, &options_.dtype));
-    check(aoti_torch_get_dim(like, &rank_));
-    const std::int64_t* found = sizes(like);
-    size_.assign(found, found + rank_);
+  // `before` is what it carried before the first one.
+  explicit Rounds(AtenTensorHandle before) : before_(share(before)) {
+    check(aoti_torch_get_dtype(before, &options_.dtype));
+    check(aoti_torch_get_dim(before, &rank_));
   }
   void add(AtenTensorHandle value) { values_.push_back(clone(value)); }
 
   Tensor stacked() const {
-    std::vector<std::int64_t> size{static_cast<std::int64_t>(values_.size())};
-    if (!values_.empty()) {
-      const std::int64_t* first = sizes(values_.front());
-      size.insert(size.end(), first, first + rank_);
-    } else {
-      size.insert(size.end(), size_.begin(), size_.end());
-    }
+    const std::size_t count = values_.empty() ? 1 : values_.size();
+    std::vector<std::int64_t> size{static_cast<std::int64_t>(count)};
+    const std::int64_t* first = sizes(values_.empty() ? before_ : values_.front());
+    size.insert(size.end(), first, first + rank_);
     std::vector<std::int64_t> stride(size.size(), 1);
     for (std::size_t n = size.size() - 1; n > 0; --n) {
       stride[n - 1] = Int(stride[n]) * (size[n] == 0 ? 1 : size[n]);
     }
     Tensor whole = empty(rank_ + 1, size.data(), stride.data(), options_);
-    for (std::size_t n = 0; n < values_.size(); ++n) {
+    for (std::size_t n = 0; n < count; ++n) {
       const Tensor part = view(whole, rank_, size.data() + 1, stride.data() + 1,
                                static_cast<std::int64_t>(n) * stride[0]);
-      check(aoti_torch_copy_(part, values_[n], 0));
+      check(aoti_torch_copy_(part, values_.empty() ? before_ : values_[n], 0));
     }
     return whole;
   }
@@ -124,7 +120,7 @@ class Rounds {
  private:
   Options options_{-1, device::cpu, 0};
   std::int64_t rank_ = 0;
-  std::vector<std::int64_t> size_;
+  Tensor before_;
   std::vector<Tensor> values_;
 };
 

@@ -1,0 +1,159 @@
+"""Choices, loops and called subgraphs through us and through stock Inductor, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+import wrapper_ir as wir
+from tests.frontends.flows import BIG, FLOWS, Flow, everything, normal
+from tests.frontends.support import DYNAMIC, captured
+from wrapper_ir.frontends.inductor import statistics
+from wrapper_ir.lines import (
+    AssertLayout,
+    BufferArg,
+    Cond,
+    ExternKernel,
+    KernelCall,
+    Program,
+    ScalarArg,
+    While,
+)
+from wrapper_ir.lines.walk import walk
+
+pytestmark = [
+    # Stock Inductor forks compile workers from a process that has threads.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+COMMITTED = [
+    *(pytest.param(flow, id=name) for name, flow in FLOWS.items()),
+    *(pytest.param(flow, id=name, marks=pytest.mark.models) for name, flow in BIG.items()),
+]
+
+
+def outcomes(flow: Flow, backend: str, **options: Any) -> list[Any]:
+    """Compile a function and return what each call gave and left: results, arguments, gradients."""
+    torch._dynamo.reset()
+    function = flow.make()
+    with torch._dynamo.config.patch(flow.config):
+        compiled = torch.compile(
+            function, backend=backend, fullgraph=True, dynamic=flow.dynamic, options=options or None
+        )
+        return [_call(flow, function, compiled, args) for args in flow.calls]
+
+
+def _call(flow: Flow, function: Any, compiled: Any, args: tuple[Any, ...]) -> Any:
+    args = tuple(arg.clone() for arg in args)
+    parameters = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+    with torch.set_grad_enabled(flow.trains):
+        if not flow.trains:
+            return pytree.tree_leaves(compiled(*args)), list(args)
+        args = tuple(arg.requires_grad_(arg.is_floating_point()) for arg in args)
+        results = pytree.tree_leaves(compiled(*args))
+        sum(r.square().sum() for r in results if r.requires_grad).backward()
+        gradients = [value.grad for value in (*args, *parameters)]
+        for parameter in parameters:
+            parameter.grad = None
+        return [r.detach() for r in results], [arg.detach() for arg in args], gradients
+
+
+def same(ours: Any, stock: Any) -> bool:
+    """Whether two outcomes are equal in layout and in every bit."""
+    pairs = zip(pytree.tree_leaves(ours), pytree.tree_leaves(stock), strict=True)
+    return all(_same(a, b) for a, b in pairs)
+
+
+def _same(ours: Any, stock: Any) -> bool:
+    if not isinstance(ours, Tensor) or not isinstance(stock, Tensor):
+        return type(ours) is type(stock) and ours == stock
+    metadata = (ours.dtype, ours.shape, ours.stride()) == (stock.dtype, stock.shape, stock.stride())
+    return metadata and torch.equal(_bits(ours), _bits(stock))
+
+
+def _bits(value: Tensor) -> Tensor:
+    return value.contiguous().flatten().view(torch.uint8)
+
+
+@pytest.mark.parametrize("flow", COMMITTED)
+def test_it_gives_what_stock_gives(flow: Flow) -> None:
+    stock = outcomes(flow, "inductor")
+    statistics.reset()
+    with wir.record() as programs:
+        ours = outcomes(flow, "wrapper_ir")
+    assert same(ours, stock)
+    assert len(programs) == statistics.programs >= 1
+    assert statistics.fallbacks == 0
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("emitter", ["fx", "cpp"])
+@pytest.mark.parametrize("flow", [pytest.param(f, id=n) for n, f in (FLOWS | BIG).items()])
+def test_other_emitters_give_what_stock_gives(flow: Flow, emitter: str) -> None:
+    stock = outcomes(flow, "inductor")
+    assert same(outcomes(flow, "wrapper_ir", emitter=emitter), stock)
+
+
+def all_lines(program: Program, kind: type) -> list[Any]:
+    return [line for _, line in walk(program) if isinstance(line, kind)]
+
+
+def test_all_kinds_captured_in_one_another() -> None:
+    x = normal(4, 3)
+    p, n = torch.tensor(True), torch.tensor(2)
+    program = captured(everything, p, n, x)
+    assert {Cond, While} <= {type(line) for _, line in walk(program)}
+    expected = [everything(torch.tensor(flag), n, x) for flag in (True, False)]
+    for emitter in ("python", "fx", "cpp"):
+        run = wir.compile(program, emitter)
+        for flag, eager in zip((True, False), expected, strict=True):
+            given = run(torch.tensor(flag), n, x)
+            assert same(given, wir.interpret(program, torch.tensor(flag), n, x))
+            torch.testing.assert_close(tuple(given), eager)
+
+
+def test_a_branch_sees_the_symbols_around_it() -> None:
+    def function(p: Tensor, x: Tensor) -> Tensor:
+        return torch.cond(p, lambda a: a * a.shape[0], lambda a: a.sin(), (x,))
+
+    program = wir.capture(
+        function,
+        (torch.tensor(True), normal(4, 3)),
+        dynamic_shapes={"p": None, "x": {0: DYNAMIC}},
+    )
+    (cond,) = all_lines(program, Cond)
+    assert all(isinstance(arg, BufferArg) for arg in cond.operands)
+    assert any(isinstance(a, ScalarArg) for c in all_lines(program, KernelCall) for a in c.args)
+
+
+def test_a_region_that_is_called_twice_is_written_out_twice() -> None:
+    flow = FLOWS["regions called twice"]
+    with wir.record() as programs:
+        outcomes(flow, "wrapper_ir")
+    (program,) = programs
+    assert len(all_lines(program, Cond)) == 2
+    calls = [line.op for line in all_lines(program, ExternKernel)]
+    assert calls.count("aten::mm.out") == 2
+
+
+def test_a_loop_copies_no_row_that_stays_as_it_is() -> None:
+    """What a scan runs over goes round unchanged: it is captured, not carried."""
+    with wir.record() as programs:
+        outcomes(FLOWS["a scan"], "wrapper_ir")
+    (loop,) = all_lines(programs[0], While)
+    inputs = [value.name for value in programs[0].inputs if hasattr(value, "name")]
+    captured_names = [arg.buffer for arg in loop.captured if isinstance(arg, BufferArg)]
+    assert set(inputs) <= set(captured_names)
+    assert "aten::copy_" not in [line.op for line in all_lines(programs[0], ExternKernel)]
+
+
+def test_checks_of_results_are_kept() -> None:
+    with wir.record() as programs:
+        outcomes(FLOWS["a loop"], "wrapper_ir")
+    checks = [line for line in all_lines(programs[0], AssertLayout) if "while_loop" in line.subject]
+    assert checks
+    assert all(check.alignment == 16 for check in checks)
