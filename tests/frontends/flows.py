@@ -12,7 +12,7 @@ from torch._higher_order_ops import scan, while_loop
 from torch._higher_order_ops.invoke_subgraph import mark_compile_region
 from torch._higher_order_ops.map import map as map_rows
 
-__all__ = ["BIG", "FLOWS", "Flow", "normal"]
+__all__ = ["BIG", "FLOWS", "UNBACKED", "Flow", "normal"]
 
 #: What Dynamo needs to be told for numbers that the data decide.
 UNBACKED = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
@@ -167,7 +167,7 @@ def region(x: Tensor, y: Tensor) -> Tensor:
 
 @mark_compile_region
 def choosing(p: Tensor, x: Tensor) -> Any:
-    return torch.cond(p, lambda a: a.sin(), lambda a: a.cos(), (x,)), x[1:]
+    return torch.cond(p, lambda a: a.sin(), lambda a: a.cos(), (x,)), x[1:] * 2
 
 
 def called_twice(p: Tensor, x: Tensor) -> Any:

@@ -105,6 +105,7 @@ class Scope:
         self._views: dict[tuple[str, Layout], str] = {}
         self._root: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._claimed: set[str] = set()
         self._real_names: Mapping[str, str] = graph.scheduler.mutation_real_name
 
     # Names ------------------------------------------------------------------------------------
@@ -128,9 +129,9 @@ class Scope:
 
         It is where a graph is converted for the second time.
         """
-        mine = self.name(name)
-        if mine in self.shared.buffers and mine not in self.defined:
+        if name not in self._claimed and self.name(name) in self.shared.buffers:
             self._names[name] = self.shared.fresh_name(name)
+        self._claimed.add(name)
         return self.name(name)
 
     def define(self, name: str, layout: Layout) -> str:

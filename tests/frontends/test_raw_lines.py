@@ -1,0 +1,118 @@
+"""What Inductor writes as text between its lines comes into programs typed, or is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._inductor.utils import run_and_get_code
+from torch.utils import _pytree as pytree
+
+import wrapper_ir as wir
+from tests.frontends.flows import UNBACKED, normal
+from tests.frontends.support import calls, lines
+from tests.frontends.test_control_flow import same
+from wrapper_ir.frontends.inductor.compat import inductor_config
+from wrapper_ir.lines import (
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    Comment,
+    ComputeSymbol,
+    ItemOf,
+    Program,
+    SizeOf,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = [
+    # Stock Inductor forks compile workers from a process that has threads.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+
+def compiled(function: Callable[..., Any], *args: Any, **config: Any) -> tuple[Program, str]:
+    """Compile and run a function by stock and by us; return our program and stock's text."""
+    with torch._dynamo.config.patch(UNBACKED), inductor_config.patch(config):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        run = torch.compile(function, fullgraph=True)
+        stock, sources = run_and_get_code(run, *pytree.tree_map(torch.clone, args))
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        with wir.record() as programs:
+            run = torch.compile(function, backend="wrapper_ir", fullgraph=True)
+            ours = run(*pytree.tree_map(torch.clone, args))
+    assert same(ours, stock)
+    (program,) = programs
+    return program, sources[0]
+
+
+def runtime_checks(source: str) -> int:
+    """Count the checks of symbols in stock's text."""
+    return sum(line.strip().startswith("raise RuntimeError(") for line in source.splitlines())
+
+
+def selected(x: Tensor, n: Tensor) -> Any:
+    k = n.item()
+    return x[k].sin(), x[k:].sum(0), x[:k] * 2
+
+
+def test_a_selected_index_and_the_size_of_a_slice_are_computed() -> None:
+    program, source = compiled(selected, normal(6, 4), torch.tensor(-2))
+    values = [str(line.value) for line in lines(program, ComputeSymbol)]
+    assert any("Where" in value for value in values)
+    assert any("Max" in value for value in values)
+    assert len(lines(program, AssertSymbol)) == runtime_checks(source) > 0
+
+
+def sizes_of_data(x: Tensor, n: Tensor) -> Any:
+    found = x.nonzero()
+    k, m = n.tolist()
+    torch._check(k > 0)
+    torch._check(k + m < 50)
+    part = torch.masked_select(x, x > 0.5)
+    return found.sum(), torch.zeros(k, m), part * k, found.shape[0] + k, torch.unique(n)
+
+
+def test_no_check_of_what_the_data_decide_is_dropped() -> None:
+    program, source = compiled(sizes_of_data, normal(6, 4), torch.tensor([3, 5]))
+    assert len(lines(program, AssertSymbol)) == runtime_checks(source) > 0
+    sources = [type(line.source) for line in lines(program, BindSymbol)]
+    assert sources.count(ItemOf) == 2
+    assert SizeOf in sources
+
+
+def test_random_numbers_in_place_are_a_call() -> None:
+    def function(x: Tensor) -> Tensor:
+        return x.bernoulli_(0.3) * 2
+
+    program, _ = compiled(function, torch.ones(64), fallback_random=True)
+    assert len(calls(program, "aten::bernoulli_.float")) == 1
+
+
+def test_addresses_of_results_are_checked() -> None:
+    program, source = compiled(lambda x: torch.topk(x, 2)[0].cos(), normal(5, 4))
+    checks = [line for line in lines(program, AssertLayout) if line.alignment]
+    assert len(checks) == source.count("assert_alignment(") > 0
+
+
+def test_what_inductor_expects_of_its_plan_is_a_comment() -> None:
+    function = lambda x: (x.sin() @ x).cos() @ x  # noqa: E731 - a model
+    setting = {"test_configs.track_memory_lifecycle": "log"}
+    with inductor_config.patch(setting), wir.record() as programs:
+        torch._dynamo.reset()
+        torch.compile(function, backend="wrapper_ir")(normal(4, 4))
+    assert any("Inductor expects" in line.text for line in lines(programs[0], Comment))
+
+
+@pytest.mark.parametrize("setting", ["generate_intermediate_hooks", "nan_asserts"])
+def test_added_code_is_refused(setting: str) -> None:
+    torch._dynamo.reset()
+    with inductor_config.patch({setting: True}), pytest.raises(Exception, match=setting) as caught:
+        torch.compile(lambda x: x.sin() @ x, backend="wrapper_ir")(normal(4, 4))
+    assert "WIR3001" in str(caught.value)
