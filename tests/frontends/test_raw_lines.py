@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from torch import Tensor
+from torch._inductor.scheduler import ExternKernelSchedulerNode, Scheduler
 from torch._inductor.utils import run_and_get_code
 from torch.utils import _pytree as pytree
 
@@ -16,13 +17,16 @@ from tests.frontends.support import calls, lines
 from tests.frontends.test_control_flow import same
 from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.lines import (
-    AssertLayout,
+    Allocate,
     AssertSymbol,
     BindSymbol,
     Comment,
     ComputeSymbol,
+    ExternKernel,
     ItemOf,
+    KernelCall,
     Program,
+    Reuse,
     SizeOf,
 )
 
@@ -95,10 +99,25 @@ def test_random_numbers_in_place_are_a_call() -> None:
     assert len(calls(program, "aten::bernoulli_.float")) == 1
 
 
-def test_addresses_of_results_are_checked() -> None:
-    program, source = compiled(lambda x: torch.topk(x, 2)[0].cos(), normal(5, 4))
-    checks = [line for line in lines(program, AssertLayout) if line.alignment]
-    assert len(checks) == source.count("assert_alignment(") > 0
+def in_parts(x: Tensor, y: Tensor) -> Any:
+    a = (x + y).sin()
+    b = a @ y
+    values, places = torch.sort(b.cos() + a)
+    return values * 2 + a, (places.float() @ b).tanh()
+
+
+def test_partitions_are_written_where_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor cuts graphs into parts for CUDA graphs; here it is told to do so on the CPU."""
+    whole, _ = compiled(in_parts, normal(4, 4), normal(4, 4))
+    monkeypatch.setattr(
+        Scheduler,
+        "should_partition",
+        lambda _, node: "a call" if isinstance(node, ExternKernelSchedulerNode) else None,
+    )
+    parts, source = compiled(in_parts, normal(4, 4), normal(4, 4), fx_graph_cache=False)
+    assert "partition_1" in source
+    for kind in (KernelCall, ExternKernel, Allocate, Reuse):
+        assert len(lines(parts, kind)) == len(lines(whole, kind))
 
 
 def test_what_inductor_expects_of_its_plan_is_a_comment() -> None:
