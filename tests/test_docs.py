@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import warm
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -27,9 +27,7 @@ def test_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     # A file, not -c: Inductor and tracebacks read the source of the model they are given.
     script = tmp_path / f"{page.stem.replace('-', '_')}_code.py"
     script.write_text("\n".join(CODE.findall(page.read_text(encoding="utf-8"))), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, script.name], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = warm.run(script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import wrapper_ir as wir
+from tests import warm
 from tests.cli.samples import PROGRAM
 
 if TYPE_CHECKING:
@@ -76,13 +76,7 @@ def test_capture_emits_a_module_that_runs_from_anywhere(room: Path, invoke: Invo
     model, _ = net()
     assert torch.equal(load_file("w.safetensors")["up_weight"], model.up.weight)
     (room / "elsewhere").mkdir()
-    done = subprocess.run(
-        [sys.executable, str(room / "w.py"), "--calls", "2", "--batches", "1"],
-        cwd=room / "elsewhere",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = warm.run(room / "w.py", "--calls", "2", "--batches", "1", cwd=room / "elsewhere")
     assert done.returncode == 0, done.stderr
     assert "result 0: float32[4, 16]" in done.stdout
     assert "constants are random" not in done.stderr

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import warm
 from tests.cli.samples import FAULTY, MISSPELT
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def test_a_model_that_does_not_fit_its_arguments(room: Path) -> None:
     # In a process of its own: torch writes a traceback to its log, which must not be shown either.
     words = ["capture", "net_model:make_misfit", "-o", "m.wir"]
     code = f"from wrapper_ir.cli import main; main({words})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = warm.run(code)
     assert done.returncode == 2
     assert "must have same reduction dim, but got [4, 9] X [8, 16]" in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +9,7 @@ import torch
 from torch import Tensor
 
 import wrapper_ir as wir
+from tests import warm
 from tests.debug_printer.test_running import SCALE, W, X, same, scale
 from tests.emitters.corpus import CASES, program
 from wrapper_ir.debug_printer import bisect, calls_of, extract
@@ -43,8 +42,8 @@ def test_a_written_call_is_a_test_that_passes(tmp_path: Path) -> None:
         "inputs.pt",
         "test_call.py",
     ]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
-    subprocess.run(command, check=True, cwd=tmp_path)
+    done = warm.run(warm.PYTEST, "-q", "-p", "no:cacheprovider", folder, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
     with pytest.raises(FileExistsError):
         extract(scale(), 0, [X]).write(folder)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +10,7 @@ import torch
 from torch import nn
 
 import wrapper_ir as wir
+from tests import warm
 from tests.debug_printer.test_bisect import SCALE
 from tests.debug_printer.test_running import CRASHING, W, X, scale
 from tests.emitters.corpus import CASES, program
@@ -131,8 +130,7 @@ wir.compile(wir.parse(sys.argv[1]), "cpp", debug="names")(torch.ones(4))
 
 
 def test_the_last_line_before_a_crash_names_the_call() -> None:
-    command = [sys.executable, "-c", CRASH, CRASHING]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = warm.run(CRASH, CRASHING)
     assert done.returncode != 0
     assert done.stderr.splitlines()[-1] == "0001 crashing::now before"
 

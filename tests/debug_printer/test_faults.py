@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import wrapper_ir as wir
+from tests import warm
 from wrapper_ir.debug_printer import DebugPrinter, bisect, calls_of, debug_session, extract
 from wrapper_ir.debugging.extract import copies
 from wrapper_ir.lines import CppKernel, KernelDefinition
@@ -159,14 +158,14 @@ def test_the_reproducer_of_a_fault_runs_by_itself(
     wrong, _ = planted(program, "off by one")
     found = bisect(program, inputs, other=wrong, folder=tmp_path / "repro")
     assert found.folder is not None
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(found.folder)]
-    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
+    words = (warm.PYTEST, "-q", "-p", "no:cacheprovider", found.folder)
+    assert warm.run(*words, cwd=tmp_path).returncode == 0
     wir_file = found.folder / "call.wir"
     text = wir_file.read_text()
     out = "in_out_ptr0" if "in_out_ptr0" in text else "out_ptr0"
     end = text.rindex("  | }")
     wir_file.write_text(f"{text[:end]}  | {out}[2] = {out}[1] + 1;\n{text[end:]}")
-    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 1
+    assert warm.run(*words, cwd=tmp_path).returncode == 1
 
 
 CAT = """

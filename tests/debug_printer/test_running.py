@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import wrapper_ir as wir
+from tests import warm
 from tests.emitters.corpus import CASES, program
 from wrapper_ir.debug_printer import DebugPrinter, calls_of, insert_probes
 from wrapper_ir.lines import ProbeLevel
@@ -333,13 +331,6 @@ return %b
 
 
 def test_the_last_line_before_a_crash_names_the_call() -> None:
-    environment = {**os.environ, "PYTHONFAULTHANDLER": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", CRASH, CRASHING],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = warm.run(CRASH, CRASHING)
     assert done.returncode != 0
     assert done.stderr.splitlines()[-1] == "0001 crashing::now before"

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
+from tests import warm
 from tests.emitters.corpus import CASES, FILES, program
 from wrapper_ir.emitters.python import PythonArtifact, literals
 from wrapper_ir.emitters.python.statements import assignment, call, list_of, statement, tuple_of
@@ -225,12 +226,8 @@ def test_files_run_as_programs(tmp_path: Path) -> None:
     for name in ("extern_out", "dynamic_shapes"):
         file = tmp_path / "wrapper.py"
         file.write_text(emit(program(name)).source)
-        done = subprocess.run(
-            [sys.executable, str(file), "--calls", "2", "--batches", "1"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = warm.run(file, "--calls", "2", "--batches", "1")
+        assert done.returncode == 0, done.stderr
         assert "result 0: float32" in done.stdout
         assert "us a call" in done.stdout
 

@@ -6,8 +6,6 @@ import ctypes
 import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +14,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
+from tests import warm
 from tests.debug_printer import test_golden
 from tests.debug_printer.test_running import SCALE, W
 from wrapper_ir.errors import UnsupportedError
@@ -248,9 +247,8 @@ assert "wrapper_ir" not in sys.modules
 def test_the_environment_of_the_run_says_the_level(built: dict[str, Path], tmp_path: Path) -> None:
     expected = {"": 9, "names": 3, "off": 0, "compare": 10}
     pairs = [f"{n}={shutil.copy(built['scale'], tmp_path / f'{n}_.so')}" for n in expected]
-    command = [sys.executable, "-c", RUN, *pairs]
-    environment = {**os.environ, "WRAPPER_IR_DEBUG_OUTPUT": "stdout"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = warm.run(RUN, *pairs, WRAPPER_IR_DEBUG_OUTPUT="stdout")
+    assert done.returncode == 0, done.stderr
     shown = dict(part.split("\n", 1) for part in done.stdout.split("now ")[1:])
     assert {name: len(text.splitlines()) for name, text in shown.items()} == expected
     # Meant for somebody else: the library does what it was built for.
@@ -280,9 +278,7 @@ return %b
 
 def test_the_last_line_before_a_crash_names_the_call(tmp_path: Path) -> None:
     library = wir.export(wir.parse(CRASHING), tmp_path / "crash.so", debug="names")
-    done = subprocess.run(
-        [sys.executable, "-c", CRASH, str(library)], capture_output=True, text=True, check=False
-    )
+    done = warm.run(CRASH, library)
     assert done.returncode != 0
     assert done.stderr.splitlines()[-1] == "0001 crashing::now before"
 

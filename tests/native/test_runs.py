@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import warm
 from tests.native import calls
 from wrapper_ir.runtime import InputCountError, InputLayoutError, TensorSpec, check_layout
 
@@ -299,11 +298,5 @@ print(kept[4].sum().item())
 
 
 def test_a_library_goes_with_its_runner_unless_its_constants_are_in_use(library: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _LIFE, str(library)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-    )
+    done = warm.run(_LIFE, library, cwd=Path(__file__).parents[2])
     assert done.stdout.split() == ["False", "True", "48.0"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from tests import warm
+
+if TYPE_CHECKING:
+    import subprocess
 
 TEST = '''
 import wrapper_ir as wir
@@ -36,11 +39,8 @@ FOLDER = Path("__snapshots__") / "test_it"
 def run(folder: Path, *args: str, size: int = 8, x: str = "x") -> subprocess.CompletedProcess[str]:
     text = TEST.replace("{size}", str(size)).replace("{x}", x).replace("{name}", "negated")
     (folder / "test_it.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args]
-    environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    options = ("-q", "-p", "no:cacheprovider", *args)
+    return warm.run(warm.PYTEST, *options, cwd=folder, PYTEST_ADDOPTS="")
 
 
 @pytest.fixture(scope="module")

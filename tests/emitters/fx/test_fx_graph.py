@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import re
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -16,6 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 
 import wrapper_ir as wir
+from tests import warm
 from tests.emitters import corpus
 from tests.emitters.fx import support
 from tests.emitters.fx.programs import EXTRA
@@ -462,8 +461,8 @@ def test_what_is_saved_runs_where_its_kernels_are_declared(tmp_path: Path) -> No
         "assert all(torch.equal(a, b) for a, b in pairs)\n"
     )
     for way in ("export", "pickle"):
-        command = [sys.executable, "-c", script, str(tmp_path), way]
-        subprocess.run(command, check=True, timeout=120)
+        done = warm.run(script, tmp_path, way)
+        assert done.returncode == 0, done.stderr
 
 
 def test_a_pickled_module_brings_its_kernels_along(tmp_path: Path) -> None:
@@ -477,4 +476,5 @@ def test_a_pickled_module_brings_its_kernels_along(tmp_path: Path) -> None:
         "m, z = module(x)\n"
         "assert m == n and torch.equal(y, z)\n"
     )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
+    done = warm.run(script, tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,110 @@
+"""Python programs that find torch imported already, which takes seconds of each process's time.
+
+One process imports torch, without running any of it, and forks for every program that a test wants
+to have run in a process of its own. What depends on how an interpreter starts, or on what is read
+when torch is imported, wants a real new process: hash seeds, import costs, most of the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+#: What ``python -m pytest`` does.
+PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+
+
+def run(
+    program: str | Path, *args: str | Path, cwd: Path | None = None, **changes: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, as ``python -c`` and ``python FILE`` do.
+
+    Args:
+        program: Its text, or its file.
+        *args: What it finds in ``sys.argv``.
+        cwd: The directory that it runs in.
+        **changes: Of the environment.
+
+    Returns:
+        What it wrote, and how it ended.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = program if isinstance(program, Path) else Path(folder) / "program.py"
+        if isinstance(program, str):
+            file.write_text(program, encoding="utf-8")
+        request = {
+            "file": str(file),
+            "args": [str(program) if isinstance(program, Path) else "-c", *map(str, args)],
+            "path": str(file.parent.resolve()) if isinstance(program, Path) else "",
+            "cwd": str(cwd or Path.cwd()),
+            "environment": {**os.environ, **changes},
+            "output": folder,
+        }
+        status = _ask(request)
+        out, err = (Path(folder, name).read_text(encoding="utf-8") for name in ("out", "err"))
+    return subprocess.CompletedProcess(request["args"], status, out, err)
+
+
+def _ask(request: dict[str, Any]) -> int:
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps(request) + "\n")
+    server.stdin.flush()
+    return int(server.stdout.readline())
+
+
+@cache
+def _server() -> subprocess.Popen[str]:
+    """The process that forks; it ends when its input does, so with this process at the latest."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", str(Path(__file__).resolve())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONFAULTHANDLER": ""},  # which would write after a crash
+    )
+
+
+def _serve() -> dict[str, Any] | None:
+    """Fork for each request; return it in the child, and None when there are no more."""
+    import torch._dynamo
+    import torch._inductor.compile_fx
+    import torch.export  # noqa: F401 - what the programs are spared
+
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            return json.loads(line)  # type: ignore[no-any-return]
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+    return None
+
+
+def _become(request: dict[str, Any]) -> None:
+    """Be the process that is asked for."""
+    folder = Path(request["output"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["cwd"])
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.argv[:] = request["args"]
+    sys.path[0] = request["path"]
+    runpy.run_path(request["file"], run_name="__main__")
+
+
+if __name__ == "__main__":
+    _REQUEST = _serve()
+    if _REQUEST is not None:
+        _become(_REQUEST)
