@@ -7,6 +7,7 @@ when torch is imported, wants a real new process: hash seeds, import costs, most
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -80,6 +81,7 @@ def _serve() -> dict[str, Any] | None:
     import torch._inductor.compile_fx
     import torch.export  # noqa: F401 - what the programs are spared
 
+    gc.freeze()  # else each child would copy, when it ends, all that lies in memory by then
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
