@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 import wrapper_ir as wir
+from tests import warm
 from tests.export.deploy import SOURCES, TORCH, compile_program
 from tests.export.support import captured, nested, run
 
@@ -28,7 +28,7 @@ def _built(folder: Path) -> Path:
     if shutil.which("cmake") is None or shutil.which("make") is None:
         return compile_program(folder)
     prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
-    _cmake(SOURCES, folder / "build", prefix, "-DCMAKE_BUILD_TYPE=Debug")
+    _cmake(SOURCES, folder / "build", prefix)
     return folder / "build" / "deploy"
 
 
@@ -45,12 +45,8 @@ def _numbers(text: str) -> list[float]:
 @pytest.mark.slow
 def test_the_example_prints_what_eager_python_prints(tmp_path: Path) -> None:
     package = tmp_path / "classifier.pt2"
-    exported = subprocess.run(
-        [sys.executable, "-W", "ignore", SOURCES / "export.py", package],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    exported = warm.run(SOURCES / "export.py", package)
+    assert exported.returncode == 0, exported.stderr
     program = _built(tmp_path)
     shutil.rmtree(tmp_path / "build" / "CMakeFiles", ignore_errors=True)
     done = subprocess.run([program, package, "2", "8"], capture_output=True, text=True, check=True)

@@ -6,14 +6,13 @@ Run as a module it compiles once and prints what happened as JSON; the tests sta
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
+from tests import warm
 from tests.models.watch import watch_inductor
 
 __all__ = ["Outcome", "compile_apart", "compile_once"]
@@ -74,13 +73,9 @@ def compile_once(
 def compile_apart(backend: str, constant: float, *, training: bool, **options: Any) -> Outcome:
     """Do the same in a fresh process that shares this one's caches on disk."""
     request = json.dumps([backend, constant, training, options or None])
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.models.caching", request],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        env=dict(os.environ),
-    )
+    program = "import runpy; runpy.run_module('tests.models.caching', run_name='__main__')"
+    done = warm.run(program, request)
+    assert done.returncode == 0, done.stderr
     return Outcome(**json.loads(done.stdout.splitlines()[-1]))
 
 
