@@ -108,14 +108,6 @@ def inputs_of(program: Program, values: Mapping[str, Any]) -> list[Any]:
     return [values[_name(item)] for item in program.inputs]
 
 
-def _interpreted(program: Program) -> Callable[..., Sequence[Any]]:
-    return lambda *inputs: interpret(program, *inputs)
-
-
-def _interpreted_over_zeros(program: Program) -> Callable[..., Sequence[Any]]:
-    return lambda *inputs: interpret(program, *inputs, unwritten=b"\0\0")
-
-
 def _outcome(
     make: Callable[[Program], Callable[..., Sequence[Any]]],
     program: Program,

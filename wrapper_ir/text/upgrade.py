@@ -23,13 +23,13 @@ _HEAD: Final = re.compile(r"([ \t]*wir[ \t]+)(\d{1,9})([ \t\r]*(?:;.*)?)", re.DO
 _ASIDE: Final = (";", "//", "|")
 
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
-_EMPTY_CAPTURES: Final = re.compile(rf'((?:{_STRING}|[^";])*?)[ \t]*\bwith[ \t]*\([ \t]*\)')
+_EMPTY_CAPTURES: Final = re.compile(rf'((?:{_STRING}|[^";])*?)\bwith[ \t]*\([ \t]*\)')
 
 
 def _from_1(line: str) -> str:
     """Version 1 wrote ``with ()`` where a choice or loop takes nothing; version 2 leaves it out."""
     found = _EMPTY_CAPTURES.match(line) if "with" in line else None
-    return line if found is None else found[1] + line[found.end() :]
+    return line if found is None else found[1].rstrip(" \t") + line[found.end() :]
 
 
 UPGRADES: Final[Mapping[int, Callable[[str], str]]] = {1: _from_1}
