@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -12,6 +13,10 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests.models.memory import peak_bytes
+from tests.native import calls
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SIDE = 256
 ONE = SIDE * SIDE * 4
@@ -107,6 +112,22 @@ def test_threads_exchange_results(target: str) -> None:
             found.reverse()
             threads.submit(found.clear).result()  # they die in another thread
     assert 2 * ONE <= function.release() <= 8 * 2 * ONE
+
+
+def test_a_library_that_others_load(tmp_path: Path) -> None:
+    library = wir.export(wir.parse(TEXT), tmp_path / "two_ops.so", arena="kept")
+    given = inputs()
+    with calls.Native(library, runners=1) as container:
+        for _ in range(3):
+            (result,) = container.run(list(given), results=1)
+        freed = ctypes.c_uint64()
+        release = "WrapperIRModelContainerReleaseMemory"
+        container.call(release, container.container, ctypes.byref(freed))
+        assert freed.value == 2 * ONE  # of the op between, and of the result before the last
+    assert result is not None
+    assert torch.equal(result, expected(*given))  # the library is done with
+    del result
+    assert torch.equal(torch.ones(ONE), torch.ones(ONE))
 
 
 def test_what_allocates_little_is_not_served() -> None:
