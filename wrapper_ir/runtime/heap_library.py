@@ -31,6 +31,7 @@ _LIBRARY: Final = Extension(
         _NATIVE / "src" / "heap.cpp",
         _NATIVE / "src" / "heap.h",
         _NATIVE / "include" / "wir" / "heap.h",
+        _NATIVE / "include" / "wir" / "huge_pages.h",
     ),
 )
 

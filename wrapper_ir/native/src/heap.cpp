@@ -33,6 +33,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <wir/heap.h>
+#include <wir/huge_pages.h>
 
 namespace wir::heaps1 {
 namespace {
@@ -177,7 +178,6 @@ class Pool {
       void* begin = mmap(nullptr, asked, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (begin == MAP_FAILED) continue;
-      if (asked >= 2 * kHugePage) madvise(begin, asked, MADV_HUGEPAGE);  // as arenas are
       pieces_.push_back({static_cast<char*>(begin), asked});
       auto* block =
           new Block{static_cast<char*>(begin), asked, Block::State::kCold, nullptr, nullptr};
@@ -191,13 +191,16 @@ class Pool {
   void claim(Block* block, std::size_t size) {
     remove_free(block);
     cut(block, size);
+    bool is_cold = block->state == Block::State::kCold;
     while (block->size < size) {
       Block* next = block->after;
+      is_cold |= next->state == Block::State::kCold;
       remove_free(next);
       cut(next, size - block->size);
       swallow(block, next);
     }
     block->state = Block::State::kUsed;
+    if (is_cold) advise_huge_pages(block->begin, size);
   }
 
   // Leaves what is beyond so many bytes of a block free. It is in the list of none itself.
