@@ -35,7 +35,10 @@ def main() -> int:
         options.json.unlink(missing_ok=True)
     findings = Findings(options.json)
     console = Console(stderr=True)
-    _run(_tasks(options, findings), options, findings, console)
+    try:
+        _run(_tasks(options, findings), options, findings, console)
+    except KeyboardInterrupt:
+        console.print("interrupted: this is what was found so far")
     outcomes = findings.all()
     Console(width=None if sys.stdout.isatty() else 180).print(shown(outcomes), summary(outcomes))
     if options.write:
