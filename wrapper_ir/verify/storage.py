@@ -121,10 +121,12 @@ class PoolSpace:
         self._starts: list[int] = []
         self._static: list[Slot] = []
         self._symbolic: dict[Slot, None] = {}
+        self._empty: dict[Slot, None] = {}
+        """Slices of no bytes: they overlap with nothing, and end before their pool all the same."""
 
     def alive(self) -> Iterator[Storage]:
         """The storages of all slices that are alive."""
-        for slot in (*self._static, *self._symbolic):
+        for slot in (*self._static, *self._symbolic, *self._empty):
             yield slot.storage
 
     def overlapping(self, slot: Slot, facts: Facts) -> Slot | None:
@@ -140,7 +142,9 @@ class PoolSpace:
         """Notes a slice that begins to live."""
         if not slot.is_static:
             self._symbolic[slot] = None
-        elif slot.start != slot.end:
+        elif slot.start == slot.end:
+            self._empty[slot] = None
+        else:
             at = bisect_left(self._starts, slot.start)
             self._starts.insert(at, slot.start)
             self._static.insert(at, slot)
@@ -148,6 +152,7 @@ class PoolSpace:
     def remove(self, slot: Slot) -> None:
         """Notes that a slice ended."""
         self._symbolic.pop(slot, None)
+        self._empty.pop(slot, None)
         if slot.is_static:
             at = bisect_left(self._starts, slot.start)
             while at < len(self._static) and self._static[at].start == slot.start:
