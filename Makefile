@@ -7,12 +7,15 @@ STAMP  := $(VENV)/.wrapper-ir-installed
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
+# Warnings are errors. The variable silences an advertisement.
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # How many tests run at once; most of them wait for a compiler. Each worker takes a run of files, so
 # that what the tests of a file share is made once; one that is done takes some of another's.
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test models gpu check fuzz opinfo zoo bench sanitize format clean
+.PHONY: help setup demo test models gpu check docs wheel fuzz opinfo zoo bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,11 +42,18 @@ gpu: setup ## what needs a GPU and Triton: tests, then the cost of a call
 	$(BIN)/python -m pytest -m gpu tests/gpu
 	$(BIN)/python benchmarks/gpu.py
 
-check: setup ## ruff, black, mypy, import-linter
+check: setup ## ruff, black, mypy, import-linter, the documents as a site
 	$(BIN)/ruff check .
 	$(BIN)/black --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(SITE)
+
+docs: setup ## the documents as a site, in site/
+	$(SITE)
+
+wheel: setup ## build a wheel, install it in an empty folder and try it there
+	$(BIN)/python -m pytest tests/test_wheel.py
 
 SECONDS ?= 60
 SEED ?= 0
@@ -81,4 +91,4 @@ format: setup ## let ruff and black rewrite what they can
 	$(BIN)/black --quiet .
 
 clean: ## remove .venv and every tool's cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,37 +1,77 @@
-"""What the documents show is what happens: their Python runs and their links lead somewhere."""
+"""What the documents show is what happens: each block of code is tried, links lead somewhere."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import warm
+from tests.pages import PAGES, ROOT, Block, agrees, blocks, script, steps, tour
 
-ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+if TYPE_CHECKING:
+    from pathlib import Path
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+README = ROOT / "README.md"
+
+#: Their commands are typed in by tests of their own.
+ELSEWHERE = (README,)
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
 def test_there_are_pages_and_the_readme_shows_code() -> None:
-    assert ROOT / "README.md" in PAGES
-    assert CODE.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert README in PAGES
+    assert script(README)
+    assert list(steps(README))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_is_tried_or_says_why_not(page: Path) -> None:
+    assert [block for block in blocks(page) if not _is_tried(block, page)] == []
+
+
+def _is_tried(block: Block, page: Path) -> bool:
+    match block.note.partition(" "):
+        case ("not", _, rest):
+            return rest.startswith("run: ") and len(rest) > 10
+        case ("run", _, rest):
+            test = ROOT / rest.removeprefix("by ")
+            return page.name in test.read_text(encoding="utf-8")
+        case ("file:", _, file):
+            return any(isinstance(step, tuple) for step in steps(page)) and "/" not in file
+        case ("printed", _, _):
+            return bool(script(page))
+        case ("", _, _):
+            return block.language in ("python", "console")
+        case _:
+            return False
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if script(page)], ids=name)
+def test_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    # A file, not -c: Inductor and tracebacks read the source of the model they are given.
+    file = tmp_path / f"{page.stem.replace('-', '_')}_code.py"
+    file.write_text(script(page), encoding="utf-8")
+    done = warm.run(file, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for block in blocks(page):
+        if block.note == "printed":
+            assert agrees(f"...{block.text.rstrip()}...", done.stdout), done.stdout
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if CODE.search(page.read_text("utf-8"))], ids=lambda p: p.stem
+    "page", [p for p in PAGES if p not in ELSEWHERE and list(steps(p))], ids=name
 )
-def test_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
-    # A file, not -c: Inductor and tracebacks read the source of the model they are given.
-    script = tmp_path / f"{page.stem.replace('-', '_')}_code.py"
-    script.write_text("\n".join(CODE.findall(page.read_text(encoding="utf-8"))), encoding="utf-8")
-    done = warm.run(script, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_commands_of_a_page_go_as_shown(page: Path, tmp_path: Path) -> None:
+    tour(page, tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = [t for t in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in t]
     assert [target for target in targets if not (page.parent / target).exists()] == []

@@ -37,6 +37,10 @@ def test_the_table() -> None:
     lines = {row["name"]: row for row in counted["lines"]}
     assert lines["while"]["rendered"] == {"python": len(lines["while"]["programs"])}
     assert {"float32", "int64", "bool"} <= {row["name"] for row in counted["dtypes"]}
+    cells = {row["name"]: row for row in counted["cells"]["call"]}
+    assert "half_types" in cells["bfloat16"]["programs"]
+    assert "float8_e5m2" not in cells
     shown = run("--target", "python")
+    assert "f8e5m2 " in shown
     assert "while" in shown
     assert "element type" in shown

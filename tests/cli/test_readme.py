@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-import doctest
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-README = Path(__file__).parents[2] / "README.md"
-BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+from tests.pages import ROOT, steps, tour
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def steps() -> list[tuple[str, str]]:
-    """Each command of the tour with the output shown for it."""
-    text = "".join(BLOCK.findall(README.read_text(encoding="utf-8")))
-    found = []
-    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, shown = part.partition("\n")
-        found.append((command, shown))
-    return found
+README = ROOT / "README.md"
 
 
 @pytest.mark.slow
 def test_the_tour_goes_as_shown(tmp_path: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    assert len(steps()) > 5
-    for command, shown in steps():
-        if command.startswith("cat "):
-            (tmp_path / command.removeprefix("cat ")).write_text(shown, encoding="utf-8")
-            continue
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        said = f"$ {command}\n{done.stdout}{done.stderr}"
-        assert done.returncode == 0 or "verify -" in command, said
-        assert doctest.OutputChecker().check_output(shown, done.stdout, FLAGS), said
+    assert len(list(steps(README))) > 5
+    tour(README, tmp_path)
 
 
 def test_the_list_of_commands_is_complete() -> None:

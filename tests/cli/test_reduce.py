@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Has a kernel that writes one element too many.
 WRONG = """\
-wir 1
+wir 2
 program @wrong inference logical
 
 input %x : f32[4] @cpu

@@ -396,7 +396,7 @@ kernel @wide({head}, scale: f64, n: i64) cpp
     together = ", ".join(f"out %b{i}" for i in numbers)
     read_again = ", ".join(f"%b{count - 1 - i}" for i in numbers)
     return f"""
-wir 1
+wir 2
 program @many_arguments inference planned
 
 input %x : f32[{count}] @cpu

@@ -15,7 +15,7 @@ from wrapper_ir.cli.completion import CORPUS, TARGETS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.testing.coverage import Row
+    from wrapper_ir.testing.coverage import Coverage, Row
 
 
 @click.command(epilog=examples("""
@@ -81,6 +81,31 @@ def _show(targets: Sequence[str], *, as_json: bool) -> None:
         return
     for title, rows in (("line", counted.lines), ("element type", counted.dtypes)):
         _table(title, rows, names)
+    click.echo("programs with such a line on such elements; behind a slash, how many of them every")
+    click.echo(f"emitter renders, where not all do: {', '.join(names)}\n")
+    _grid(counted)
+
+
+def _grid(counted: Coverage) -> None:
+    """Kinds of lines down, types of elements across: the holes are where no program is."""
+    from wrapper_ir.lines import DType
+
+    types = [row.name for row in counted.dtypes]
+    head = ["", *(DType.from_torch_name(name).short for name in types)]
+    lines = [head]
+    for kind, rows in counted.cells.items():
+        if rows:
+            found = {row.name: _cell(row) for row in rows}
+            lines.append([kind, *(found.get(name, ".") for name in types)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for kind, *cells in lines:
+        shown = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        click.echo(f"{kind:<{widths[0]}}  {' '.join(shown)}")
+
+
+def _cell(row: Row) -> str:
+    total, by_all = len(row.programs), min(row.rendered.values(), default=0)
+    return f"{total}" if by_all == total else f"{total}/{by_all}"
 
 
 def _table(title: str, rows: Sequence[Row], names: Sequence[str]) -> None:

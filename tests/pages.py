@@ -1,0 +1,130 @@
+"""The blocks of code in a page of documentation, and how each is tried.
+
+A block says by its language, or by a remark right above it, what becomes of it:
+
+- ``python``: all of a page are one script, which has to run;
+- ``console``: commands behind ``$``, and what they write; ``...`` stands for anything;
+- ``<!-- file: NAME -->``: a file that the commands of the page find, several times: its parts;
+- ``<!-- printed -->``: what the page's script writes;
+- ``<!-- run by PATH -->``: a test of its own runs it;
+- ``<!-- not run: REASON -->``.
+"""
+
+from __future__ import annotations
+
+import configparser
+import doctest
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+
+BLOCK = re.compile(
+    r"^(?:<!-- (?P<note>.*?) -->\n)?```(?P<language>[^\n]*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    note: str
+
+    @property
+    def file(self) -> str:
+        """The file that it is, or is a part of; empty if it is none."""
+        return self.note.removeprefix("file: ") if self.note.startswith("file: ") else ""
+
+
+def blocks(page: Path) -> list[Block]:
+    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [Block(each["language"], each["text"], each["note"] or "") for each in found]
+
+
+def script(page: Path) -> str:
+    """The Python of a page."""
+    return "\n".join(b.text for b in blocks(page) if b.language == "python" and not b.note)
+
+
+def agrees(shown: str, found: str) -> bool:
+    return doctest.OutputChecker().check_output(shown, found, FLAGS)
+
+
+def steps(page: Path) -> Iterator[Block | tuple[str, str]]:
+    """What there is to do for a page: files to write, and commands with what they show."""
+    for block in blocks(page):
+        if block.file:
+            yield block
+        elif block.language == "console" and not block.note:
+            for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+                command, shown = _command(part)
+                yield command, shown
+
+
+def _command(part: str) -> tuple[str, str]:
+    """A command, with the text that it is given behind ``<<'END'``, and what it shows."""
+    lines = part.splitlines(keepends=True)
+    end = lines.index("END\n") + 1 if "<<'END'" in lines[0] else 1
+    return "".join(lines[:end]).rstrip("\n"), "".join(lines[end:])
+
+
+def tour(page: Path, folder: Path) -> None:
+    """Do what a page says, in a folder, and compare what comes with what it shows.
+
+    Commands that show their standard error, by ``2>&1``, may fail.
+    """
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', ROOT)}",
+    }
+    environment.pop("PYTEST_ADDOPTS", None)
+    written: set[str] = set()
+    for step in steps(page):
+        if isinstance(step, Block):
+            with (folder / step.file).open("a", encoding="utf-8") as file:
+                file.write(("\n" if step.file in written else "") + step.text)
+            written.add(step.file)
+            if step.file == "pyproject.toml":
+                _install(folder)
+            continue
+        command, shown = step
+        if command.startswith("cat ") and "<<" not in command:
+            (folder / command.removeprefix("cat ")).write_text(shown, encoding="utf-8")
+            continue
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        said = f"$ {command}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0 or "2>&1" in command, said
+        assert agrees(shown, done.stdout), said
+
+
+def _install(folder: Path) -> None:
+    """Make a package's entry points known, as an installer would."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    about = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    about.mkdir()
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (about / "METADATA").write_text(metadata, encoding="utf-8")
+    points = configparser.ConfigParser(delimiters=("=",))
+    points.read_dict(project["entry-points"])
+    with (about / "entry_points.txt").open("w", encoding="utf-8") as file:
+        points.write(file)
