@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.debug_printer import insert_probes, make_printer, poison
+from wrapper_ir.debug_printer import make_printer, with_debugging
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.program import Program, Stage
@@ -60,8 +60,8 @@ def compile(
         program: The program.
         target: Name of an installed emitter.
         debug: What values to show while it runs: a ``DebugPrinter``, or a level such as
-            ``"print"``. By default what the environment variables ``WRAPPER_IR_DEBUG`` and
-            ``WRAPPER_IR_DEBUG_FILTER`` say.
+            ``"print"``. By default what the environment variables ``WRAPPER_IR_DEBUG``,
+            ``WRAPPER_IR_DEBUG_FILTER`` and ``WRAPPER_IR_DEBUG_POISON`` say.
         **options: The emitter's options.
 
     Returns:
@@ -74,19 +74,13 @@ def compile(
     printer = make_printer(debug)
     if printer is not None:
         make_emitter(target, options)  # a word that it does not know is no reason to plan
-        program = _probed(_planned(program, options), printer)
+        program = with_debugging(_planned(program, options), printer)
     function = emit(program, target, **options).load()
     if printer is None or printer.hook is None:
         return function
     from wrapper_ir.runtime.probes import Hooked  # noqa: PLC0415 - imports torch
 
     return Hooked(function, printer.hook)
-
-
-def _probed(program: Program, printer: DebugPrinter) -> Program:
-    """A planned program with what a debug printer asks for."""
-    probed = insert_probes(program, printer)
-    return poison(probed) if printer.poison else probed
 
 
 def _planned(program: Program, options: Mapping[str, object]) -> Program:
@@ -165,7 +159,7 @@ def export(  # noqa: PLR0913 - all but two are named
     package.check(path, metadata, **build)
     printer = None if debug is None else make_printer(debug)
     if printer is not None:
-        program = _probed(_planned(program, options), printer)
+        program = with_debugging(_planned(program, options), printer)
     artifact = emit(program, "cpp", **options)
     if not isinstance(artifact, CppArtifact):
         raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")

@@ -77,6 +77,16 @@ def check(target: str, folder: Path) -> str:
     return f"{caught.value}\n"
 
 
+def check_nan(target: str, folder: Path) -> str:
+    """What is infinite passes, in the inputs as in the results."""
+    function = made("check_nan", target)
+    with debug_session(folder / "run"):
+        function(X.nan_to_num(nan=5.0, posinf=INF), P)
+        with pytest.raises(NonFiniteError) as caught:
+            function(X, P)
+    return f"{caught.value}\n"
+
+
 def compare(target: str, folder: Path) -> str:
     with debug_session(folder / "good"):
         made("save", target)(X, P)
@@ -104,6 +114,7 @@ LEVELS: dict[str, Callable[[str, Path], str]] = {
     "print": lambda target, folder: lines("print", target, folder),
     "names": lambda target, folder: lines("names", target, folder),
     "check": check,
+    "check_nan": check_nan,
     "stats": stats,
     "compare": compare,
     "hook": hooks,

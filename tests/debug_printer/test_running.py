@@ -285,6 +285,22 @@ def test_torch_compile_takes_level_and_filter_from_the_environment(
     assert [re.sub(r"\d+ ", "", line, count=1) for line in log(tmp_path)] == ["aten::cumsum before"]
 
 
+@pytest.mark.parametrize("way", ["option", "environment"])
+def test_torch_compile_fills_new_memory(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reads memory before it is written gives NaN; a right program gives what it should."""
+    torch._dynamo.reset()
+    options = {"debug_poison": True} if way == "option" else {}
+    if way == "environment":
+        monkeypatch.setenv("WRAPPER_IR_DEBUG_POISON", "1")
+
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.cumsum(0) + 1, torch.empty(4)
+
+    right, unset = torch.compile(function, backend="wrapper_ir", options=options)(torch.ones(3))
+    assert right.tolist() == [2.0, 3.0, 4.0]
+    assert unset.isnan().all()
+
+
 def test_off_gives_the_same_bytes() -> None:
     plain = wir.plan_memory(scale())
     probed = insert_probes(plain, DebugPrinter("off"))

@@ -75,3 +75,7 @@ def test_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None
     program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[2] @cpu\nreturn %x\n")
     with pytest.raises(OptionValueError, match="WRAPPER_IR_DEBUG"):
         wir.compile(program)
+    monkeypatch.delenv("WRAPPER_IR_DEBUG")
+    monkeypatch.setenv("WRAPPER_IR_DEBUG_POISON", "arsenic")
+    with pytest.raises(OptionValueError, match="WRAPPER_IR_DEBUG_POISON"):
+        wir.compile(program)

@@ -184,6 +184,17 @@ def test_a_planted_nan_is_found_at_its_call(load: Callable[[str], Library]) -> N
     assert "0001 aten::log.out wrote NaN to b, first at (1,), 1 in all" in str(caught.value)
 
 
+def test_infinite_values_can_be_let_pass(load: Callable[[str], Library]) -> None:
+    library = load("scale")
+    assert library.set("check_nan")
+    library.runner.run([torch.tensor([1.0, 0.0, 2.0, 4.0])])  # the logarithm of 0 is -inf
+    with pytest.raises(RuntimeError, match=r"WIR1502: call 0001 aten::log\.out wrote NaN to b"):
+        library.runner.run([torch.tensor([1.0, -2.0, 0.0, 4.0])])
+    assert library.set("check")
+    with pytest.raises(RuntimeError, match=r"call 0001 aten::log\.out wrote inf to b"):
+        library.runner.run([torch.tensor([1.0, 0.0, 2.0, 4.0])])
+
+
 def test_levels_change_while_the_library_is_in_use(
     load: Callable[[str], Library], tmp_path: Path
 ) -> None:

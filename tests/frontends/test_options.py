@@ -42,7 +42,7 @@ def test_an_unknown_option_is_refused_by_name_with_the_list() -> None:
         Settings.from_options({"emiter": "python"})
     text = str(caught.value)
     assert "'emiter'" in text
-    names = "arena, checks, debug, debug_filter, emitter, keep_buffers, memory"
+    names = "arena, checks, debug, debug_filter, debug_poison, emitter, keep_buffers, memory"
     assert f"{names}, on_unsupported, origins, out" in text
     assert "did you mean 'emitter'?" in text
 
@@ -55,6 +55,7 @@ def test_an_unknown_option_is_refused_by_name_with_the_list() -> None:
         {"arena": "kept", "memory": "reuse"},
         {"on_unsupported": "ignore"},
         {"origins": 1},
+        {"debug_poison": 1},
         {"emitter": 3},
         {"memory": ["reuse"]},
     ],

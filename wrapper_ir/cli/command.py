@@ -133,7 +133,7 @@ def isa_option(function: F) -> F:
 
 
 def debug_options(about: str) -> Callable[[F], F]:
-    """Add ``--debug`` and ``--debug-filter``."""
+    """Add ``--debug``, ``--debug-filter`` and ``--debug-poison``."""
 
     def add(function: F) -> F:
         level = click.option("--debug", metavar="LEVEL", help=about, shell_complete=LEVELS)
@@ -144,6 +144,11 @@ def debug_options(about: str) -> Callable[[F], F]:
             metavar="PATTERN",
             help="At these kernels and ops: a glob, or re:...",
         )
-        return level(which(function))
+        poison = click.option(
+            "--debug-poison",
+            is_flag=True,
+            help="Fill new memory with NaN, so that reading it too early shows.",
+        )
+        return level(which(poison(function)))
 
     return add

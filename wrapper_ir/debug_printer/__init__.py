@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from wrapper_ir.debug_printer.apply import with_debugging
 from wrapper_ir.debug_printer.environment import make_printer, settings_from_environment
 from wrapper_ir.debug_printer.insert import insert_probes, remove_probes
 from wrapper_ir.debug_printer.levels import LEVEL_NAMES, parse_level
@@ -40,6 +41,7 @@ __all__ = [
     "remove_probes",
     "select",
     "settings_from_environment",
+    "with_debugging",
 ]
 
 #: Names for users that are defined where programs are run.

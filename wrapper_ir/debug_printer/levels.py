@@ -23,13 +23,16 @@ _SPELLINGS: Final[dict[str, ProbeLevel | None]] = {
     "print_kernel_names_only": ProbeLevel.NAMES,
     "3": ProbeLevel.NAMES,
     "check": ProbeLevel.CHECK,
+    "check_nan": ProbeLevel.CHECK_NAN,
     "stats": ProbeLevel.STATS,
     "compare": ProbeLevel.COMPARE,
     "hook": ProbeLevel.HOOK,
 }
 
 #: The short name of each level, in the order of the documentation.
-LEVEL_NAMES: Final = ("off", "save", "print", "names", "check", "stats", "compare", "hook")
+LEVEL_NAMES: Final = (
+    *("off", "save", "print", "names", "check", "check_nan", "stats", "compare", "hook"),
+)
 
 
 def parse_level(level: object, option: str = "debug") -> ProbeLevel | None:

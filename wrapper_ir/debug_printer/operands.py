@@ -52,10 +52,9 @@ class Operands:
 
     def writes(self, path: Path, line: KernelCall | ExternKernel) -> list[str]:
         """What the call writes and returns, as far as it is written by then; no name twice."""
-        found = effects(line, self._program)
         unseen = self._unseen.get((path, "after"), ())
-        names = (*found.writes, *found.defines)
-        return list(dict.fromkeys(name for name in names if name not in unseen))
+        names = effects(line, self._program).written
+        return [name for name in names if name not in unseen]
 
 
 def _overwritten(line: KernelCall | ExternKernel) -> tuple[str, ...]:

@@ -30,8 +30,9 @@ class DebugPrinter:
     found anywhere (``re:softmax|relu``). Conditions that are given must all hold.
 
     Attributes:
-        level: ``off``, ``save``, ``print``, ``names``, ``check``, ``stats``, ``compare`` or
-            ``hook``, one of Inductor's names or numbers for the first four, or a ``ProbeLevel``.
+        level: ``off``, ``save``, ``print``, ``names``, ``check``, ``check_nan``, ``stats``,
+            ``compare`` or ``hook``, one of Inductor's names or numbers for the first four, or a
+            ``ProbeLevel``.
         kernels: Pattern for the name of the kernel or op that is called.
         ops: Pattern for the ATen ops that a kernel implements, such as ``aten.addmm``.
         source: Pattern for the line of the model that a call comes from, ``file.py:12``; a bare
@@ -39,7 +40,7 @@ class DebugPrinter:
         buffers: Pattern for the buffers to show, by name or, of constants, by qualified name.
         calls: Numbers of calls, in the order of the program's text: ``7``, ``3:10``.
         when: ``before``, ``after`` or ``both``; by default what the level needs: ``names`` before,
-            ``save``, ``print``, ``stats`` and ``check`` both, ``compare`` after.
+            ``save``, ``print``, ``stats`` and both checks on both sides, ``compare`` after.
         operands: What to show of a call: any of ``inputs``, ``outputs``, ``scalars``.
         hook: Called with a ``ProbeEvent`` at each chosen call, besides what the level does. It is
             bound by ``wir.compile``, and no part of the program.

@@ -9,6 +9,8 @@ from wrapper_ir.debugging.errors import (
     CommandError,
     DifferentCallsError,
     NoFailureError,
+    NoOriginsError,
+    OtherGraphError,
 )
 from wrapper_ir.debugging.extract import ExtractedCall, extract, find_call
 from wrapper_ir.debugging.judges import by_command, by_difference
@@ -23,6 +25,8 @@ __all__ = [
     "DifferentCallsError",
     "ExtractedCall",
     "NoFailureError",
+    "NoOriginsError",
+    "OtherGraphError",
     "ProbeEvent",
     "bisect",
     "by_command",

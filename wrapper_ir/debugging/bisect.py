@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.debug_printer import Call, DebugPrinter, calls_of, insert_probes, poison
-from wrapper_ir.debugging.errors import DifferentCallsError
+from wrapper_ir.debugging.eager import Beside, Difference, Saved
+from wrapper_ir.debugging.errors import DifferentCallsError, NoOriginsError
 from wrapper_ir.debugging.extract import copies, extract, with_own_state
+from wrapper_ir.debugging.graphs import arguments_of, constants_of, module_of
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.program import Program, Stage
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.probes import debug_session, difference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["BisectResult", "bisect"]
+    from wrapper_ir.debugging.graphs import Graph
+
+__all__ = ["EAGER", "BisectResult", "bisect"]
+
+#: What stands for an emitter where the other run is eager execution of the graph.
+EAGER: Final = "eager"
+
+#: What a reproducer allows that was compared with eager execution.
+_CLOSE: Final = (1e-4, 1e-5)
 
 
 @dataclass(frozen=True)
@@ -33,8 +47,9 @@ class BisectResult:
         call: The first call that wrote something else; None when there is none.
         buffer: What it wrote differently; empty when there is none.
         words: How the two differ.
-        compared: How many tensors were compared, up to the difference.
+        compared: How many tensors were compared: up to the difference, with eager execution all.
         folder: The reproducer, where one was asked for.
+        skipped: How many tensors could not be compared with eager execution, by the reason.
     """
 
     call: Call | None
@@ -42,6 +57,7 @@ class BisectResult:
     words: str
     compared: int
     folder: Path | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Whether a difference was found."""
@@ -49,18 +65,24 @@ class BisectResult:
 
     def __str__(self) -> str:
         if self.call is None:
-            return f"no difference in {self.compared} tensors"
-        return f"{self.call.label} ({self.call.path}) wrote another {self.buffer}: {self.words}"
+            text = f"no difference in {self.compared} tensors"
+        else:
+            text = f"{self.call.label} ({self.call.path}) wrote another {self.buffer}: {self.words}"
+        if self.skipped:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
+            text += f"; not compared: {reasons}"
+        return text
 
 
-def bisect(  # noqa: PLR0913 - three of them are the two runs
+def bisect(  # noqa: PLR0913 - four of them are the two runs
     program: Program,
     inputs: Sequence[Any],
     a: str = "python",
     b: str = "python",
     *,
     other: Program | None = None,
-    tolerance: tuple[float, float] = (0.0, 0.0),
+    graph: Graph | None = None,
+    tolerance: tuple[float, float] | None = None,
     folder: str | Path | None = None,
 ) -> BisectResult:
     """Run a program with two emitters, or two versions of it, and find the first call that differs.
@@ -69,31 +91,48 @@ def bisect(  # noqa: PLR0913 - three of them are the two runs
     New memory is filled with one number in one run and with NaN in the other, so that a call that
     reads memory before it is written differs too, even between two runs of one emitter.
 
+    With ``b="eager"`` the second run is eager execution of the graph that the program was made of.
+    Compared are the buffers that hold the value of one of its nodes; the result says how many do
+    not.
+
     Args:
         program: The program, run by ``a``.
         inputs: Its inputs; each run has copies of its own.
         a: An emitter that renders probes.
-        b: Another.
+        b: Another, or ``eager``.
         other: What ``b`` runs instead: the same program with, say, another source of a kernel.
-        tolerance: Relative and absolute; by default results must be equal.
+        graph: The graph that the program was made of, for ``eager``.
+        tolerance: Relative and absolute. By default the results of emitters must be equal, and what
+            eager execution gives may differ by rounding.
         folder: Where to write a reproducer of the call, which must not exist: the call as a program
-            of its own with its inputs, what ``a`` gave for them, and a test.
+            of its own with its inputs, what it should give, and a test. That is what ``a`` gave, or
+            eager execution.
 
     Raises:
         DifferentCallsError: The programs do not make the same calls.
+        NoOriginsError: The program does not say which nodes its buffers stand for.
+        OtherGraphError: It was not made of this graph.
+        OptionValueError: ``graph`` is no graph, or there is one without ``eager``.
         FileExistsError: The folder exists.
     """
+    if b == EAGER and folder is not None and Path(folder).exists():
+        raise FileExistsError(f"{folder} exists")
+    if b == EAGER:
+        return _with_eager(_planned(program), inputs, a, graph, tolerance, folder)
+    if graph is not None:
+        expected = f"None, as nothing is run but emitters; b={EAGER!r} runs it"
+        raise OptionValueError(option="graph", value=type(graph).__name__, expected=expected)
     one, two = _planned(program), _planned(other if other is not None else program)
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
         runs = [
             _run(each, target, inputs, Path(root) / name, number)
             for each, target, name, number in ((one, a, "a", 1e4), (two, b, "b", math.nan))
         ]
-        result = _compare(one, runs[0], runs[1], tolerance)
+        result = _compare(one, runs[0], runs[1], tolerance or (0.0, 0.0))
     if result.call is None or folder is None:
         return result
     written = extract(one, result.call.number, inputs, target=a).write(folder)
-    return BisectResult(result.call, result.buffer, result.words, result.compared, written)
+    return dataclasses.replace(result, folder=written)
 
 
 def _planned(program: Program) -> Program:
@@ -139,3 +178,92 @@ def _index(folder: Path) -> list[dict[str, Any]]:
 def _load(file: Path) -> torch.Tensor:
     tensor: torch.Tensor = torch.load(file, weights_only=True)
     return tensor
+
+
+# Eager execution.
+
+
+def _with_eager(
+    program: Program,
+    inputs: Sequence[Any],
+    target: str,
+    graph: Graph | None,
+    tolerance: tuple[float, float] | None,
+    folder: str | Path | None,
+) -> BisectResult:
+    module = module_of(graph)
+    assert graph is not None  # it would be no graph
+    held = {(call.label, name): value for call, name, value in _held(program)}
+    if not held:
+        raise NoOriginsError
+    own = with_own_state(program)
+    arguments = arguments_of(graph, own, inputs)
+    with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
+        run = _run(program, target, inputs, Path(root) / "a", math.nan)
+        entries = _index(run)
+        saved: dict[str, list[Saved]] = {}
+        unknown = 0
+        for position, entry in enumerate(entries):
+            value = held.get(_key(entry))
+            if value is None:
+                unknown += 1
+                continue
+            saved.setdefault(value, []).append(_saved(position, run / entry["file"]))
+        beside = Beside(module, saved, constants_of(own), tolerance)
+        beside.compare(copies(arguments))
+    skipped = {"hold no one node's value": unknown, **beside.skipped}
+    result = BisectResult(
+        None, "", "", beside.compared, None, {why: n for why, n in skipped.items() if n}
+    )
+    if not beside.differences:
+        return result
+    first = min(beside.differences, key=lambda each: each.position)
+    label, buffer = _key(entries[first.position])
+    (call,) = (call for call in calls_of(program) if call.label == label)
+    found = dataclasses.replace(result, call=call, buffer=buffer, words=first.words)
+    if folder is None:
+        return found
+    written = _reproducer(program, found, first, inputs, target, folder, tolerance or _CLOSE)
+    return dataclasses.replace(found, folder=written)
+
+
+def _held(program: Program) -> Iterator[tuple[Call, str, str]]:
+    """Each call outside of regions with what it writes and the value that this is known to be.
+
+    In a region a name may denote another graph's node.
+    """
+    for call in calls_of(program):
+        origin = call.line.origin
+        if origin is None or origin >= len(program.origins) or len(call.path) != 1:
+            continue
+        values = program.origins[origin].values
+        written = effects(call.line, program).written
+        if len(values) == len(written):
+            for name, value in zip(written, values, strict=True):
+                if value:
+                    yield call, program.qualified_names.get(name, name), value
+
+
+def _saved(position: int, file: Path) -> Saved:
+    return Saved(position, lambda: _load(file))
+
+
+def _reproducer(  # noqa: PLR0913 - what is to be written, of which run, and where to
+    program: Program,
+    found: BisectResult,
+    first: Difference,
+    inputs: Sequence[Any],
+    target: str,
+    folder: str | Path,
+    tolerance: tuple[float, float],
+) -> Path:
+    """The call alone, with what it should have written in place of what it wrote."""
+    assert found.call is not None
+    alone = extract(program, found.call.number, inputs, target=target)
+    names = [result.buffer for result in alone.program.results if hasattr(result, "buffer")]
+    shown = [program.qualified_names.get(name, name) for name in names]
+    expected = tuple(
+        first.expected if name == found.buffer else tensor
+        for name, tensor in zip(shown, alone.expected, strict=True)
+    )
+    return dataclasses.replace(alone, expected=expected).write(folder, tolerance)

@@ -10,6 +10,8 @@ __all__ = [
     "CommandError",
     "DifferentCallsError",
     "NoFailureError",
+    "NoOriginsError",
+    "OtherGraphError",
 ]
 
 
@@ -50,3 +52,19 @@ class CommandError(WrapperIRError):
 
     code = "WIR1515"
     template = "cannot run {command!r}: {reason}"
+
+
+class OtherGraphError(WrapperIRError):
+    """A graph is not the one that a program was made of. Field: ``reason``."""
+
+    code = "WIR1516"
+    template = "the program was not made of this graph: {reason}"
+    default_hint = "record() keeps the graph of each program: programs.graphs[0]"
+
+
+class NoOriginsError(WrapperIRError):
+    """Nothing in a program says which node's value a buffer holds."""
+
+    code = "WIR1517"
+    template = "nothing in the program says which node of a graph a buffer stands for"
+    default_hint = "capture the model anew; in text, origins are what save() writes"

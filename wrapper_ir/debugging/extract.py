@@ -62,10 +62,14 @@ class ExtractedCall:
     inputs: tuple[torch.Tensor, ...]
     expected: tuple[torch.Tensor, ...]
 
-    def write(self, folder: str | Path) -> Path:
+    def write(self, folder: str | Path, tolerance: tuple[float, float] = (0.0, 0.0)) -> Path:
         """Write ``call.wir``, ``inputs.pt``, ``expected.pt`` and ``test_call.py`` to a new folder.
 
         The test runs by itself (``pytest folder``). The folder is there whole or not at all.
+
+        Args:
+            folder: Where; it must not exist.
+            tolerance: Relative and absolute, of the test.
 
         Raises:
             FileExistsError: The folder exists.
@@ -82,7 +86,8 @@ class ExtractedCall:
             (unfinished / "call.wir").write_text(str(self.program), encoding="utf-8")
             torch.save(list(self.inputs), unfinished / "inputs.pt")
             torch.save(list(self.expected), unfinished / "expected.pt")
-            (unfinished / "test_call.py").write_text(_TEST, encoding="utf-8")
+            test = _TEST.replace("rtol=0, atol=0", f"rtol={tolerance[0]}, atol={tolerance[1]}")
+            (unfinished / "test_call.py").write_text(test, encoding="utf-8")
             unfinished.chmod(0o755)
             unfinished.rename(target)
         except BaseException:
@@ -154,7 +159,7 @@ def extract(
     writes = operands.writes(found.path, found.line)
     does = effects(found.line, planned)
     before = dict(zip(_operands(does), events.before, strict=True))
-    after = dict(zip(_results(does), events.after, strict=True))
+    after = dict(zip(does.written, events.after, strict=True))
     results = {name: seen for name, seen in after.items() if name in writes}
     reads = operands.reads(found.path, found.line)
     program, given = alone(planned, found.line, before, results, reads, events.numbers)
@@ -166,16 +171,12 @@ def _operands(does: Effects) -> list[str]:
     return list(dict.fromkeys((*does.reads, *does.writes)))
 
 
-def _results(does: Effects) -> list[str]:
-    return list(dict.fromkeys((*does.writes, *does.defines)))
-
-
 def _probes(program: Program, call: Call) -> tuple[list[Probe], list[Probe]]:
     """Probes of all operands of a call, also of those that hold nothing yet."""
     does = effects(call.line, program)
     scalars = scalars_of(call.line)
     before = Probe(call.label, When.BEFORE, ProbeLevel.HOOK, tuple(_operands(does)), scalars)
-    after = Probe(call.label, When.AFTER, ProbeLevel.HOOK, tuple(_results(does)))
+    after = Probe(call.label, When.AFTER, ProbeLevel.HOOK, tuple(does.written))
     return [before], [after]
 
 

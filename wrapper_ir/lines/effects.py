@@ -50,6 +50,14 @@ class Effects:
     """Symbols that the line mentions, in its own fields and in the layouts of what it defines."""
 
     @property
+    def written(self) -> list[str]:
+        """Every buffer that holds something new after the line: written or defined.
+
+        Without repeats, in order.
+        """
+        return list(dict.fromkeys((*self.writes, *self.defines)))
+
+    @property
     def touched(self) -> list[str]:
         """Every buffer that must be alive when the line runs, peeks excepted.
 

@@ -37,6 +37,11 @@ class Origin:
     """Frames of the model's source, innermost last; those of torch's own modules included."""
     module: str = ""
     """Path of the ``nn.Module`` in the model, such as ``encoder.layers.0.linear1``."""
+    values: tuple[str, ...] = ()
+    """Of a call: for each buffer of ``Effects.written`` the fx node whose value it holds then.
+
+    Of a node that gives several tensors ``sort[1]`` is one; empty where none is known for certain.
+    """
 
     @property
     def frame(self) -> Frame | None:

@@ -39,6 +39,7 @@ class ProbeLevel(enum.Enum):
     STATS = "stats"
     COMPARE = "compare"
     HOOK = "hook"
+    CHECK_NAN = "check_nan"
 
 
 @final

@@ -226,6 +226,8 @@ def _origin_text(index: int, origin: Origin) -> str:
         text += f" ops [{', '.join(map(quote, origin.ops))}]"
     if origin.module:
         text += f" module {quote(origin.module)}"
+    if origin.values:
+        text += f" values [{', '.join(map(quote, origin.values))}]"
     for frame in origin.frames:
         text += f" at {quote(frame.file)}:{frame.line}"
         if frame.function:

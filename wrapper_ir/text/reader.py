@@ -301,6 +301,7 @@ class Reader:
         nodes = items.strings(cursor, "the name of a node") if cursor.accept("nodes") else ()
         ops = items.strings(cursor, "the name of an op") if cursor.accept("ops") else ()
         module = cursor.string("a module's path") if cursor.accept("module") else ""
+        values = items.strings(cursor, "the name of a node") if cursor.accept("values") else ()
         frames: list[Frame] = []
         while cursor.accept("at"):
             file = cursor.string("a file's name")
@@ -309,7 +310,7 @@ class Reader:
             function = cursor.string("a function's name") if cursor.accept("in") else ""
             code = cursor.string("a line of code") if cursor.accept("code") else ""
             frames.append(Frame(file, line, function, code))
-        return Origin(nodes, ops, tuple(frames), module)
+        return Origin(nodes, ops, tuple(frames), module, values)
 
 
 def _short(number: int) -> str:

@@ -36,7 +36,7 @@ wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of 
 @click.option(
     "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
 )
-@debug_options("Build in probes: print, names, check, stats, save.")
+@debug_options("Build in probes: print, check, stats, ...")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at once.")
 @emitter_options("the emitter cpp")
 @traceback_option
@@ -49,6 +49,7 @@ def export(  # noqa: PLR0913 - one for each option
     metadata: tuple[str, ...],
     debug: str | None,
     debug_filter: str,
+    debug_poison: bool,
     jobs: int | None,
     options: tuple[str, ...],
 ) -> None:
@@ -69,7 +70,9 @@ def export(  # noqa: PLR0913 - one for each option
 
     if output == "-":
         raise click.UsageError("what is built goes to a file or folder, not to standard output")
-    printer = None if debug is None else make_printer(debug, debug_filter)
+    printer = None
+    if debug is not None or debug_poison:
+        printer = make_printer(debug or "off", debug_filter, poison=debug_poison)
     chosen = check_target("cpp", options)
     about = read_pairs(metadata)
     check(output, about, isa=isa, debug_info=debug_info, constants=constants, jobs=jobs)

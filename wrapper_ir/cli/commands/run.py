@@ -57,6 +57,7 @@ def run(  # noqa: PLR0913 - an option each
     output: str | None,
     debug: str | None,
     debug_filter: str,
+    debug_poison: bool,
     as_json: bool,
 ) -> None:
     """Plan, emit and load a program, call it once, and show its results.
@@ -81,7 +82,7 @@ def run(  # noqa: PLR0913 - an option each
         arguments = read_inputs(program, inputs)
     else:
         arguments = made_up_inputs(program, seed or 0)
-    printer = make_printer(debug, debug_filter)
+    printer = make_printer(debug, debug_filter, poison=debug_poison)
     function: Callable[..., Sequence[Any]]
     if interpreted:
         function = functools.partial(interpret, _probed(program, printer))
@@ -99,12 +100,12 @@ def _probed(program: Program, printer: DebugPrinter | None) -> Program:
     """The program with probes, for which it is planned; without any, the program as it is."""
     if printer is None:
         return program
-    from wrapper_ir.debug_printer import insert_probes
+    from wrapper_ir.debug_printer import with_debugging
     from wrapper_ir.lines import Stage
     from wrapper_ir.planning import plan_memory
 
     planned = program if program.stage is Stage.PLANNED else plan_memory(program)
-    return insert_probes(planned, printer)
+    return with_debugging(planned, printer)
 
 
 def _call(function: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> Sequence[Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["probe_function"]
 
 #: Levels by the numbers of ``wir::ProbeLevel``.
-_LEVELS: Final = ("save", "print", "names", "check", "stats", "compare", "hook")
+_LEVELS: Final = (*("save", "print", "names", "check", "stats", "compare", "hook", "check_nan"),)
 
 #: The number of ``wir::ProbeOperand::Kind::kTensor``.
 _TENSOR: Final = 0

@@ -35,6 +35,7 @@ _LEVELS: Final = (
     ProbeLevel.PRINT,
     ProbeLevel.SAVE,
     ProbeLevel.CHECK,
+    ProbeLevel.CHECK_NAN,
     ProbeLevel.STATS,
 )
 

@@ -93,7 +93,7 @@ def write_probes(rows: list[ProbeRow], writer: CodeWriter) -> None:
         parts = (
             literals.string(row.line.label),
             "true" if row.line.when is When.AFTER else "false",
-            f"wir::ProbeLevel::k{row.line.level.value.capitalize()}",
+            f"wir::ProbeLevel::k{row.line.level.value.title().replace('_', '')}",
             literals.string(row.source),
             str(len(row.operands)),
             begin,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -29,8 +30,10 @@ from wrapper_ir.frontends.aten.state import (
 )
 from wrapper_ir.frontends.aten.unbacked import Binding, bind_unbacked, bindings_of, kind_of
 from wrapper_ir.lines.args import CallResult, Relation, ResultBuffer, ResultSymbol
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU, Device
+from wrapper_ir.lines.program import Program
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.schema import OpSchema
 
 __all__ = ["Expected", "call_op", "declare", "emit_call", "expected_of"]
+
+#: What a call writes depends on no layout.
+_NO_LAYOUTS: Final = Program()
 
 
 def call_op(walk: GraphWalk, node: Node) -> Any:
@@ -100,16 +106,16 @@ def emit_call(
     ordered, named = convert_arguments(walk.state, schema, args, kwargs)
     call = _Call(walk.state, chosen, schema, _sources(schema, args, kwargs), expected)
     value = call.results(expected.value)
-    walk.emit(
-        ExternKernel(
-            op=declare(walk.state, chosen),
-            args=ordered,
-            kwargs=named,
-            results=tuple(call.defined),
-            device=call.device(),
-            origin=walk.state.origin(node),
-        )
+    line = ExternKernel(
+        op=declare(walk.state, chosen),
+        args=ordered,
+        kwargs=named,
+        results=tuple(call.defined),
+        device=call.device(),
     )
+    held = call.held(node.name)
+    values = tuple(held.get(name, "") for name in effects(line, _NO_LAYOUTS).written)
+    walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
     bind_unbacked(walk, node, expected.bindings, call.leaves)
     return value
 
@@ -166,6 +172,14 @@ class _Call:
         leaf = self._tensor(value, path) if is_tensor else self._number(value, path)
         self.leaves[path] = leaf
         return leaf
+
+    def held(self, node: str) -> dict[str, str]:
+        """Return which value of a node's each buffer holds that the call has written."""
+        return {
+            leaf.name: node + "".join(f"[{index}]" for index in path)
+            for path, leaf in self.leaves.items()
+            if isinstance(leaf, Ref)
+        }
 
     def _is_used(self, path: Path) -> bool:
         used = self._expected.used

@@ -270,9 +270,9 @@ class State:
         """The table of origins."""
         return tuple(self._origins)
 
-    def origin(self, *nodes: Node) -> int:
-        """Return the number of the joint origin of nodes."""
-        return self._origins.setdefault(origin_of(nodes), len(self._origins))
+    def origin(self, *nodes: Node, values: tuple[str, ...] = ()) -> int:
+        """Return the number of the joint origin of nodes; of calls also what values they leave."""
+        return self._origins.setdefault(origin_of(nodes, values), len(self._origins))
 
     def report(self, node: Node, reason: str) -> None:
         """Note that a node has no form."""

@@ -20,8 +20,8 @@ _FRAME: Final = re.compile(
 )
 
 
-def origin_of(nodes: Sequence[torch.fx.Node]) -> Origin:
-    """Return the joint origin of fx nodes, in their order."""
+def origin_of(nodes: Sequence[torch.fx.Node], values: tuple[str, ...] = ()) -> Origin:
+    """Return the joint origin of fx nodes, in their order; of calls also what values they leave."""
     frames: dict[Frame, None] = {}
     for node in nodes:
         frames.update(dict.fromkeys(_frames(node.meta.get("stack_trace") or "")))
@@ -31,6 +31,7 @@ def origin_of(nodes: Sequence[torch.fx.Node]) -> Origin:
         ops=tuple(dict.fromkeys(filter(None, map(_op, nodes)))),
         frames=tuple(frames),
         module=next(reversed(modules), ""),
+        values=values,
     )
 
 

@@ -104,11 +104,11 @@ def capture(
             exported = _export(model, args, kwargs, dynamic_shapes)
             examples = pytree.tree_leaves(exported.example_inputs)
         try:
-            program = _compile(exported, examples)
+            program, graph = _compile(exported, examples)
         finally:
             forget_last_trace()
     for recorder in open_recorders():
-        recorder.add(program)
+        recorder.add(program, graph)
     return program
 
 
@@ -131,7 +131,10 @@ def _export(
         raise CaptureError(problem=f"torch.export says: {error}") from error
 
 
-def _compile(exported: torch.export.ExportedProgram, examples: Sequence[Any]) -> Program:
+def _compile(
+    exported: torch.export.ExportedProgram, examples: Sequence[Any]
+) -> tuple[Program, torch.fx.GraphModule]:
+    """Return the program, and the graph of ATen ops that Inductor scheduled."""
     module: Any = exported.module(check_guards=False)
     assumed = exported_guards(exported, module)
     examples = checked_examples(examples)
@@ -152,13 +155,14 @@ def _compile(exported: torch.export.ExportedProgram, examples: Sequence[Any]) ->
         raise
     except Exception as error:  # of what torch runs before Inductor, for aliased inputs say
         raise CaptureError(problem=f"torch says: {error}") from error
-    program = getattr(product, "meta", {}).get("program")
+    made = getattr(product, "meta", {})
+    program = made.get("program")
     if not isinstance(program, Program):
         raise CaptureError(problem="Inductor went past the wrapper that makes the program")
     program = with_numbers(program, numbers)
     program = with_exported_ranges(program, exported.range_constraints)
     program = with_guards(program, [*assumed, *noted_guards(shape_env_of(exported))])
-    return _finished(program, exported)
+    return _finished(program, exported), made["graph"]
 
 
 def _session(exported: torch.export.ExportedProgram) -> Session:

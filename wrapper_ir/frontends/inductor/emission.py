@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.session import Session
     from wrapper_ir.lines.program import Program
 
-__all__ = ["CapturedModule", "LoadedModule", "emit_module"]
+__all__ = ["CapturedModule", "LoadedModule", "emit_module", "graph_of"]
 
 #: A function that takes the list of arguments, empties it, and returns the results.
 BoxedCall = Callable[[list[Any]], Sequence[Any]]
@@ -54,11 +54,19 @@ class CapturedModule:
 
     Args:
         program: The program.
+        graph: The graph that it was made of.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, graph: torch.fx.GraphModule) -> None:
         self.gm = torch.fx.GraphModule({}, torch.fx.Graph())
         self.gm.meta["program"] = program
+        self.gm.meta["graph"] = graph
+
+
+def graph_of(graph: Any) -> torch.fx.GraphModule:
+    """Return the graph of ATen ops that Inductor lowers."""
+    module: torch.fx.GraphModule = graph.module
+    return module
 
 
 def emit_module(program: Program, session: Session, graph: Any) -> Any:
@@ -74,17 +82,16 @@ def emit_module(program: Program, session: Session, graph: Any) -> Any:
         UnsupportedError: The memory strategy is not available.
     """
     if session.capture:
-        return CapturedModule(program)
+        return CapturedModule(program, graph_of(graph))
     # The layers below are only needed where something is compiled anew.
     from wrapper_ir.api import emit  # noqa: PLC0415
-    from wrapper_ir.debug_printer import insert_probes, make_printer  # noqa: PLC0415
+    from wrapper_ir.debug_printer import make_printer, with_debugging  # noqa: PLC0415
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415
 
     settings = session.settings
     planned = plan_memory(program, settings.memory, arena=settings.arena)
-    printer = make_printer(settings.debug, settings.debug_filter)
-    if printer is not None:
-        planned = insert_probes(planned, printer)
+    printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
+    planned = with_debugging(planned, printer)
     artifact = emit(planned, settings.emitter, **dict(settings.emitter_options))
     if settings.emitter not in CACHEABLE_EMITTERS:
         return LoadedModule(artifact.source or str(planned), artifact.load_boxed())

@@ -18,9 +18,19 @@ from wrapper_ir.frontends.inductor.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import torch
+
     from wrapper_ir.lines.program import Program
 
-__all__ = ["Recorder", "Session", "Statistics", "current_session", "statistics", "use_session"]
+__all__ = [
+    "Recorder",
+    "Recording",
+    "Session",
+    "Statistics",
+    "current_session",
+    "statistics",
+    "use_session",
+]
 
 
 @dataclass(slots=True)
@@ -56,21 +66,35 @@ class Statistics:
 statistics = Statistics()
 
 
+class Recording(list["Program"]):
+    """Programs in the order in which they were made.
+
+    Attributes:
+        graphs: The graph of ATen ops that each was made of, as Inductor had it in the end; what
+            ``bisect`` compares the program with.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.graphs: list[torch.fx.GraphModule] = []
+
+
 class Recorder:
     """Collects programs while it is open.
 
     Args:
-        programs: The list to append to.
+        programs: What to append to.
     """
 
-    def __init__(self, programs: list[Program]) -> None:
+    def __init__(self, programs: Recording) -> None:
         self._programs = programs
         self.is_open = True
 
-    def add(self, program: Program) -> None:
-        """Append a program, unless the block has ended."""
+    def add(self, program: Program, graph: torch.fx.GraphModule) -> None:
+        """Append a program and its graph, unless the block has ended."""
         if self.is_open:
             self._programs.append(program)
+            self._programs.graphs.append(graph)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ MemoryStrategy = Literal["reuse", "pool", "none"]
 OnUnsupported = Literal["raise", "stock"]
 
 #: Options that are ours; all others are the emitter's.
-_OWN: Final = ("emitter", "memory", "on_unsupported", "debug", "debug_filter")
+_OWN: Final = ("emitter", "memory", "on_unsupported", "debug", "debug_filter", "debug_poison")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class Settings:
             variable ``WRAPPER_IR_DEBUG`` gives the default.
         debug_filter: Pattern for the kernels that it shows; ``WRAPPER_IR_DEBUG_FILTER`` gives the
             default.
+        debug_poison: Whether new memory is filled with NaN, so that reading it too early shows;
+            ``WRAPPER_IR_DEBUG_POISON`` gives the default.
     """
 
     emitter: str = "python"
@@ -48,6 +50,7 @@ class Settings:
     emitter_options: tuple[tuple[str, Any], ...] = ()
     debug: str | int = "off"
     debug_filter: str = "*"
+    debug_poison: bool = False
 
     def __post_init__(self) -> None:
         """Check every value of our own.
@@ -67,6 +70,9 @@ class Settings:
         if not isinstance(pattern, str) or not pattern:
             expected = "a pattern such as '*softmax*'"
             raise OptionValueError(option="debug_filter", value=pattern, expected=expected)
+        poison: object = self.debug_poison
+        if not isinstance(poison, bool):
+            raise OptionValueError(option="debug_poison", value=poison, expected="True or False")
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Settings:
@@ -78,8 +84,8 @@ class Settings:
             UnknownEmitterError: No such emitter is installed.
         """
         given = dict(options or {})
-        level, pattern = settings_from_environment()
-        given = {"debug": level, "debug_filter": pattern, **given}
+        level, pattern, poison = settings_from_environment()
+        given = {"debug": level, "debug_filter": pattern, "debug_poison": poison, **given}
         own = cls(**{name: given.pop(name) for name in _OWN if name in given})
         theirs = option_names(emitter_class(own.emitter))
         for name in given:

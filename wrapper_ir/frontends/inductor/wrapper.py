@@ -22,7 +22,7 @@ from wrapper_ir.frontends.inductor.compat import (
     inductor_config,
 )
 from wrapper_ir.frontends.inductor.convert import convert_graph
-from wrapper_ir.frontends.inductor.emission import emit_module
+from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import ControlNote
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, statistics
@@ -167,7 +167,7 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
         if not self.session.capture:
             statistics.count_program()
             for recorder in open_recorders(self.session):
-                recorder.add(program)
+                recorder.add(program, graph_of(V.graph))
         return module, None
 
     def _stock(self, error: Exception, *, is_inference: bool) -> Any:

@@ -347,7 +347,7 @@ WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerReleaseMemory(
 }
 
 // Of our own: what the probes of this library do from the next call on. `level` is one of off, names,
-// print, save, check and stats, or null for what the library was built with; `directory` is where
+// print, save, check, check_nan and stats, or null for what the library was built with; `directory` is where
 // files go, or null for where they went before.
 WIR_EXPORT AOTIRuntimeError WrapperIRSetProbes(const char* level, const char* directory) {
   return entry([&] {

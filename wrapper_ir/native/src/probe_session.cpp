@@ -24,7 +24,7 @@
 namespace wir::runtime {
 namespace {
 
-constexpr const char* kLevels = "off, names, print, save, check or stats";
+constexpr const char* kLevels = "off, names, print, save, check, check_nan or stats";
 
 // The level that a word stands for: one of those above, or one of Inductor's names or numbers.
 // Empty: off. Throws where there is no such level.
@@ -38,7 +38,7 @@ std::optional<ProbeLevel> parse_level(const char* word) {
       {"print_only", ProbeLevel::kPrint}, {"2", ProbeLevel::kPrint},
       {"save", ProbeLevel::kSave},   {"save_only", ProbeLevel::kSave},
       {"1", ProbeLevel::kSave},      {"check", ProbeLevel::kCheck},
-      {"stats", ProbeLevel::kStats},
+      {"check_nan", ProbeLevel::kCheckNan}, {"stats", ProbeLevel::kStats},
   };
   std::string small;
   for (const char* c = word; *c != '\0'; ++c) {
@@ -257,7 +257,7 @@ class ProbeReport : public ProbeSink {
         settings_(std::move(settings)) {}
 
  private:
-  // No level makes a call fail, except what `check` finds.
+  // No level makes a call fail, except what checks find.
   void guarded(const ProbeInfo& probe, const Slot* values) {
     try {
       show(probe, values);
@@ -273,7 +273,8 @@ class ProbeReport : public ProbeSink {
       case ProbeLevel::kNames: return names(probe);
       case ProbeLevel::kPrint: return print(probe, values);
       case ProbeLevel::kSave: return save(probe, values);
-      case ProbeLevel::kCheck: return check(probe, values);
+      case ProbeLevel::kCheck: return check(probe, values, true);
+      case ProbeLevel::kCheckNan: return check(probe, values, false);
       case ProbeLevel::kStats: return stats(probe, values);
       case ProbeLevel::kCompare:
       case ProbeLevel::kHook: return;  // need Python
@@ -466,8 +467,8 @@ class ProbeReport : public ProbeSink {
            first("first_inf", found.inf, found.first_inf) + ", \"checksum\": \"" + sum + "\"";
   }
 
-  // Before the call: notes the ranges of what it reads. After it: stops at NaN and inf.
-  void check(const ProbeInfo& probe, const Slot* values) {
+  // Before the call: notes the ranges of what it reads. After it: stops at NaN and, if told, inf.
+  void check(const ProbeInfo& probe, const Slot* values, bool with_inf) {
     if (!probe.after) {
       inputs_of_ = probe.label;
       inputs_.clear();
@@ -483,7 +484,7 @@ class ProbeReport : public ProbeSink {
       if (!tensor.is_readable() || !(tensor.is_floating() || tensor.is_complex())) continue;
       tensor.read();
       const Statistics found = tensor.statistics(false);
-      if (found.nan != 0 || found.inf != 0) refuse(probe, operand.name, found);
+      if (found.nan != 0 || (with_inf && found.inf != 0)) refuse(probe, operand.name, found);
     }
   }
 

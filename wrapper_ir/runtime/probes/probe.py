@@ -1,7 +1,7 @@
 """What a ``Probe`` line does when the program reaches it.
 
 A probe looks and never touches: it writes to no tensor, keeps none, and does not raise, except at
-the level ``check``, whose purpose it is, and what a hook raises.
+the levels ``check`` and ``check_nan``, whose purpose it is, and what a hook raises.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ProbeCall = Callable[..., None]
 
 
 class NonFiniteError(WrapperIRError, ArithmeticError):
-    """A call wrote a NaN or an infinite value: found by a probe of the level ``check``.
+    """A call wrote a NaN or an infinite value: found by a probe of a level that checks.
 
     Fields: ``call`` is its number and name, ``buffer`` the one written, ``what`` is ``NaN`` or
     ``inf``, ``count`` how many there are, ``index`` the first one's, ``inputs`` what the call read.
@@ -61,7 +61,7 @@ def make_probe(
     Args:
         label: Number and name of the call.
         when: ``before`` or ``after``.
-        level: ``names``, ``print``, ``save``, ``check``, ``stats``, ``compare`` or
+        level: ``names``, ``print``, ``save``, ``check``, ``check_nan``, ``stats``, ``compare`` or
             ``hook``.
         buffers: What the buffers are called, in the order in which they will be passed.
         scalars: What the numbers are called, likewise.
@@ -157,6 +157,20 @@ class _Probe:
         for name, tensor in self._tensors(values):
             found = first_not_finite(tensor)
             if found is not None:
+                raise self._non_finite(session, name, found)
+
+    def check_nan(self, session: DebugSession, values: Sequence[Any]) -> None:
+        """As ``check``, but infinite values are let pass: masks of attention are made of them.
+
+        Raises:
+            NonFiniteError: A tensor holds a NaN.
+        """
+        if self._when == "before":
+            self.check(session, values)
+            return
+        for name, tensor in self._tensors(values):
+            found = first_not_finite(tensor)
+            if found is not None and found.nan:
                 raise self._non_finite(session, name, found)
 
     def _non_finite(self, session: DebugSession, name: str, found: Statistics) -> NonFiniteError:

@@ -46,14 +46,12 @@ def convert_kernel_call(scope: Scope, line: Any, note: KernelNote | TritonNote |
     if isinstance(note, TritonNote):
         convert_triton_call(scope, line, note)
         return
-    scope.emit(
-        KernelCall(
-            kernel=_definition(scope, note),
-            args=tuple(_argument(scope, param) for param in note.params),
-            device=to_device(line.device),
-            origin=scope.origin(*note.nodes),
-        )
+    call = KernelCall(
+        kernel=_definition(scope, note),
+        args=tuple(_argument(scope, param) for param in note.params),
+        device=to_device(line.device),
     )
+    scope.emit_call(call, note.nodes)
 
 
 def _argument(scope: Scope, param: BufferNote | SizeNote) -> Arg:

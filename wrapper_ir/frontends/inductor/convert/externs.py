@@ -105,16 +105,15 @@ class ExternConverter:
         ordered, named = bind_arguments(self._scope, op, args, kwargs, origin)
         defined = self._results(node) if results else []
         device = node.get_device()
-        self._scope.emit(
-            ExternKernel(
-                op=self._scope.shared.declare(op),
-                args=ordered,
-                kwargs=named,
-                results=tuple(_related(op, result, ordered, named) for result in defined),
-                device=to_device(device) if device is not None else CPU,
-                origin=origin,
-            )
+        line = ExternKernel(
+            op=self._scope.shared.declare(op),
+            args=ordered,
+            kwargs=named,
+            results=tuple(_related(op, result, ordered, named) for result in defined),
+            device=to_device(device) if device is not None else CPU,
         )
+        names = [item.out for item in defined if isinstance(item, ResultBuffer)]
+        self._scope.emit_call(line, [node], [self._scope.graph.get_buffer(n) for n in names])
 
     def _results(self, node: Any) -> list[CallResult]:
         """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""

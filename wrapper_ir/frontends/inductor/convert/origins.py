@@ -26,14 +26,19 @@ class OriginTable:
         """The table, in the order of the numbers."""
         return tuple(self._numbers)
 
-    def of(self, nodes: Iterable[Any]) -> int | None:
-        """Return the number of the joint origin of IR nodes, None where nothing is known."""
+    def of(self, nodes: Iterable[Any], values: tuple[str, ...] = ()) -> int | None:
+        """Return the number of the joint origin of IR nodes, None where nothing is known.
+
+        Args:
+            nodes: The IR nodes.
+            values: Of a call: the fx nodes whose values it leaves in buffers.
+        """
         found: dict[Any, None] = {}
         for node in nodes:
             found.update(dict.fromkeys(getattr(node, "origins", None) or ()))
         if not found:
             return None
-        origin = origin_of(sorted(found, key=self._position))
+        origin = origin_of(sorted(found, key=self._position), values)
         return self._numbers.setdefault(origin, len(self._numbers))
 
     def _position(self, node: Any) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ import torch
 
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
+from wrapper_ir.frontends.inductor.convert.held import held_values
 from wrapper_ir.frontends.inductor.convert.origins import OriginTable
 from wrapper_ir.frontends.inductor.convert.values import (
     tensor_layout,
@@ -19,10 +21,18 @@ from wrapper_ir.frontends.inductor.convert.values import (
     to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Reinterpret
-from wrapper_ir.lines.program import AnyLine, Constant, ConstantKind, SymbolInfo, SymbolKind
+from wrapper_ir.lines.program import (
+    AnyLine,
+    Constant,
+    ConstantKind,
+    Program,
+    SymbolInfo,
+    SymbolKind,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +40,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim, Scalar
 
 __all__ = ["Scope", "Shared"]
+
+#: What a call writes depends on no layout.
+_NO_LAYOUTS: Final = Program()
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -300,6 +313,22 @@ class Scope:
     def emit(self, line: AnyLine) -> None:
         """Append a line."""
         self.body.append(line)
+
+    def emit_call(
+        self, line: KernelCall | ExternKernel, nodes: Sequence[Any], leaves: Sequence[Any] = ()
+    ) -> None:
+        """Append a call, noting which fx nodes' values it leaves in buffers.
+
+        Args:
+            line: The call, without an origin.
+            nodes: The IR nodes that it computes.
+            leaves: The IR nodes of its results, where these are nodes of their own.
+        """
+        held = held_values((*nodes, *leaves), self._real_names, self.graph)
+        held = {self.name(name): value for name, value in held.items()}
+        values = tuple(held.get(name, "") for name in effects(line, _NO_LAYOUTS).written)
+        origin = self.shared.origins.of(nodes, values if any(values) else ())
+        self.emit(dataclasses.replace(line, origin=origin))
 
     def origin(self, *nodes: Any) -> int | None:
         """Return the number of the joint origin of IR nodes."""

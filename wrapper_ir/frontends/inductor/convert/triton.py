@@ -57,15 +57,13 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
         raise _unsupported(note, "it runs on a stream of its own")
     name, kernel, pinned = _definition(scope, line, note)
     given = dict(zip(pinned.signature, line.call_args, strict=False))
-    scope.emit(
-        KernelCall(
-            kernel=name,
-            args=tuple(_argument(scope, note, param, given[param.name]) for param in kernel.params),
-            device=to_device(line.device),
-            grid=_grid(scope, note, pinned, given),
-            origin=scope.origin(*note.nodes),
-        )
+    call = KernelCall(
+        kernel=name,
+        args=tuple(_argument(scope, note, param, given[param.name]) for param in kernel.params),
+        device=to_device(line.device),
+        grid=_grid(scope, note, pinned, given),
     )
+    scope.emit_call(call, note.nodes)
 
 
 def _definition(scope: Scope, line: Any, note: TritonNote) -> tuple[str, KernelDefinition, Pinned]:

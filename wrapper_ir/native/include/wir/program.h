@@ -78,7 +78,16 @@ struct LineInfo {
   const char* source;  // the model's "file.py:12 in forward", or empty
 };
 
-enum class ProbeLevel : std::int32_t { kSave, kPrint, kNames, kCheck, kStats, kCompare, kHook };
+enum class ProbeLevel : std::int32_t {
+  kSave,
+  kPrint,
+  kNames,
+  kCheck,
+  kStats,
+  kCompare,
+  kHook,
+  kCheckNan
+};
 
 // One value that a probe shows. A complex number takes two slots.
 struct ProbeOperand {

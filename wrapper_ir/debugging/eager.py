@@ -1,0 +1,287 @@
+"""What a program's calls wrote, beside what eager execution of its graph gives for the same nodes.
+
+The graph is run node by node. Where a buffer of the program holds a node's value the two are
+compared, and the run goes on with the program's: so rounding does not add up, a wrong kernel is not
+blamed on those after it, and random numbers are the program's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+from torch.fx import Interpreter
+
+from wrapper_ir.debugging.errors import OtherGraphError
+from wrapper_ir.debugging.nodes import changes_in_place, not_repeatable
+from wrapper_ir.debugging.widened import rounding
+from wrapper_ir.runtime.probes import difference, private_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch.fx import GraphModule, Node
+
+__all__ = ["Beside", "Difference", "Saved"]
+
+#: What a difference may be, of an element and of the largest one: a kernel sums in another order
+#: than an op, and one step of a narrow type is much. Types that are not here must be equal.
+_RELATIVE: Final = {
+    torch.float64: 1e-8,
+    torch.complex128: 1e-8,
+    torch.float32: 1e-5,
+    torch.complex64: 1e-5,
+    torch.float16: 2e-3,
+    torch.bfloat16: 1.6e-2,
+    torch.float8_e4m3fn: 0.125,
+    torch.float8_e4m3fnuz: 0.125,
+    torch.float8_e5m2: 0.25,
+    torch.float8_e5m2fnuz: 0.25,
+}
+
+#: Where eager's own error is not known, how many times the absolute tolerance is allowed.
+_UNMEASURED: Final = 100.0
+
+#: How many times eager's own rounding error a difference may be.
+_ROUNDINGS: Final = 16.0
+
+#: How many integers in a thousand may differ where they were made of rounded numbers.
+_FLIPPED: Final = 1
+
+_VALUE: Final = re.compile(r"(?P<node>[^\[\]]+)(?P<path>(\[\d+\])*)")
+
+_FAILED: Final = "cannot be computed eagerly"
+_OTHER: Final = "have another shape or type in the graph"
+_NO_NODE: Final = "come from nodes that the graph has not"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A tensor that a call wrote, on disk.
+
+    Attributes:
+        position: Which one it is, in the order in which they were written.
+        load: Reads it.
+    """
+
+    position: int
+    load: Callable[[], Tensor]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A tensor that is not what eager execution gives: which one, how, and what it should be."""
+
+    position: int
+    words: str
+    expected: Tensor
+
+
+class Beside(Interpreter):
+    """Runs a graph and compares the values of nodes with what a program wrote.
+
+    Args:
+        module: The graph.
+        saved: What the program wrote, by the value that it stands for: ``relu``, ``sort[1]``.
+        constants: Values of the model's tensors, instead of those that the module has.
+        tolerance: Relative and absolute; by default as the type and the ops between demand.
+    """
+
+    def __init__(
+        self,
+        module: GraphModule,
+        saved: Mapping[str, Sequence[Saved]],
+        constants: Mapping[str, Tensor],
+        tolerance: tuple[float, float] | None = None,
+    ) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        self._saved: dict[str, list[tuple[tuple[int, ...], Saved]]] = {}
+        for value, tensors in saved.items():
+            name, path = _parsed(value)
+            self._saved.setdefault(name, []).extend((path, each) for each in tensors)
+        self._constants = constants
+        self._tolerance = tolerance
+        self._exact: set[Node] = set()
+        self._rounded: set[Node] = set()
+        self._unknown: dict[Node, str] = {}
+        self._changed: set[int] = set()
+        self.differences: list[Difference] = []
+        self.skipped: Counter[str] = Counter()
+        self.compared = 0
+
+    def compare(self, arguments: Sequence[Any]) -> None:
+        """Run the graph.
+
+        Raises:
+            OtherGraphError: It lacks most of the nodes that are to be compared.
+        """
+        missing = self._saved.keys() - {node.name for node in self.graph.nodes}
+        if len(missing) > len(self._saved) // 2:
+            raise OtherGraphError(reason=f"it has no node {min(missing)!r}")
+        self.skipped[_NO_NODE] += sum(len(self._saved[name]) for name in missing)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            self.run(*arguments, enable_io_processing=False)
+
+    # The run.
+
+    def fetch_attr(self, target: str) -> Any:
+        """A tensor of the model's, in memory of its own: the run may write to it."""
+        value = self._constants.get(target)
+        found = super().fetch_attr(target) if value is None else value
+        return private_copy(found) if isinstance(found, Tensor) else found
+
+    def run_node(self, node: Node) -> Any:
+        """Run a node, compare its value, and go on with the program's."""
+        reason = not_repeatable(node)
+        for each in node.all_input_nodes:
+            reason = reason or self._unknown.get(each, "")
+        try:
+            value = super().run_node(node)
+        except Exception:
+            if node.op == "output":
+                return None
+            value, reason = None, reason or _FAILED
+        if reason:
+            self._unknown[node] = reason
+        elif node.op in ("placeholder", "get_attr"):
+            self._exact.add(node)
+        elif any(_is_floating(v) for v in _parts(value)) or self._from_rounded(node):
+            self._rounded.add(node)
+        self._note_change(node)
+        for path, saved in self._saved.get(node.name, ()):
+            value = self._meet(node, value, path, saved)
+        return value
+
+    def _from_rounded(self, node: Node) -> bool:
+        return any(each in self._rounded for each in node.all_input_nodes)
+
+    def _note_change(self, node: Node) -> None:
+        """Note memory that is written in place: what was known of it before is so no longer."""
+        if changes_in_place(node):
+            for each in node.all_input_nodes:
+                self._changed.update(map(_memory, _parts(self.env.get(each))))
+
+    # Meeting a tensor of the program's.
+
+    def _meet(self, node: Node, value: Any, path: tuple[int, ...], saved: Saved) -> Any:
+        part = value
+        for index in path:
+            part = part[index] if isinstance(part, (list, tuple)) and index < len(part) else None
+        got = saved.load()
+        reason = self._unknown.get(node)
+        if reason is None and not _are_alike(part, got):
+            self.skipped[_OTHER] += 1
+            return value
+        if reason is None:
+            self._compare(node, part, got, path, saved)
+        else:
+            self.skipped[reason] += 1
+        return self._adopt(node, value, path, got)
+
+    def _compare(
+        self, node: Node, part: Tensor, got: Tensor, path: tuple[int, ...], saved: Saved
+    ) -> None:
+        self.compared += 1
+        words = self._words(node, part, got, path)
+        if words:
+            self.differences.append(Difference(saved.position, words, private_copy(part)))
+
+    def _words(self, node: Node, part: Tensor, got: Tensor, path: tuple[int, ...]) -> str:
+        if self._tolerance is not None:
+            return difference(got, part, self._tolerance)
+        dtype = part.dtype
+        if not _is_floating(part):
+            words = difference(got, part)
+            is_rounded = self._from_rounded(node)
+            return "" if words and is_rounded and _few_differ(got, part) else words
+        if part.element_size() == 1:  # torch compares no float8
+            got, part = got.float(), part.float()
+        relative, absolute = _tolerance_for(part, dtype)
+        words = difference(got, part, (relative, absolute))
+        if not words:
+            return ""
+        known = {each: self.env[each] for each in self._exact if self._is_current(each)}
+        error = rounding(node, part, path, known)
+        slack = _UNMEASURED * absolute if error is None else _ROUNDINGS * error
+        return difference(got, part, (relative, absolute + slack))
+
+    def _is_current(self, node: Node) -> bool:
+        value = self.env.get(node)
+        return node in self.env and not any(_memory(v) in self._changed for v in _parts(value))
+
+    def _adopt(self, node: Node, value: Any, path: tuple[int, ...], got: Tensor) -> Any:
+        """Go on with what the program has, in the same memory: a view of it may be there."""
+        if node in self._unknown:
+            return self._known_now(node, value, path, got)
+        part = value
+        for index in path:
+            part = part[index]
+        if _has_own_elements(part):
+            part.copy_(got)
+        if not path:
+            self._exact.add(node)
+            self._rounded.discard(node)
+        return value
+
+    def _known_now(self, node: Node, value: Any, path: tuple[int, ...], got: Tensor) -> Any:
+        if path and not (isinstance(value, (list, tuple)) and len(path) == 1):
+            return value
+        if not path:
+            del self._unknown[node]
+            self._exact.add(node)
+            return got
+        parts = list(value)
+        parts[path[0]] = got
+        if {p for p, _ in self._saved[node.name]} >= {(i,) for i in range(len(parts))}:
+            self._unknown.pop(node)
+            self._exact.add(node)
+        return parts
+
+
+def _parsed(value: str) -> tuple[str, tuple[int, ...]]:
+    found = _VALUE.fullmatch(value)
+    if found is None:
+        return value, ()
+    return found["node"], tuple(map(int, re.findall(r"\d+", found["path"])))
+
+
+def _parts(value: Any) -> list[Tensor]:
+    if isinstance(value, (list, tuple)):
+        return [part for item in value for part in _parts(item)]
+    return [value] if isinstance(value, Tensor) else []
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _are_alike(value: Any, got: Tensor) -> bool:
+    is_same = isinstance(value, Tensor) and value.shape == got.shape and value.dtype is got.dtype
+    return is_same and value.layout is got.layout is torch.strided
+
+
+def _has_own_elements(tensor: Tensor) -> bool:
+    sizes = zip(tensor.stride(), tensor.shape, strict=True)
+    return not any(step == 0 for step, size in sizes if size > 1)
+
+
+def _few_differ(got: Tensor, expected: Tensor) -> bool:
+    count = int((got != expected).sum())
+    return count <= max(1, got.numel() * _FLIPPED // 1000)
+
+
+def _tolerance_for(expected: Tensor, dtype: torch.dtype) -> tuple[float, float]:
+    """Relative and absolute tolerance for a type, the latter by the size of the numbers."""
+    relative = _RELATIVE.get(dtype, 0.0)
+    finite = expected[expected.isfinite()].abs()
+    largest = float(finite.max()) if finite.numel() else 0.0
+    return relative, relative * largest
