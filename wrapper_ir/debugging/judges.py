@@ -84,11 +84,12 @@ def by_difference(
 
     def judge(candidate: Program) -> str:
         given = inputs_of(candidate, values)
-        expected, word = _outcome(
-            lambda p: lambda *args: interpret(p, *args), candidate, given, seed
-        )
+        expected, word = _outcome(_interpreted, candidate, given, seed)
         if word:
             return f"interpreter: {word}"
+        others, word = _outcome(_interpreted_over_zeros, candidate, given, seed)
+        if word or _first_difference(others, expected):
+            return "it reads what nothing has written"  # which may be anything: no emitter's fault
         for target in targets:
 
             def make(p: Program, target: str = target) -> Callable[..., Sequence[Any]]:
@@ -106,6 +107,14 @@ def by_difference(
 def inputs_of(program: Program, values: Mapping[str, Any]) -> list[Any]:
     """The inputs of a program, of all that there are by name."""
     return [values[_name(item)] for item in program.inputs]
+
+
+def _interpreted(program: Program) -> Callable[..., Sequence[Any]]:
+    return lambda *inputs: interpret(program, *inputs)
+
+
+def _interpreted_over_zeros(program: Program) -> Callable[..., Sequence[Any]]:
+    return lambda *inputs: interpret(program, *inputs, unwritten=b"\0\0")
 
 
 def _outcome(

@@ -9,7 +9,8 @@ from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
-from wrapper_ir.lines.program import FrozenMap, Program
+from wrapper_ir.lines.memory import Free
+from wrapper_ir.lines.program import FrozenMap, Program, Stage
 from wrapper_ir.lines.walk import Path, map_regions, regions_of, walk
 from wrapper_ir.verify import diagnose
 
@@ -55,7 +56,7 @@ def _fewer_lines(program: Program, holds: Callable[[Program], bool]) -> Program:
         while at >= -length:
             paths = _paths(program)
             run = paths[max(at, 0) : at + length]
-            candidate = _tidy(_without(program, run))
+            candidate = _tidy(_closed(_without(program, run)))
             if run and holds(candidate):
                 program = candidate
                 at = min(at, len(_paths(program)))
@@ -70,8 +71,8 @@ def _fewer(program: Program, holds: Callable[[Program], bool], field: str) -> Pr
         kept = getattr(program, field)
         fewer = (*kept[:position], *kept[position + 1 :])
         candidate = _tidy(program.replace(**{field: fewer}))
-        if holds(candidate):
-            program = candidate
+        ended = _tidy(_ending(candidate, kept[position]))
+        program = next((each for each in (candidate, ended) if holds(each)), program)
     return program
 
 
@@ -99,6 +100,34 @@ def _without(program: Program, paths: Collection[Path]) -> Program:
         return map_regions(line, change)
 
     return program.replace(body=tuple(kept(program.body, Path(), "body")))
+
+
+def _closed(program: Program) -> Program:
+    """The program without the lines and results that name what is defined no more.
+
+    So an allocation goes together with its calls and its end, wherever these stand.
+    """
+    defined = {item.name for item in program.inputs if isinstance(item, BufferInput)}
+    defined.update(program.constants)
+    body: list[AnyLine] = []
+    for line in program.body:
+        found = effects(line, program)
+        if defined.issuperset((*found.touched, *found.peeks)):
+            defined.update(found.defines)
+            body.append(line)
+    results = tuple(
+        value
+        for value in program.results
+        if not isinstance(value, BufferValue) or value.buffer in defined
+    )
+    return program.replace(body=tuple(body), results=results)
+
+
+def _ending(program: Program, gone: object) -> Program:
+    """The program with an end for what is no result any more, where all ends are written out."""
+    if program.stage is not Stage.PLANNED or not isinstance(gone, BufferValue):
+        return program
+    return program.replace(body=(*program.body, Free(gone.buffer)))
 
 
 def _tidy(program: Program) -> Program:

@@ -12,6 +12,7 @@ import click
 from wrapper_ir.cli.command import examples, json_option, program_argument, traceback_option
 
 if TYPE_CHECKING:
+    from wrapper_ir.debugging.judges import Judge
     from wrapper_ir.lines import Program
 
 
@@ -52,29 +53,21 @@ def reduce(  # noqa: PLR0913 - an option each
         raise click.UsageError("give either --fails COMMAND or --differs NAMES")
     if differs is not None and (inputs is None) == (seed is None):
         raise click.UsageError("with --differs, give either --inputs PATH or --random SEED")
-    from wrapper_ir.cli.emitting import check_target
     from wrapper_ir.cli.files import read_program, save_program
-    from wrapper_ir.cli.tensors import made_up_inputs, names_of_inputs, read_inputs, write_inputs
+    from wrapper_ir.cli.tensors import names_of_inputs, write_inputs
     from wrapper_ir.cli.terminal import counting
     from wrapper_ir.debugging import reduce as smaller
     from wrapper_ir.debugging.errors import NoFailureError
-    from wrapper_ir.debugging.judges import by_command, by_difference
+    from wrapper_ir.debugging.judges import by_command
     from wrapper_ir.verify import verify
 
     program = read_program(file, data=True)
     verify(program)
-    values = {}
-    if differs is not None:
-        targets = [name.strip() for name in differs.split(",")]
-        for target in targets:
-            check_target(target, ())
-        given = (
-            made_up_inputs(program, seed or 0) if inputs is None else read_inputs(program, inputs)
-        )
-        values = dict(zip(names_of_inputs(program), given, strict=True))
-        judge = by_difference(program, given, targets)
-    else:
+    values: dict[str, object] = {}
+    if differs is None:
         judge = by_command(_words(fails or ""), says=says, seconds=timeout)
+    else:
+        judge, values = _by_difference(program, differs.split(","), inputs, seed)
     how = judge(program)
     if not how:
         raise NoFailureError(program=program.name)
@@ -93,6 +86,22 @@ def reduce(  # noqa: PLR0913 - an option each
         beside = str(Path(target_file).with_suffix(".inputs.pt"))
         write_inputs(beside, [values[name] for name in names_of_inputs(small)])
     _show(program, small, how, target_file, beside, as_json=as_json)
+
+
+def _by_difference(
+    program: Program, names: list[str], inputs: str | None, seed: int | None
+) -> tuple[Judge, dict[str, object]]:
+    """What asks emitters, and the program's inputs by name."""
+    from wrapper_ir.cli.emitting import check_target
+    from wrapper_ir.cli.tensors import made_up_inputs, names_of_inputs, read_inputs
+    from wrapper_ir.debugging.judges import by_difference
+
+    targets = [name.strip() for name in names]
+    for target in targets:
+        check_target(target, ())
+    given = made_up_inputs(program, seed or 0) if inputs is None else read_inputs(program, inputs)
+    values = dict(zip(names_of_inputs(program), given, strict=True))
+    return by_difference(program, given, targets), values
 
 
 def _words(command: str) -> list[str]:
