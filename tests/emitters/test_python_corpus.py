@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
 
+pytestmark = pytest.mark.usefixtures("corpus_kernels")
+
+
 class PythonFile(SingleFileSnapshotExtension):
     """Snapshots are files that Python can run."""
 

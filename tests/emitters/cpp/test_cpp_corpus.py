@@ -14,6 +14,8 @@ from tests.emitters.corpus import CASES, program
 if TYPE_CHECKING:
     from wrapper_ir.lines import Program
 
+pytestmark = pytest.mark.usefixtures("corpus_kernels")
+
 DONATING = ("reuse", "backward")
 """Programs that are given their inputs' memory."""
 

@@ -1,14 +1,10 @@
-"""Kernels of all programs, compiled at once: that takes the time of two."""
+"""What every test of graphs wants."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.emitters.fx import support
-from wrapper_ir.emitters.fx import declare_kernels, kernels
-
 
 @pytest.fixture(scope="session", autouse=True)
-def _kernels_are_compiled() -> None:
-    sets = [declare_kernels(support.program(name)) for name in support.NAMES]
-    kernels.build(list(dict.fromkeys(name for each in sets for name in each.names)))
+def _kernels_are_compiled(corpus_kernels: None) -> None:
+    """Most of these tests run programs of the corpus."""
