@@ -7,6 +7,7 @@ when torch is imported, wants a real new process: hash seeds, import costs, most
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -21,6 +22,10 @@ from typing import Any
 
 #: What ``python -m pytest`` does.
 PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+
+#: What torch is imported in, whatever the first test to come here has changed. Python's handler of
+#: faults is off, since it would write after the last line before a crash.
+_ENVIRONMENT = {**os.environ, "PYTHONFAULTHANDLER": ""}
 
 
 def run(
@@ -65,14 +70,18 @@ def _ask(request: dict[str, Any]) -> int:
 
 @cache
 def _server() -> subprocess.Popen[str]:
-    """The process that forks; it ends when its input does, so with this process at the latest."""
-    return subprocess.Popen(
-        [sys.executable, "-W", "ignore", str(Path(__file__).resolve())],
+    """The process that forks; it ends when its input does."""
+    file = Path(__file__).resolve()
+    server = subprocess.Popen(
+        [sys.executable, "-W", "ignore", str(file)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONFAULTHANDLER": ""},  # which would write after a crash
+        cwd=file.parent,
+        env=_ENVIRONMENT,
     )
+    atexit.register(server.__exit__, None, None, None)  # closes the pipes, and waits
+    return server
 
 
 def _serve() -> dict[str, Any] | None:
