@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._higher_order_ops import scan, while_loop
-from torch._higher_order_ops.invoke_subgraph import mark_compile_region
 from torch._higher_order_ops.map import map as map_rows
+from torch.compiler import nested_compile_region
 
 __all__ = ["BIG", "FLOWS", "UNBACKED", "Flow", "normal"]
 
@@ -102,6 +102,12 @@ def found_inside(p: Tensor, x: Tensor) -> Tensor:
     return torch.cond(p, lambda a: a.nonzero().sum() + n, lambda a: (a * n).sum(), (sizes,))
 
 
+def table(p: Tensor, x: Tensor) -> Tensor:
+    """A choice with a constant inside, which Inductor does not put into a kernel."""
+    wide = [float(n) for n in range(20)]
+    return torch.cond(p, lambda a: a + torch.tensor(wide), lambda a: a * torch.tensor(wide), (x,))
+
+
 class Experts(nn.Module):
     """Two layers, of which each call uses one."""
 
@@ -160,12 +166,12 @@ def rows(x: Tensor, y: Tensor) -> Any:
 # Called subgraphs.
 
 
-@mark_compile_region
+@nested_compile_region
 def region(x: Tensor, y: Tensor) -> Tensor:
     return (x @ y).sin() + 1
 
 
-@mark_compile_region
+@nested_compile_region
 def choosing(p: Tensor, x: Tensor) -> Any:
     return torch.cond(p, lambda a: a.sin(), lambda a: a.cos(), (x,)), x[1:] * 2
 
@@ -184,7 +190,7 @@ class Layer(nn.Module):
         super().__init__()
         self.linear = nn.Linear(6, 6)
 
-    @mark_compile_region
+    @nested_compile_region
     def forward(self, x: Tensor) -> Tensor:
         return x + self.linear(x).relu()
 

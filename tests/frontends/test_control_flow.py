@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
-from tests.frontends.flows import BIG, FLOWS, Flow, everything, normal
+from tests.frontends.flows import BIG, FLOWS, Flow, everything, normal, table
 from tests.frontends.support import DYNAMIC, captured
 from wrapper_ir.frontends.inductor import statistics
 from wrapper_ir.lines import (
@@ -149,6 +149,15 @@ def test_a_loop_copies_no_row_that_stays_as_it_is() -> None:
     captured_names = [arg.buffer for arg in loop.captured if isinstance(arg, BufferArg)]
     assert set(inputs) <= set(captured_names)
     assert "aten::copy_" not in [line.op for line in all_lines(programs[0], ExternKernel)]
+
+
+def test_a_branch_has_constants_of_its_own() -> None:
+    """Stock Inductor of torch 2.13 passes None for them."""
+    torch._dynamo.reset()
+    run = torch.compile(table, backend="wrapper_ir")
+    for flag in (True, False):
+        x = normal(20)
+        assert torch.equal(run(torch.tensor(flag), x), table(torch.tensor(flag), x))
 
 
 def test_checks_of_results_are_kept() -> None:

@@ -95,12 +95,16 @@ def emit_module(program: Program, session: Session, graph: Any) -> Any:
     artifact = emit(planned, settings.emitter, **dict(settings.emitter_options))
     if settings.emitter not in CACHEABLE_EMITTERS:
         return LoadedModule(artifact.source or str(planned), artifact.load_boxed())
-    _share_constants(getattr(artifact, "constants", {}), graph)
+    _share_constants(program, getattr(artifact, "constants", {}), graph)
     return ValueWithLineMap(getattr(artifact, "module_source", artifact.source), [])
 
 
-def _share_constants(variables: Mapping[str, str], graph: Any) -> None:
-    """Have Inductor set the constants also where the module calls them by another name."""
+def _share_constants(program: Program, variables: Mapping[str, str], graph: Any) -> None:
+    """Have Inductor set the constants of subgraphs too, and where the module renames them."""
+    for name, tensor in program.data.items():
+        if name not in graph.constants:
+            graph.constants[name] = tensor
+            graph.allocated_constant_name[name] = name
     for variable, name in variables.items():
         if variable != name:
             graph.constants[variable] = graph.constants[name]

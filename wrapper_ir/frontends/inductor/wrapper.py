@@ -227,7 +227,7 @@ def _refuse_added_code() -> None:
         UnsupportedLineError: One is on.
     """
     for setting, why in _ADDED_CODE.items():
-        if getattr(inductor_config, setting):
+        if getattr(inductor_config, setting, False):
             raise UnsupportedLineError(kind="setting", text=setting, why=why)
 
 

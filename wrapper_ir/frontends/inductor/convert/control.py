@@ -116,12 +116,12 @@ class ControlConverter:
     def _while(self, node: Any) -> None:
         scope, origin = self._scope, self._scope.origin(node)
         given = (*node.carried_inputs, *node.additional_inputs)
-        count = len(node.carried_inputs)
+        count, stacks = len(node.carried_inputs), bool(getattr(node, "stack_output", False))
         operands = [self._operand(item, origin) for item in given]
         condition = self._branch(node.cond_subgraph, operands, count)
         body = self._branch(node.body_subgraph, operands, count)
         # What a round gives back as it got it does not change from round to round.
-        lasting = [i for i in range(count) if body.gives_back(i) and not node.stack_output]
+        lasting = [i for i in range(count) if body.gives_back(i) and not stacks]
         carried = [i for i in range(count) if i not in lasting]
         captured = [*lasting, *range(count, len(given))]
         captured = [i for i in captured if body.params[i] is not None]
@@ -143,7 +143,7 @@ class ControlConverter:
                 captured=_told(operands, captured, written),
                 condition=condition.region([*carried, *captured]),
                 body=body.region([*carried, *captured]),
-                stacked=bool(node.stack_output),
+                stacked=stacks,
                 origin=origin,
             )
         )

@@ -76,7 +76,7 @@ class Branch:
         made = cls(_inner_scope(outer, graph), [])
         with V.set_graph_handler(graph):
             made._take(operands, carried)
-            convert_lines(made.scope, graph.wrapper_code)
+            convert_lines(made.scope, _wrapper_of(graph))
             made.results = list(convert_results(made.scope, graph.wrapper_code.get_graph_outputs()))
         made._look_through()
         return made
@@ -193,7 +193,7 @@ def inline_subgraph(
                 scope.stand_for(name, operand.buffer, outer.root(operand.buffer))
             elif isinstance(operand, ScalarArg):
                 _learn(scope, value, operand.value)
-        convert_lines(scope, graph.wrapper_code)
+        convert_lines(scope, _wrapper_of(graph))
         results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
     outer.bound |= scope.bound
     outer.known = {**scope.known, **outer.known}
@@ -226,6 +226,19 @@ def call_op(
     """Emit the call of an op that Inductor has not written."""
     name = scope.shared.declare(op)
     scope.emit(ExternKernel(name, args, results=results, device=device, origin=origin))
+
+
+def _wrapper_of(graph: Any) -> Any:
+    """Return the wrapper of a subgraph, which must be ours.
+
+    Raises:
+        UnsupportedLineError: Inductor has made one of its own, which notes nothing.
+    """
+    wrapper = graph.wrapper_code
+    if not hasattr(wrapper, "control_notes"):
+        why = f"its wrapper is a {type(wrapper).__name__}, not ours"
+        raise UnsupportedLineError(kind="subgraph", text=str(graph.name), why=why)
+    return wrapper
 
 
 def _inner_scope(outer: Scope, graph: Any) -> Scope:

@@ -341,12 +341,16 @@ class Scope:
                 kind="constant", text=name, why=f"its layout is {tensor.layout}, not strided"
             )
         shared = self.shared
+        if shared.data.get(name) is tensor:
+            self.stand_for(name, name)  # another region has it already
+            return name
         qualified = self.graph.allocated_constant_name.get(name, name)
         kind = _constant_kind(tensor)
         mutable = name in self.graph.mutated_buffers
-        shared.constants[name] = Constant(str(qualified), kind, mutable)
-        shared.data[name] = tensor
-        return self.define(name, tensor_layout(tensor))
+        made = self.define(name, tensor_layout(tensor))
+        shared.constants[made] = Constant(str(qualified), kind, mutable)
+        shared.data[made] = tensor
+        return made
 
 
 def _constant_kind(tensor: torch.Tensor) -> ConstantKind:
