@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.frontends.inductor.convert.regions import copied
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret, Reuse
@@ -72,6 +73,10 @@ def reuse(scope: Scope, line: Any) -> None:
         raise UnsupportedLineError(
             kind="ReuseLine", text=f"{name} of {donor}", why="the donor begins inside a storage"
         )
+    if scope.root(donor) in scope.lent:
+        # Inductor takes inputs of a backward's subgraphs for its own, by the numbers of the
+        # backward's inputs; but they are the caller's, who may look at them again.
+        donor = copied(scope, donor, scope.origin(line.reused_as))
     scope.retire(donor)
     name = scope.define(name, layout)
     scope.emit(Reuse(out=name, donor=donor, origin=scope.origin(line.reused_as)))

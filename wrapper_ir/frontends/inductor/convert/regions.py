@@ -127,7 +127,9 @@ class Branch:
         _learn_shape(scope, value, scope.layout(operand))
         layout = scope.to_layout(value.get_layout())
         plain = Layout(layout.dtype, layout.device, layout.size, layout.stride)
-        self.params.append(BufferInput(scope.define(name, plain)))
+        param = scope.define(name, plain)
+        scope.lent.add(param)
+        self.params.append(BufferInput(param))
 
     def _take_number(self, name: str, value: Any, operand: ScalarArg, *, is_passed: bool) -> None:
         scope = self.scope
@@ -191,6 +193,7 @@ def inline_subgraph(
             if isinstance(operand, BufferArg):
                 _learn_shape(scope, value, scope.layout(operand.buffer))
                 scope.stand_for(name, operand.buffer, outer.root(operand.buffer))
+                scope.lent.add(outer.root(operand.buffer))
             elif isinstance(operand, ScalarArg):
                 _learn(scope, value, operand.value)
         convert_lines(scope, _wrapper_of(graph))

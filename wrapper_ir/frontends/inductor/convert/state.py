@@ -115,6 +115,8 @@ class Scope:
         #: What stands here for torch's symbols that are bound under other names.
         self.known: dict[sympy.Symbol, Any] = {} if outer is None else dict(outer.known)
         self.used: set[str] = set()
+        #: Names whose storage belongs to the lines around this region.
+        self.lent: set[str] = set()
         self._views: dict[tuple[str, Layout], str] = {}
         self._root: dict[str, str] = {}
         self._names: dict[str, str] = {}
