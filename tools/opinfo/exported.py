@@ -1,33 +1,22 @@
-"""Tries torch's own samples of its ops: exported, made programs by ``from_fx``, emitted, run.
+"""The samples exported and made programs by ``from_fx``, each a module of one call.
 
-    python tools/opinfo.py [--emitter NAME] [OP...]
-
-Every op of torch's ``op_db`` that has a sample in float32 is a module of one call. Results and
-arguments are compared bit by bit with the exported module and with eager. It prints a table, and
-what is not equal; it ends with status 1 where something differs or fails that should not.
+Results and arguments are compared bit by bit with the exported module and with eager.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
+import fnmatch
 import logging
-import sys
-import types
-import unittest
 import warnings
 from collections import defaultdict
 from typing import Any
 
-# torch's samples come with its test helpers, which import a package that is not needed for them.
-sys.modules.setdefault("expecttest", types.ModuleType("expecttest"))
-vars(sys.modules["expecttest"]).setdefault("TestCase", unittest.TestCase)
-vars(sys.modules["expecttest"]).setdefault("assert_expected_inline", None)
+import torch
+from torch.utils import _pytree as pytree
 
-import torch  # noqa: E402
-from torch.utils import _pytree as pytree  # noqa: E402
-
-import wrapper_ir as wir  # noqa: E402
+import wrapper_ir as wir
+from tools.opinfo.database import op_infos
 
 EQUAL = "equal"
 LEGAL = ("no sample in float32", "not exportable", "exported module fails", "random", "refused")
@@ -132,21 +121,15 @@ def described(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
-def main() -> int:
-    """Try the ops and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("ops", nargs="*", help="names of ops; all by default")
-    parser.add_argument("--emitter", default="python")
-    options = parser.parse_args()
+def main(pattern: str, emitter: str) -> int:
+    """Try the ops that a pattern fits, and print the table."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    from torch.testing._internal.common_methods_invocations import op_db
-
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for info in op_db:
-        if not options.ops or info.name in options.ops:
-            kind, why = outcome(info, options.emitter)
-            found[kind].append((f"{info.name} {info.variant_test_name}".strip(), why))
+    for name, info in op_infos().items():
+        if fnmatch.fnmatch(name, pattern):
+            kind, why = outcome(info, emitter)
+            found[kind].append((name, why))
     for kind, ops in sorted(found.items(), key=lambda item: -len(item[1])):
         print(f"{len(ops):5}  {kind}")
     for kind, ops in found.items():
@@ -155,7 +138,3 @@ def main() -> int:
             for name, why in ops:
                 print(f"  {name}  {why}".rstrip())
     return int(any(kind not in (EQUAL, *LEGAL) for kind in found))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

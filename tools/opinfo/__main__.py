@@ -1,0 +1,105 @@
+"""Tries torch's own samples of its ops against stock Inductor, in the same process, bit by bit.
+
+Every op of torch's ``op_db`` goes through ``torch.compile(backend="wrapper_ir")`` and through stock
+Inductor: results with their layouts, arguments and the state of the random generator have to be the
+same, and every graph that Inductor lowered has to have gone through us. Several ops share a graph;
+where anything is amiss the graph is halved until the op is found. What is found is kept in a file,
+and a second run goes on where the first one ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+from tools.opinfo import exported
+from tools.opinfo.database import UNINITIALISED, op_names
+from tools.opinfo.pool import Pool, Request
+from tools.opinfo.table import Findings, skipped, tables, write
+
+EMITTERS = ("python", "fx", "cpp")
+
+
+def main() -> int:
+    """Try ops and print the table; the status is 1 where something differs from stock."""
+    options = _options()
+    if options.front_end == "from_fx":
+        return exported.main(options.ops, options.emitter[0])
+    findings = Findings(options.results)
+    pending = _requests(options, findings)
+    total = sum(len(request.ops) for request in pending)
+    began = time.monotonic()
+    done = 0
+
+    def found(request: Request, verdicts: dict[str, dict[str, str]]) -> None:
+        nonlocal done
+        for op, verdict in verdicts.items():
+            findings.add(request.dtype, op, verdict)
+        done += len(verdicts)
+        _progress(done, total, began, f"{request.dtype} {request.ops[-1]}")
+
+    until = began + options.seconds if options.seconds else float("inf")
+    Pool(pending, options.jobs, until, found).run()
+    body = tables(findings, EMITTERS) + "\n\n" + skipped(findings)
+    print("\n" + body)
+    failures = findings.failures()
+    print("\n".join(failures))
+    if options.write:
+        write(Path("docs/coverage.md"), body)
+    return int(bool(failures))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.opinfo", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--front-end", choices=("inductor", "from_fx"), default="inductor")
+    parser.add_argument(
+        "--emitter", action="append", choices=EMITTERS, help="may be repeated; all by default"
+    )
+    parser.add_argument(
+        "--dtype", action="append", help="such as float32, which is the default; may be repeated"
+    )
+    parser.add_argument("--ops", default="*", metavar="GLOB", help="only ops of such names")
+    parser.add_argument("--samples", type=int, default=2, help="of an op, at most (2)")
+    parser.add_argument("--batch", type=int, default=8, help="ops in one graph (8)")
+    parser.add_argument("--every", type=int, default=1, help="try every Nth op only")
+    parser.add_argument("--jobs", type=int, default=1, help="worker processes (1)")
+    parser.add_argument("--seconds", type=float, help="begin nothing new after this time")
+    parser.add_argument("--results", type=Path, default=Path("build/opinfo.jsonl"))
+    parser.add_argument("--write", action="store_true", help="put the table in docs/coverage.md")
+    options = parser.parse_args()
+    options.emitter = options.emitter or list(EMITTERS)
+    options.dtype = options.dtype or ["float32"]
+    return options
+
+
+def _requests(options: argparse.Namespace, findings: Findings) -> deque[Request]:
+    """Return what has still to be tried, in batches; uninitialised results have one each."""
+    requests: deque[Request] = deque()
+    names = op_names(options.ops)[:: options.every]
+    for dtype in options.dtype:
+        left = [name for name in names if findings.missing(dtype, name, options.emitter)]
+        alone = [name for name in left if name in UNINITIALISED]
+        shared = [name for name in left if name not in UNINITIALISED]
+        batches = [shared[i : i + options.batch] for i in range(0, len(shared), options.batch)]
+        for batch in (*batches, *([name] for name in alone)):
+            requests.append(Request(tuple(batch), dtype, options.samples, tuple(options.emitter)))
+    return requests
+
+
+def _progress(done: int, total: int, began: float, latest: str) -> None:
+    elapsed = time.monotonic() - began
+    left = elapsed / done * (total - done) if done else 0.0
+    bar = "#" * (30 * done // total) if total else ""
+    end = "\n" if not sys.stderr.isatty() else ""
+    text = f"\r[{bar:30}] {done}/{total}  {elapsed:.0f} s, about {left:.0f} s left  {latest:40.40}"
+    sys.stderr.write(text + end)
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""What was found: kept in a file of JSON lines, shown as a table, written into the documentation."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = ["Findings", "PASSED", "kind"]
+
+PASSED = "passed"
+_BEGIN, _END = "<!-- opinfo -->", "<!-- /opinfo -->"
+
+
+class Findings:
+    """The verdicts by element type and op; what is found again replaces what was.
+
+    Args:
+        path: The file, read if it is there, appended to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.rows: dict[tuple[str, str], dict[str, Any]] = {}
+        if path.exists():
+            for line in path.read_text().splitlines():
+                row = json.loads(line)
+                self._merge(row)
+
+    def add(self, dtype: str, op: str, verdict: dict[str, Any]) -> None:
+        """Keep the verdict on an op."""
+        row = {"dtype": dtype, "op": op, **verdict}
+        self._merge(row)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def missing(self, dtype: str, op: str, emitters: Iterable[str]) -> bool:
+        """Whether an op has still to be tried."""
+        row = self.rows.get((dtype, op))
+        if row is None:
+            return True
+        return row["stock"] == PASSED and not set(emitters) <= row.keys()
+
+    def _merge(self, row: dict[str, Any]) -> None:
+        key = (row["dtype"], row["op"])
+        self.rows[key] = {**self.rows.get(key, {}), **row}
+
+    def failures(self) -> list[str]:
+        """Return a line for each op in which an emitter and stock Inductor do not agree."""
+        return [
+            f"{dtype} {op}, {emitter}: {verdict}"
+            for (dtype, op), row in sorted(self.rows.items())
+            for emitter, verdict in row.items()
+            if str(verdict).startswith("failed")
+        ]
+
+
+def kind(verdict: str) -> str:
+    """Return a verdict without its reason."""
+    return verdict.partition(":")[0]
+
+
+def tables(findings: Findings, emitters: tuple[str, ...]) -> str:
+    """Return the tables as Markdown."""
+    dtypes = list(dict.fromkeys(dtype for dtype, _ in findings.rows))
+    lines = ["| element type | ops | no sample | stock fails | no graph |"]
+    lines[0] += "".join(f" {emitter}: passed | failed |" for emitter in emitters)
+    lines.append("|---" * (5 + 2 * len(emitters)) + "|")
+    for dtype in dtypes:
+        rows = [row for (name, _), row in findings.rows.items() if name == dtype]
+        stock = Counter(kind(row["stock"]) for row in rows)
+        fails = stock["stock fails"] + stock["the process is lost"]
+        graphless = sum(any(kind(str(v)) == "no graph" for v in row.values()) for row in rows)
+        cells = [dtype, len(rows), stock["no sample"], fails, graphless]
+        for emitter in emitters:
+            verdicts = Counter(kind(row.get(emitter, "")) for row in rows)
+            cells += [verdicts[PASSED], verdicts["failed"]]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def skipped(findings: Findings) -> str:
+    """Return which ops were not compared, and why, as Markdown."""
+    reasons: dict[str, list[str]] = {}
+    for (dtype, op), row in sorted(findings.rows.items()):
+        verdicts = [str(row["stock"]), *(str(v) for k, v in row.items() if k == "python")]
+        reason = next((v for v in verdicts if v != PASSED), None)
+        if reason is None or kind(reason) == "no sample":
+            continue
+        text = reason if len(reason) < 120 else reason[:117] + "..."
+        text = text.replace("|", "\\|").replace("<", "&lt;")
+        reasons.setdefault(text, []).append(f"{op} ({dtype})")
+    lines = ["| why | ops |", "|---|---|"]
+    lines += [f"| {why} | {', '.join(ops)} |" for why, ops in sorted(reasons.items())]
+    return "\n".join(lines)
+
+
+def write(path: Path, body: str) -> None:
+    """Put the tables into their section of a document."""
+    text = path.read_text() if path.exists() else f"# Coverage\n\n{_BEGIN}\n{_END}\n"
+    head, _, rest = text.partition(_BEGIN)
+    _, _, tail = rest.partition(_END)
+    path.write_text(f"{head}{_BEGIN}\n{body}\n{_END}{tail}")

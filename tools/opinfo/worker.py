@@ -1,0 +1,100 @@
+"""A process that tries batches of ops: requests on its input, one line of JSON each, answers likewise.
+
+Ops crash, hang and use up memory; so they are tried in a process that can be lost. A batch in which
+all is well is answered for all its ops at once. A batch with anything amiss is answered by "split",
+and the asker tries its halves; a single op is judged.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import warnings
+from typing import Any
+
+import torch
+
+from tools.opinfo.database import UNINITIALISED, Batch, NoSampleError, samples
+from tools.opinfo.ways import described, difference, run
+
+PASSED = "passed"
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what ops print is no answer
+    _quieten()
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = judged(request)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def _quieten() -> None:
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    torch.set_num_threads(1)  # two threads add in any order, also in stock's own kernels
+    torch._inductor.config.compile_threads = 1
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+    torch._dynamo.config.capture_scalar_outputs = True
+    torch._dynamo.config.recompile_limit = 64
+
+
+def judged(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the verdicts on the ops of a batch, or that it has to be split."""
+    names, emitters = request["ops"], request["emitters"]
+    dtype = getattr(torch, request["dtype"])
+    calls, verdicts, tried = [], {}, []
+    for name in names:
+        try:
+            found = samples(name, dtype, request["samples"])
+        except NoSampleError as error:
+            verdicts[name] = {"stock": f"no sample: {described(error)}"}
+        else:
+            calls += found
+            tried.append((name, len(found)))
+    if not tried:
+        return {"verdicts": verdicts}
+    several = len(tried) > 1
+    values = UNINITIALISED.isdisjoint(names)
+    if several and not values:
+        return {"split": True}
+    verdict = compared(Batch(calls), emitters, values=values, fullgraph=several)
+    if several and set(verdict.values()) != {PASSED}:
+        return {"split": True}
+    for name, count in tried:
+        verdicts[name] = {**verdict, "samples": count}
+    return {"verdicts": verdicts}
+
+
+def compared(
+    batch: Batch, emitters: list[str], *, values: bool, fullgraph: bool
+) -> dict[str, Any]:
+    """Return the verdict on stock Inductor and on each emitter."""
+    try:
+        stock = run(batch, "inductor", fullgraph=fullgraph)
+    except Exception as error:
+        return {"stock": f"stock fails: {described(error)}"}
+    verdict = {"stock": PASSED}
+    for emitter in emitters:
+        try:
+            ours = run(batch, "wrapper_ir", fullgraph=fullgraph, emitter=emitter)
+        except Exception as error:
+            verdict[emitter] = f"failed: {described(error)}"
+            continue
+        why = difference(ours, stock, values=values)
+        if why:
+            verdict[emitter] = f"failed: {why}"
+        elif not ours.lowered:
+            verdict[emitter] = "no graph: Dynamo or Inductor leaves it to eager"
+        else:
+            verdict[emitter] = PASSED
+    return verdict
+
+
+if __name__ == "__main__":
+    main()
