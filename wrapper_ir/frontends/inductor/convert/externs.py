@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -159,6 +160,8 @@ def node_op(node: Any) -> torch._ops.OpOverload:
     name = str(node.python_kernel_name)
     if name.startswith("extern_kernels."):
         found: Any = getattr(extern_kernels, name.removeprefix("extern_kernels."), None)
+        if isinstance(found, types.BuiltinFunctionType):  # torch's own name for an op
+            found = getattr(torch.ops.aten, found.__name__, None)
         is_op = isinstance(found, torch._ops.OpOverloadPacket)
         overloads: Any = found.overloads if is_op else tuple
         if len(overloads()) == 1:

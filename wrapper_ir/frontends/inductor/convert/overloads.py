@@ -47,11 +47,14 @@ def number_overload(op: torch._ops.OpOverload, args: Sequence[Any]) -> torch._op
 
 
 def _fits(candidate: Sequence[Any], wanted: Sequence[Any], positions: Sequence[int]) -> bool:
-    """Whether the schemas differ in nothing but numbers for tensors at the positions."""
+    """Whether the schemas differ in nothing but numbers for tensors at the positions.
+
+    What may only be named in one may be given by position in the other, as ``add``'s ``alpha``.
+    """
     if len(candidate) != len(wanted):
         return False
     for index, (one, other) in enumerate(zip(candidate, wanted, strict=True)):
         kind = "NumberType" if index in positions else other.type.kind()
-        if one.kwarg_only != other.kwarg_only or one.type.kind() != kind:
+        if one.name != other.name or one.type.kind() != kind:
             return False
     return True
