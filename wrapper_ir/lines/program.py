@@ -123,11 +123,16 @@ class SymbolInfo:
 
 
 class ConstantKind(enum.Enum):
-    """What a constant is in the model."""
+    """What a constant is in the model.
+
+    ``PACKED`` is a weight in the form that a library keeps it in (oneDNN's and MKL's): only calls
+    of library ops may read it. Its layout has its dtype and size; its strides say nothing.
+    """
 
     PARAMETER = "parameter"
     BUFFER = "buffer"
     TENSOR = "tensor"
+    PACKED = "packed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,8 @@ class _Packer:
         ):
             if found != wanted:
                 self._fail(f"the {what} of '{name}' is {found}, its layout says {wanted}")
+        if tensor.is_mkldnn:
+            self._fail(f"'{name}' is packed in a form that only this torch's libraries know")
         if tensor.is_quantized or tensor.device.type == "meta":
             self._fail(f"'{name}' is a {tensor.device.type} tensor whose value cannot be stored")
 

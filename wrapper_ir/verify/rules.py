@@ -191,6 +191,12 @@ UNWRITTEN_READ = _rule(
     "write to it before, or allocate it zeroed",
     is_warning=True,
 )
+PACKED_USE = _rule(
+    1034,
+    "packed-use",
+    "%{name} is packed, but {why}",
+    "only library ops can read the form that a packed constant is in",
+)
 
 # Storage that goes on, and views.
 REUSE_DOES_NOT_FIT = _rule(

@@ -29,6 +29,12 @@ from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs
 from wrapper_ir.verify.kernels import Kernels
 from wrapper_ir.verify.lifetimes import Lifetimes
+from wrapper_ir.verify.packed import (
+    check_packed_line,
+    check_packed_results,
+    check_packed_table,
+    packed_constants,
+)
 from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Place, State
 from wrapper_ir.verify.storage import Kind
@@ -97,10 +103,12 @@ class _Verifier(LineVisitor[None]):
         self.externs = Externs(self.state, self.symbols, self.kernels)
         self.control = Control(self.state, self.symbols, self.lifetimes)
         self.pools = Pools(self.state, self.lifetimes)
+        self.packed = packed_constants(self.state)
 
     def run(self) -> tuple[Diagnostic, ...]:
         """Checks the whole program."""
         check_tables(self.state)
+        check_packed_table(self.state, self.packed)
         self.symbols.check_table()
         self.lifetimes.define_constants()
         self.region(self.state.root, Kind.INPUT)
@@ -135,6 +143,7 @@ class _Verifier(LineVisitor[None]):
 
     def results(self, frame: Frame) -> list[Storage | None]:
         """Checks what leaves a region."""
+        check_packed_results(self.state, self.packed)
         leaving: list[Storage | None] = []
         for position, value in enumerate(frame.region.results):
             place = Place(frame, None, f"results[{position}]")
@@ -154,6 +163,8 @@ class _Verifier(LineVisitor[None]):
             count = len(state.program.origins)
             state.report(rules.BAD_ORIGIN, origin=line.origin, count=count)
         found = effects(line, state.program)
+        if self.packed:
+            check_packed_line(state, line, found, self.packed)
         if found.uses_symbols:
             self.uses_symbols(line, found)
         # Metadata and ends do not ask for the numbers in a layout.

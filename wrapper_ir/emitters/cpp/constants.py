@@ -73,7 +73,12 @@ DEVICE_TYPES: Final[dict[str, int]] = {
 }
 """Numbers of ``c10::DeviceType``."""
 
-_TYPES: Final = {ConstantKind.PARAMETER: 1, ConstantKind.BUFFER: 2, ConstantKind.TENSOR: 3}
+_TYPES: Final = {
+    ConstantKind.PARAMETER: 1,
+    ConstantKind.BUFFER: 2,
+    ConstantKind.TENSOR: 3,
+    ConstantKind.PACKED: 3,
+}
 
 
 @dataclass(frozen=True, slots=True)

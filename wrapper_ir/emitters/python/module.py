@@ -20,7 +20,7 @@ from wrapper_ir.emitters.python.statements import (
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import Input, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.program import Program, SymbolKind
+from wrapper_ir.lines.program import ConstantKind, Program, SymbolKind
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
@@ -116,8 +116,10 @@ def _constants(context: Context) -> None:
         return
     writer = context.section("constants")
     specs: list[Node] = []
-    for name in context.program.constants:
+    for name, constant in context.program.constants.items():
         writer.line(f"{context.buffer(name)} = None")
+        if constant.kind is ConstantKind.PACKED:
+            continue  # it has no layout that could be checked, and none can be made up
         specs.append(context.spec(context.buffer(name), context.program.layout(name)))
     writer.lines(*statement(tuple_of(specs), 0, head="CONSTANTS = "))
 

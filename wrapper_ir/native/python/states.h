@@ -28,6 +28,7 @@ struct Place {
 };
 
 inline Place place_of(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) return {tensor.unsafeGetTensorImpl(), nullptr};  // packed by a library
   const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
   const auto offset = static_cast<std::size_t>(tensor.storage_offset()) * tensor.itemsize();
   return {storage.unsafeGetStorageImpl(), static_cast<const char*>(storage.data()) + offset};

@@ -338,7 +338,7 @@ class Scope:
 
     def _constant(self, name: str) -> str:
         tensor = self.graph.constants[name]
-        if tensor.layout is not torch.strided:
+        if tensor.layout not in (torch.strided, torch._mkldnn):  # type: ignore[attr-defined]
             raise UnsupportedLineError(
                 kind="constant", text=name, why=f"its layout is {tensor.layout}, not strided"
             )
@@ -356,6 +356,8 @@ class Scope:
 
 
 def _constant_kind(tensor: torch.Tensor) -> ConstantKind:
+    if tensor.is_mkldnn:
+        return ConstantKind.PACKED
     is_parameter = isinstance(tensor, torch.nn.Parameter)
     return ConstantKind.PARAMETER if is_parameter else ConstantKind.TENSOR
 

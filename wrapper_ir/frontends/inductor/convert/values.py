@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from wrapper_ir.frontends.common.expressions import to_dim
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.layout import Device, Layout
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["to_device", "to_dtype", "to_layout"]
 
@@ -50,9 +49,12 @@ def to_layout(source: Any) -> Layout:
 
 def tensor_layout(tensor: torch.Tensor) -> Layout:
     """Return the layout of a real tensor, counted from its first element."""
+    like = tensor
+    if tensor.is_mkldnn:  # packed by oneDNN or MKL: its own strides say nothing
+        like = torch.empty(tensor.size(), dtype=tensor.dtype, device="meta")
     return Layout(
         to_dtype(tensor.dtype),
         to_device(tensor.device),
         tuple(tensor.size()),
-        tuple(tensor.stride()),
+        tuple(like.stride()),
     )

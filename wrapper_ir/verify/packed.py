@@ -1,0 +1,54 @@
+"""Packed constants: what may be done with a weight whose form only a library knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.lines.args import BufferValue
+from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.program import AnyLine, ConstantKind
+from wrapper_ir.verify import rules
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.effects import Effects
+    from wrapper_ir.verify.state import State
+
+__all__ = ["check_packed_line", "check_packed_results", "check_packed_table", "packed_constants"]
+
+
+def packed_constants(state: State) -> frozenset[str]:
+    """The names of the program's packed constants; of most programs there are none."""
+    constants = state.program.constants
+    return frozenset(n for n, c in constants.items() if c.kind is ConstantKind.PACKED)
+
+
+def check_packed_table(state: State, packed: frozenset[str]) -> None:
+    """Checks that packed constants stand alone and never change."""
+    for name, constant in state.program.constants.items():
+        if name in packed and constant.mutable:
+            _report(state, name, "mutable too", f"constants.{name}")
+        elif constant.tied_to is not None and packed & {name, constant.tied_to}:
+            _report(state, name, "tied to another constant", f"constants.{name}")
+
+
+def check_packed_line(
+    state: State, line: AnyLine, found: Effects, packed: frozenset[str]
+) -> None:
+    """Checks that a line leaves packed constants alone, or is an op that reads them."""
+    mentioned = packed.intersection(found.touched, found.peeks)
+    read = packed.intersection(found.reads) if isinstance(line, ExternKernel) else frozenset()
+    harmless = read - {*found.writes, *(alias.source for alias in found.aliases)}
+    for name in sorted(mentioned - harmless):
+        _report(state, name, f"'{line.mnemonic}' does more than read it by an op")
+
+
+def check_packed_results(state: State, packed: frozenset[str]) -> None:
+    """Checks that no region returns a packed constant."""
+    for position, value in enumerate(state.frame.region.results):
+        if isinstance(value, BufferValue) and value.buffer in packed:
+            _report(state, value.buffer, "it is a result", f"results[{position}]")
+
+
+def _report(state: State, name: str, why: str, part: str | None = None) -> None:
+    place = None if part is None else state.here(part)
+    state.report(rules.PACKED_USE, place=place, name=name, why=why)
