@@ -62,8 +62,9 @@ fuzz: setup ## made-up programs in four ways, for SECONDS=60 from SEED=0 on; or 
 	$(BIN)/python -W ignore -m tests.fuzz --seed $(SEED) \
 		$(if $(LINES),--lines $(LINES),--seconds $(SECONDS)) $(if $(LOG),--log $(LOG))
 
-opinfo: setup ## torch's own samples of its ops, each through from_fx and the Python emitter (3 minutes)
-	$(BIN)/python tools/opinfo.py
+opinfo: setup ## torch's own samples of its ops in every emitter, against stock Inductor (hours; goes on where it was)
+	$(BIN)/python -m tools.opinfo --write
+	$(BIN)/python -m tools.opinfo --front-end from_fx --emitter python
 
 zoo: setup ## whole models against stock Inductor, all emitters (hours; MODELS=glob,... for some)
 	$(BIN)/python -m tests.zoo --models '$(or $(MODELS),*)' --jobs $(WORKERS)

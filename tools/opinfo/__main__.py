@@ -18,7 +18,7 @@ from pathlib import Path
 from tools.opinfo import exported
 from tools.opinfo.database import UNINITIALISED, op_names
 from tools.opinfo.pool import Pool, Request
-from tools.opinfo.table import Findings, skipped, tables, write
+from tools.opinfo.table import Findings, section, write
 
 EMITTERS = ("python", "fx", "cpp")
 
@@ -43,7 +43,7 @@ def main() -> int:
 
     until = began + options.seconds if options.seconds else float("inf")
     Pool(pending, options.jobs, until, found).run()
-    body = tables(findings, EMITTERS) + "\n\n" + skipped(findings)
+    body = section(findings, EMITTERS)
     print("\n" + body)
     failures = findings.failures()
     print("\n".join(failures))

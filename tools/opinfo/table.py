@@ -1,16 +1,17 @@
-"""What was found: kept in a file of JSON lines, shown as a table, written into the documentation."""
+"""What was found: kept in a file of JSON lines, shown as a table, written into a document."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["Findings", "PASSED", "kind"]
+__all__ = ["PASSED", "Findings", "kind", "section", "write"]
 
 PASSED = "passed"
 _BEGIN, _END = "<!-- opinfo -->", "<!-- /opinfo -->"
@@ -100,8 +101,32 @@ def skipped(findings: Findings) -> str:
     return "\n".join(lines)
 
 
+def section(findings: Findings, emitters: tuple[str, ...]) -> str:
+    """Return what is written about the ops, as Markdown."""
+    return f"""\
+## Torch's own samples of its ops
+
+Written by `make opinfo` with torch {torch_version()}. Each op of torch's `op_db`, with the first one
+or two of its samples, goes through stock Inductor and through us in one process, on one thread.
+Results with their layouts, arguments and the state of the random generator are the same to the
+bit, or the op has failed; so it has where a graph that Inductor lowered did not go through us. An
+op that an emitter has not tried yet counts as neither.
+
+{tables(findings, emitters)}
+
+Not compared, besides ops that have no sample of their type for a CPU:
+
+{skipped(findings)}
+"""
+
+
+def torch_version() -> str:
+    """Return the release of the torch that is installed."""
+    return version("torch").partition("+")[0]
+
+
 def write(path: Path, body: str) -> None:
-    """Put the tables into their section of a document."""
+    """Put a text into its section of a document."""
     text = path.read_text() if path.exists() else f"# Coverage\n\n{_BEGIN}\n{_END}\n"
     head, _, rest = text.partition(_BEGIN)
     _, _, tail = rest.partition(_END)

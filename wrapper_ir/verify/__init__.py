@@ -41,8 +41,8 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1032 a region's parameters are not freed or taken, unless donated
 - WIR1033 (a warning) nothing is read before it was written: of storage that is neither zeroed nor
   written to, and provably has elements, no call reads the contents without changing them
-- WIR1034 a packed constant is read by library ops and nothing else happens to it: no view, no kernel,
-  no probe, no result; it is neither mutable nor tied
+- WIR1034 a packed constant is read by library ops and nothing else happens to it: no view, no
+  kernel, no probe, no result; it is neither mutable nor tied
 
 **Storage that goes on, and views**
 

@@ -31,11 +31,11 @@ def check_packed_table(state: State, packed: frozenset[str]) -> None:
             _report(state, name, "tied to another constant", f"constants.{name}")
 
 
-def check_packed_line(
-    state: State, line: AnyLine, found: Effects, packed: frozenset[str]
-) -> None:
+def check_packed_line(state: State, line: AnyLine, found: Effects, packed: frozenset[str]) -> None:
     """Checks that a line leaves packed constants alone, or is an op that reads them."""
-    mentioned = packed.intersection(found.touched, found.peeks)
+    if not packed:
+        return
+    mentioned = packed & {*found.touched, *found.peeks}
     read = packed.intersection(found.reads) if isinstance(line, ExternKernel) else frozenset()
     harmless = read - {*found.writes, *(alias.source for alias in found.aliases)}
     for name in sorted(mentioned - harmless):

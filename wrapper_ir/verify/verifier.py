@@ -163,8 +163,7 @@ class _Verifier(LineVisitor[None]):
             count = len(state.program.origins)
             state.report(rules.BAD_ORIGIN, origin=line.origin, count=count)
         found = effects(line, state.program)
-        if self.packed:
-            check_packed_line(state, line, found, self.packed)
+        check_packed_line(state, line, found, self.packed)
         if found.uses_symbols:
             self.uses_symbols(line, found)
         # Metadata and ends do not ask for the numbers in a layout.

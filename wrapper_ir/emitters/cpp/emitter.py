@@ -14,8 +14,12 @@ from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.statics import gather_statics
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.memory import Free
+from wrapper_ir.lines.symbols import AssertLayout
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
@@ -26,6 +30,9 @@ __all__ = ["CppEmitter"]
 _KEEP: Final = 1024 * 1024
 
 _QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
+
+_PASSING_ON: Final = (ExternKernel, AssertLayout, Free)
+"""Lines that do not ask what a buffer's elements are."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +101,22 @@ class CppEmitter(Emitter):
 
 
 def _refuse_devices(program: Program, problems: Problems) -> None:
-    """Notes the lines that touch buffers elsewhere than on the CPU."""
+    """Notes the lines that touch buffers elsewhere than on the CPU.
+
+    Quantised tensors come out of ops and go into ops; nothing else can be done with them here.
+    """
     away = {name for name, layout in program.buffers.items() if layout.device.type != "cpu"}
     quantised = {name for name, layout in program.buffers.items() if layout.dtype in _QUANTISED}
     if not away and not quantised:
         return
+    inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
     for path, line in walk(program):
         found = effects(line, program)
         for name in (*found.defines, *found.touched):
             if name in away:
                 device = program.layout(name).device
                 problems.add(line, path, f"'{name}' is on {device}; C++ programs run on the CPU")
+            elif name in quantised - inputs and isinstance(line, _PASSING_ON):
+                continue
             elif name in quantised:
                 problems.add(line, path, f"'{name}' is quantised, which C++ has no form for yet")

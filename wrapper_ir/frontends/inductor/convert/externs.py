@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -14,7 +15,7 @@ from wrapper_ir.frontends.inductor.convert.relations import Path, result_relatio
 from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tensor_leaves
 from wrapper_ir.frontends.inductor.convert.values import to_device
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.args import CallResult, ResultBuffer, ResultSymbol
+from wrapper_ir.lines.args import CallResult, DTypeArg, ResultBuffer, ResultSymbol
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import CPU
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 __all__ = ["ExternConverter"]
+
+
+#: Ops whose result is a quantised tensor, which fake tensors take for one of floats.
+_QUANTISING: Final = frozenset(
+    {"aten::quantize_per_channel", "aten::quantize_per_tensor", "aten::quantize_per_tensor_dynamic"}
+)
 
 
 class ExternConverter:
@@ -105,6 +112,8 @@ class ExternConverter:
         op = number_overload(op, args)
         ordered, named = bind_arguments(self._scope, op, args, kwargs, origin)
         defined = self._results(node) if results else []
+        if op._schema.name in _QUANTISING:
+            self._note_quantised(defined, (*ordered, *(value for _, value in named)))
         device = node.get_device()
         line = ExternKernel(
             op=self._scope.shared.declare(op),
@@ -115,6 +124,14 @@ class ExternConverter:
         )
         names = [item.out for item in defined if isinstance(item, ResultBuffer)]
         self._scope.emit_call(line, [node], [self._scope.graph.get_buffer(n) for n in names])
+
+    def _note_quantised(self, results: Sequence[CallResult], args: Sequence[Any]) -> None:
+        """Give a result the element type that the call asks for: Inductor knows none of these."""
+        dtype = next((arg.dtype for arg in args if isinstance(arg, DTypeArg)), None)
+        for result in results:
+            if dtype is not None and isinstance(result, ResultBuffer):
+                layout = self._scope.layout(result.out)
+                self._scope.define(result.out, replace(layout, dtype=dtype))
 
     def _results(self, node: Any) -> list[CallResult]:
         """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""
