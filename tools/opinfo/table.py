@@ -106,8 +106,8 @@ def section(findings: Findings, emitters: tuple[str, ...]) -> str:
     return f"""\
 ## Torch's own samples of its ops
 
-Written by `make opinfo` with torch {torch_version()}. Each op of torch's `op_db`, with the first one
-or two of its samples, goes through stock Inductor and through us in one process, on one thread.
+Written by `make opinfo` with torch {torch_version()}. Each op of torch's `op_db`, with the first
+one or two of its samples, goes through stock Inductor and through us in one process, on one thread.
 Results with their layouts, arguments and the state of the random generator are the same to the
 bit, or the op has failed; so it has where a graph that Inductor lowered did not go through us. An
 op that an emitter has not tried yet counts as neither.
