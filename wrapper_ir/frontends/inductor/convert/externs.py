@@ -131,7 +131,7 @@ class ExternConverter:
         for result in results:
             if dtype is not None and isinstance(result, ResultBuffer):
                 layout = self._scope.layout(result.out)
-                self._scope.define(result.out, replace(layout, dtype=dtype))
+                self._scope.shared.buffers[result.out] = replace(layout, dtype=dtype)
 
     def _results(self, node: Any) -> list[CallResult]:
         """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""
