@@ -55,6 +55,16 @@ settings.register_profile("explore", _UNHURRIED, derandomize=False, max_examples
 settings.load_profile("ci")
 
 
+@pytest.fixture(scope="session")
+def corpus_kernels() -> None:
+    """The kernels of the corpus are compiled, all at once: that takes the time of two."""
+    from tests.emitters.fx import support
+    from wrapper_ir.emitters.fx import declare_kernels, kernels
+
+    sets = [declare_kernels(support.program(name)) for name in support.NAMES]
+    kernels.build(list(dict.fromkeys(name for each in sets for name in each.names)))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     """Have each test draw the same numbers, whichever tests its process ran before."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("corpus_kernels")
+
 WITH_CALLS = [name for name in CASES if any(calls_of(program(name)))]
 
 #: Programs that `make test` runs in C++ with probes: a library each, besides those of other tests.

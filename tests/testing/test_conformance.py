@@ -22,6 +22,7 @@ class TestNumpy(EmitterConformance):
     has_probes = False
 
 
+@pytest.mark.usefixtures("corpus_kernels")
 class TestPython(EmitterConformance):
     target = "python"
 
