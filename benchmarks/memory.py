@@ -102,7 +102,9 @@ MODELS = ("bert", "gpt2", "vit", "resnet", "unet")
 class Child:
     """A process that runs a model in one way."""
 
-    def __init__(self, model: str, way: Way, options: argparse.Namespace) -> None:
+    def __init__(self, model: str, name: str, options: argparse.Namespace) -> None:
+        self._name = f"{model}, {name}"
+        way = WAYS[name]
         given = {
             "model": model,
             "backend": way.backend,
@@ -132,8 +134,8 @@ class Child:
     def _answer(self) -> dict[str, float]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        if not line:  # it has shown why
-            raise SystemExit(self._process.wait() or 1)
+        if not line:
+            raise RuntimeError(f"the process for {self._name} ended with {self._process.wait()}")
         found: dict[str, float] = json.loads(line)
         return found
 
@@ -152,16 +154,17 @@ def started(model: str, options: argparse.Namespace) -> dict[str, Child]:
 
     def start(name: str) -> Child:
         begun = time.monotonic()
-        child = Child(model, WAYS[name], options)
+        child = Child(model, name, options)
         tell(f"{model}: {name} is ready, {time.monotonic() - begun:.0f} s")
         return child
 
     with ThreadPoolExecutor(STARTING) as pool:
         coming = {name: pool.submit(start, name) for name in options.ways}
     children = {name: one.result() for name, one in coming.items() if one.exception() is None}
-    if len(children) < len(coming):  # the others have shown why
+    failed = [error for one in coming.values() if (error := one.exception()) is not None]
+    if failed:
         end(children)
-        raise SystemExit(1)
+        raise failed[0]
     return children
 
 
