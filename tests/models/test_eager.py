@@ -48,4 +48,4 @@ def check(programs: Any, inputs: list[Any]) -> None:
     for program, graph, given in zip(programs, programs.graphs, inputs, strict=True):
         found = bisect(program, given, b="eager", graph=graph)
         assert not found, str(found)
-        assert found.compared >= 2
+        assert found.compared >= 2 or "depend on random numbers" in found.skipped
