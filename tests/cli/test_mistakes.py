@@ -46,7 +46,7 @@ MISTAKES: dict[str, tuple[int, tuple[str, ...]]] = {
     "run small.wir --random one": (2, ("'one' is not a valid integer",)),
     "run small.wir --inputs missing.pt": (2, ("WIR4006", "missing.pt", "No such file")),
     "run small.wir --inputs missing.safetensors": (2, ("WIR4006", "missing.safetensors")),
-    "run small.wir --inputs small.wir": (2, ("WIR4006", "small.wir")),
+    "run small.wir --inputs small.wir": (2, ("WIR4006", "neither a .safetensors file nor a .pt")),
     "capture net_model": (2, ("WIR4001", "package.module:attribute")),
     "capture no_such_module:make": (2, ("WIR4002", "No module named 'no_such_module'")),
     "capture missing.py:make": (2, ("WIR4006", "missing.py")),

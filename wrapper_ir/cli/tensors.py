@@ -120,7 +120,8 @@ def _read(file: str) -> dict[str, Any] | Sequence[Any]:
         reason = error.strerror or str(error)
         raise FileError(verb="read", file=repr(file), reason=reason) from error
     except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        # torch's own words tell how to load what may run code; here that is no way out.
+        reason = "it is neither a .safetensors file nor a .pt file of plain data"
         raise FileError(verb="read", file=repr(file), reason=reason) from error
     except Exception as error:
         if type(error).__module__.startswith("safetensors"):
