@@ -79,7 +79,7 @@ RANKS = (0, 2)
 def symbolic() -> wir.Program:
     sizes = {rank: [f"n{d}" for d in range(rank)] for rank in RANKS}
     names = [(type_, rank) for type_ in TYPES for rank in RANKS]
-    lines = ["wir 1", "program @copies inference planned"]
+    lines = ["wir 2", "program @copies inference planned"]
     lines += [f"symbol n{d} : int [0, 8] hint 2" for d in range(max(RANKS))]
     lines += [f"input %{t}_{rank} : {t}[{', '.join(sizes[rank])}] @cpu" for t, rank in names]
     lines += [
