@@ -15,7 +15,7 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test models gpu check docs wheel fuzz opinfo zoo bench sanitize format clean
+.PHONY: help setup demo test models gpu check docs wheel fuzz mutants opinfo zoo bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ SEED ?= 0
 fuzz: setup ## made-up programs in four ways, for SECONDS=60 from SEED=0 on; or LINES=1000000
 	$(BIN)/python -W ignore -m tests.fuzz --seed $(SEED) \
 		$(if $(LINES),--lines $(LINES),--seconds $(SECONDS)) $(if $(LOG),--log $(LOG))
+
+mutants: setup ## 500 made-up programs, each broken in many places: what the verifier finds (5 minutes)
+	$(BIN)/python -W ignore -m tests.fuzz.mutation
 
 opinfo: setup ## torch's own samples of its ops in every emitter, against stock Inductor (hours; goes on where it was)
 	$(BIN)/python -m tools.opinfo --write

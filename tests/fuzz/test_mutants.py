@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.fuzz import kernels
@@ -15,9 +17,9 @@ pytestmark = [
 
 def test_what_breaks_the_rules_of_memory_is_caught_before_it_runs() -> None:
     kernels.warm()
-    seen = survey(range(10))
+    seen = survey(range(6))
     assert missed(seen) == {}, table(seen)
-    assert seen["none", "no objection"] == 10
+    assert seen["none", "no objection"] == 6
     for kind in ("drop", "duplicate", "swap", "retarget", "resize", "re-dtype"):
         assert seen[kind, CAUGHT]
     # Of what ops return and how far kernels write the verifier knows nothing.
@@ -25,9 +27,9 @@ def test_what_breaks_the_rules_of_memory_is_caught_before_it_runs() -> None:
 
 
 def test_harm_that_is_not_caught_is_missed() -> None:
-    seen = survey(range(1))
-    seen["drop", "WIR2402"] += 1
-    seen["swap", "unheard of"] += 1
+    seen: Counter[tuple[str, str]] = Counter()
+    seen.update({("drop", CAUGHT): 7, ("drop", "WIR2402"): 1, ("swap", "same"): 3})
+    seen.update({("swap", "unheard of"): 1, ("none", "no objection"): 1})
     seen["none", "false alarm"] += 2
     assert missed(seen) == {
         ("drop", "WIR2402"): 1,
