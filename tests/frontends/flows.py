@@ -99,7 +99,9 @@ def by_number(x: Tensor, n: Tensor) -> Tensor:
 def found_inside(p: Tensor, x: Tensor) -> Tensor:
     sizes = x.nonzero()
     n = sizes.size(0)
-    return torch.cond(p, lambda a: a.nonzero().sum() + n, lambda a: (a * n).sum(), (sizes,))
+    return torch.cond(
+        p, lambda a: a.nonzero().sum() + n, lambda a: (a * n).nonzero().sum(), (sizes,)
+    )
 
 
 def table(p: Tensor, x: Tensor) -> Tensor:
@@ -238,7 +240,7 @@ BIG = {
         lambda: by_size, ((X, X[:2]), (X[:2], X), (normal(5, 3), normal(6, 3))), dynamic=True
     ),
     "a choice of sizes": Flow(lambda: differing_sizes, both(normal(4, 4)), dynamic=True),
-    "views and copies": Flow(lambda: views_and_copies, both(X)),
+    "views and copies": Flow(lambda: views_and_copies, both(normal(4, 4))),
     "changed afterwards": Flow(lambda: changed_afterwards, both(X)),
     "a choice by a number": Flow(
         lambda: by_number, ((X, count(3)), (X, count(30))), config=UNBACKED

@@ -112,6 +112,8 @@ class Scope:
         self.defined: set[str] = set()
         #: Names of torch's symbols that have a value here.
         self.bound: set[str] = set() if outer is None else set(outer.bound)
+        #: Names chosen for symbols that a line is yet to bind.
+        self._promised: dict[sympy.Symbol, str] = {}
         #: What stands here for torch's symbols that are bound under other names.
         self.known: dict[sympy.Symbol, Any] = {} if outer is None else dict(outer.known)
         self.used: set[str] = set()
@@ -277,7 +279,10 @@ class Scope:
 
     def _known(self, value: Any) -> Any:
         """Replace symbols that nothing binds by what torch knows them to be equal to."""
-        if self.known and getattr(value, "free_symbols", None):
+        free = getattr(value, "free_symbols", ())
+        for symbol in sorted(free, key=str) if free else ():
+            self._promise(symbol)
+        if self.known and free:
             value = value.xreplace(self.known)
         for _ in range(8):  # replacements may lead to replacements, but not for long
             free = getattr(value, "free_symbols", ())
@@ -286,6 +291,18 @@ class Scope:
                 break
             value = value.xreplace(unknown)
         return value
+
+    def _promise(self, symbol: sympy.Symbol) -> None:
+        """Choose the name of a symbol that another region binds, and that is to be bound here too.
+
+        A call's result names the symbol in its layout before a line binds it.
+        """
+        taken = symbol.name in self.shared.bound and symbol.name not in self.bound
+        if taken and symbol not in self.known and self._replacement(symbol) is None:
+            name = self.shared.fresh_name(symbol.name)
+            self.shared.symbols[name] = symbol_info(symbol, self.graph)
+            self.known[symbol] = sympy.Symbol(name, **symbol.assumptions0)
+            self._promised[symbol] = name
 
     def _replacement(self, symbol: sympy.Symbol) -> sympy.Expr | None:
         if symbol.name in self.bound:
@@ -300,7 +317,7 @@ class Scope:
         Returns:
             Its name: torch's, unless another region has bound a symbol of that name.
         """
-        name = str(symbol.name)
+        name = str(self._promised.pop(symbol, symbol.name))
         if name in self.shared.bound:
             name = self.shared.fresh_name(name)
             self.known[symbol] = sympy.Symbol(name, **symbol.assumptions0)
