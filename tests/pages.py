@@ -90,7 +90,8 @@ def tour(page: Path, folder: Path) -> None:
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', ROOT)}",
     }
-    environment.pop("PYTEST_ADDOPTS", None)
+    for variable in [each for each in environment if each.startswith("PYTEST_")]:
+        del environment[variable]  # those of the run that we are in ourselves
     written: set[str] = set()
     for step in steps(page):
         if isinstance(step, Block):

@@ -39,7 +39,7 @@ def proposed(words: str, word: str = "") -> list[str]:
         ("diff a b --target", "i", ["ir"]),
         ("diff a b --format", "h", ["html"]),
         ("bisect small.wir -a", "c", ["cpp"]),
-        ("run small.wir --debug", "ch", ["check"]),
+        ("run small.wir --debug", "ch", ["check", "check_nan"]),
         ("plan small.wir --strategy", "p", ["pool"]),
         ("capture m.py:make --isa", "x86-64-v3", ["x86-64-v3"]),
         ("emit small.wir --target python -O", "ch", ["checks="]),

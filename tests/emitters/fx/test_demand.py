@@ -106,8 +106,7 @@ def test_c19_choices_under_default_asserts() -> None:
     assert any(isinstance(line, Cond) for line in program.body)
     for p in (torch.tensor(True), torch.tensor(False)):
         check(wir.plan_memory(program), p, x, expected=(function(p, x),))
-    with pytest.raises(BackendCompilerFailed, match=r"UnsupportedLineError.*Conditional"):
-        compiled(function, torch.tensor(True), x)
+        assert torch.equal(compiled(function, p, x), function(p, x))
 
 
 def test_c20_planned_pools_are_in_graphs() -> None:
@@ -164,5 +163,4 @@ def test_c23_regions_that_are_compiled_once() -> None:
     assert any("invoke_subgraph" in str(node.target) for node in exported.graph.nodes)
     program = wir.from_fx(exported)
     check(wir.plan_memory(program), x, expected=(function(x),))
-    with pytest.raises(BackendCompilerFailed, match=r"UnsupportedLineError.*InvokeSubgraph"):
-        compiled(function, x)
+    assert torch.equal(compiled(function, x), function(x))

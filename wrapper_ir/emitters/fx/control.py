@@ -30,6 +30,7 @@ from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.region import torch_dtype
 from wrapper_ir.lines.args import (
     Arg,
+    BufferArg,
     BufferValue,
     CallResult,
     ResultBuffer,
@@ -110,6 +111,7 @@ class ControlLines(CallLines):
         carried = self._operands(line, params[:count], line.carried, body)
         captured = self._operands(line, params[count:], line.captured, body)
         captured += self._given(body)
+        self._separate(line, carried, captured)
         if not line.stacked:
             op = _higher_order.while_loop
             node = self.call(op, *graphs, tuple(carried), tuple(captured))
@@ -121,6 +123,21 @@ class ControlLines(CallLines):
             return
         node = self.call(op, *graphs, tuple(carried), tuple(captured))
         self._rounds(line, node)
+
+    def _separate(self, line: While, carried: list[Any], captured: list[Any]) -> None:
+        """Copies what a loop begins with where it is passed twice: torch's rules want no aliases.
+
+        What the loop writes to stays, since its caller must see that.
+        """
+        memory = {bound.node: bound.storage.node for bound in self.bound.values()}
+        buffers = [arg for arg in line.carried if isinstance(arg, BufferArg)]
+        written = {self.node(arg.buffer) for arg in buffers if arg.access.writes}
+        taken = {memory.get(node, node) for node in captured}
+        for position, node in enumerate(carried):
+            owner = memory.get(node, node)
+            if owner in taken and node not in written:
+                carried[position] = self.call(_aten.clone.default, node)
+            taken.add(owner)
 
     def _rounds(self, line: While, node: fx.Node) -> None:
         """Binds the results of a loop that keeps all rounds."""

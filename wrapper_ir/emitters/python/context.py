@@ -47,7 +47,7 @@ _FILE_NAMES: Final = frozenset("""
 _OUT_NAMES: Final = frozenset(("out", "outputs", "outs"))
 
 _BUILTINS: Final = frozenset(
-    ("abs", "bool", "complex", "float", "globals", "int", "max", "min", "round", "type")
+    ("abs", "bool", "complex", "float", "getattr", "globals", "int", "max", "min", "round", "type")
 )
 
 _RESERVED: Final = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | HELPERS | _FILE_NAMES

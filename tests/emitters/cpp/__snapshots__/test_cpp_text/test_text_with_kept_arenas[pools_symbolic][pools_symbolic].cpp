@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <wir/arena.h>
+#include <wir/heap.h>
 #include <wir/generated.h>
 
 extern "C" void wir_k_e486aea3563a71408642(const float*, float*, std::int64_t);
@@ -29,6 +30,7 @@ inline constexpr std::int64_t dims_n_4[] = { wir::kDynamic, 4 };
 
 // What is kept from call to call.
 struct State {
+  wir::Heap heap;
   wir::Arena pool;
 };
 
@@ -43,11 +45,12 @@ void destroy_state(void* state) { delete static_cast<State*>(state); }
 
 std::size_t kept_bytes(const void* opaque) {
   const State& state = *static_cast<const State*>(opaque);
-  return state.pool.bytes();
+  return state.heap.bytes() + state.pool.bytes();
 }
 
 void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outputs) {
   State& state = *static_cast<State*>(opaque);
+  const wir::Heap::Call serving(state.heap);
   const AtenTensorHandle x = inputs[0].tensor;
   call.line = 0;
   const wir::Int s0 = wir::size(x, 0);
@@ -56,7 +59,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
     wir::check_range("s0", s0, 1, 4096, "size 0 of 'x'");
   }
   call.line = 2;
-  const AtenTensorHandle pool = state.pool.at_least(32 * s0);
+  const AtenTensorHandle pool = state.pool.at_least(32 * s0, state.heap);
   call.line = 3;
   float* x_ptr = wir::data<float>(x);
   float* a_ptr = wir::data<float>(pool);
