@@ -109,7 +109,9 @@ class Beside(Interpreter):
         self._exact: set[Node] = set()
         self._rounded: set[Node] = set()
         self._unknown: dict[Node, str] = {}
-        self._changed: set[int] = set()
+        #: Tensors that were written in place, by the address of their memory. They are kept, so
+        #: that no other memory comes to have that address.
+        self._changed: dict[int, Tensor] = {}
         self.differences: list[Difference] = []
         self.skipped: Counter[str] = Counter()
         self.compared = 0
@@ -164,7 +166,7 @@ class Beside(Interpreter):
         """Note memory that is written in place: what was known of it before is so no longer."""
         if changes_in_place(node):
             for each in node.all_input_nodes:
-                self._changed.update(map(_memory, _parts(self.env.get(each))))
+                self._changed.update({_memory(v): v for v in _parts(self.env.get(each))})
 
     # Meeting a tensor of the program's.
 
