@@ -57,6 +57,7 @@ def test_every_call_is_shown(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.models
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental:UserWarning")
 @pytest.mark.parametrize("name", WITH_CALLS)
 def test_every_call_is_shown_in_cpp(name: str, tmp_path: Path) -> None:
     check(name, ["cpp"], tmp_path)
