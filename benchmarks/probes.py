@@ -43,6 +43,7 @@ _PASSES: Final = {
     "print": "read 2",
     "names": "none",
     "check": "read 1",
+    "check_nan": "read 1",
     "stats": "read 3",
     "compare": "read 4, write 2",
     "hook": "none",
