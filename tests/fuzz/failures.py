@@ -8,12 +8,13 @@ import torch
 
 from tests.fuzz.compare import WAYS, difference
 from wrapper_ir.debugging import reduce
-from wrapper_ir.lines import BufferInput, Program
+from wrapper_ir.lines.control import input_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fuzz.session import Case
+    from wrapper_ir.lines import Program
 
 _SCRIPT = '''\
 """Seed {seed}: {words}"""
@@ -32,7 +33,7 @@ print(difference(program, inputs, {ways!r}) or "no difference")
 def report(case: Case, root: Path, *, small: bool) -> Path:
     """Writes what shows a failure again: the program, made smaller if wanted, and its inputs."""
     program, inputs = case.made.program, case.made.inputs()
-    names = [_name(item) for item in program.inputs]
+    names = [input_name(item) for item in program.inputs]
     values = dict(zip(names, inputs, strict=True))
     way = case.failure.partition(":")[0]
     ways = [way] if way in WAYS else []
@@ -41,7 +42,7 @@ def report(case: Case, root: Path, *, small: bool) -> Path:
     folder = root / f"seed_{case.seed}"
     folder.mkdir(parents=True, exist_ok=True)
     program.save(folder / "program.wir")
-    torch.save([values[_name(item)] for item in program.inputs], folder / "inputs.pt")
+    torch.save([values[input_name(item)] for item in program.inputs], folder / "inputs.pt")
     words = case.failure.replace("\\", "/").replace('"""', "'''")
     text = _SCRIPT.format(seed=case.seed, words=words, ways=ways)
     (folder / "show.py").write_text(text, encoding="utf-8")
@@ -50,7 +51,7 @@ def report(case: Case, root: Path, *, small: bool) -> Path:
 
 def _reduced(program: Program, values: dict[str, Any], ways: list[str]) -> Program:
     def kind_of(candidate: Program) -> str:
-        given = [values[_name(item)] for item in candidate.inputs]
+        given = [values[input_name(item)] for item in candidate.inputs]
         return _kind(difference(candidate, given, ways))
 
     kind = kind_of(program)
@@ -61,7 +62,3 @@ def _reduced(program: Program, values: dict[str, Any], ways: list[str]) -> Progr
 def _kind(words: str) -> str:
     """What stays the same of a failure while its program gets smaller: way and error."""
     return ":".join(words.split(":")[:2]).partition("[")[0]
-
-
-def _name(item: Any) -> str:
-    return item.name if isinstance(item, BufferInput) else str(item.symbol)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import signal
-import subprocess
 import sys
 import threading
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.zoo.check import Outcome
 from tests.zoo.toys import Architecture
+from tools.workers import LostError, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,71 +61,26 @@ def _serve(
     timeout: float,
     command: Sequence[str],
 ) -> None:
-    worker: _Worker | None = None
+    worker = Worker(command)
     while True:
         try:
             task = waiting.get_nowait()
         except queue.Empty:
             break
-        worker = worker if worker is not None and worker.is_fit else _Worker(command)
-        done.put((task, worker.do(task, timeout)))
-    if worker is not None:
-        worker.end()
+        done.put((task, _do(worker, task, timeout)))
+    worker.stop()
 
 
-class _Worker:
-    """A process, and the line to it."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self._left = TASKS_EACH
-
-    @property
-    def is_fit(self) -> bool:
-        """Whether it may be given another task; it is ended if not."""
-        if self._left and self._process.poll() is None:
-            return True
-        self.end()
-        return False
-
-    def do(self, task: Task, timeout: float) -> list[Outcome]:
-        """Have a task done; whatever becomes of the worker, there is an answer."""
-        self._left -= 1
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        late = threading.Timer(timeout, self._process.kill)
-        late.start()
-        try:
-            request = json.dumps([task.architecture.name, task.mode, task.emitters])
-            self._process.stdin.write(f"{request}\n")
-            self._process.stdin.flush()
-            answer = self._process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
-        late.cancel()
-        if answer.endswith("\n"):
-            return [Outcome(**fields) for fields in json.loads(answer)]
-        return [_lost(task, emitter, self._process.wait()) for emitter in task.emitters]
-
-    def end(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.communicate()
-
-
-def _lost(task: Task, emitter: str, status: int) -> Outcome:
-    """Say of a task that its worker died, or was ended for taking too long."""
-    why = f"the process ended with status {status}"
-    if status == -signal.SIGKILL:
-        why = "took too long, or too much memory"
-    elif status < 0:
-        why = f"the process ended by {signal.Signals(-status).name}"
-    return Outcome(
-        task.architecture.name, task.architecture.kind, task.mode, emitter, "failed", why
-    )
+def _do(worker: Worker, task: Task, timeout: float) -> list[Outcome]:
+    """Have a task done; whatever becomes of the worker, there is an answer."""
+    if worker.answered >= TASKS_EACH:
+        worker.stop()
+    request = json.dumps([task.architecture.name, task.mode, task.emitters])
+    try:
+        return [Outcome(**fields) for fields in json.loads(worker.ask(request, timeout))]
+    except LostError as error:
+        name, kind = task.architecture.name, task.architecture.kind
+        return [
+            Outcome(name, kind, task.mode, emitter, "failed", str(error))
+            for emitter in task.emitters
+        ]

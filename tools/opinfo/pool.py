@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-import queue
-import subprocess
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+from tools.workers import LostError, Worker
 
 __all__ = ["Pool", "Request"]
 
 #: How long a batch may take: some time to start with, and more for each op in it.
 _SECONDS, _SECONDS_PER_OP = 300.0, 60.0
+
+_COMMAND: Final = (sys.executable, "-W", "ignore", "-m", "tools.opinfo.worker")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Request:
 
     def line(self) -> str:
         """Return what is written to the worker."""
-        return json.dumps(vars(self)) + "\n"
+        return json.dumps(vars(self))
 
 
 @dataclass
@@ -68,10 +70,10 @@ class Pool:
             thread.join()
 
     def _serve(self) -> None:
-        worker = _Worker()
+        worker = Worker(_COMMAND)
         try:
             while (request := self._next()) is not None:
-                answer = worker.ask(request)
+                answer = _ask(worker, request)
                 with self._lock:
                     self._take(request, answer)
                     self._busy -= 1
@@ -99,57 +101,11 @@ class Pool:
             self.found(request, answer["verdicts"])
 
 
-class _Worker:
-    """One process, started when it is needed, and again when it is lost."""
-
-    def __init__(self) -> None:
-        self._process: Any = None
-        self._answers: queue.Queue[str] = queue.Queue()
-
-    def ask(self, request: Request) -> dict[str, Any]:
-        """Return the worker's answer, or why there is none."""
-        if self._process is None:
-            self._start()
-        try:
-            self._process.stdin.write(request.line())
-            self._process.stdin.flush()
-            limit = _SECONDS + _SECONDS_PER_OP * len(request.ops)
-            line = self._answers.get(timeout=limit)
-        except queue.Empty:
-            self.stop()
-            return {"lost": "it takes too long"}
-        except OSError:
-            line = ""
-        if not line:
-            code = self._process.wait()
-            self.stop()
-            return {"lost": f"it ended with {code}"}
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def stop(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def _start(self) -> None:
-        command = [sys.executable, "-W", "ignore", "-m", "tools.opinfo.worker"]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self._answers = queue.Queue()
-        arguments = (self._process.stdout, self._answers)
-        threading.Thread(target=_forward, args=arguments, daemon=True).start()
-
-
-def _forward(stream: Any, answers: queue.Queue[str]) -> None:
-    """Hand on lines, and an empty one at the end."""
-    for line in stream:
-        answers.put(line)
-    answers.put("")
+def _ask(worker: Worker, request: Request) -> dict[str, Any]:
+    """Return a worker's answer, or why there is none."""
+    try:
+        line = worker.ask(request.line(), _SECONDS + _SECONDS_PER_OP * len(request.ops))
+    except LostError as error:
+        return {"lost": str(error)}
+    answer: dict[str, Any] = json.loads(line)
+    return answer

@@ -11,6 +11,7 @@ import torch
 from wrapper_ir.cli.errors import FileError, InputsError
 from wrapper_ir.cli.files import replacing
 from wrapper_ir.lines import BufferInput, Layout, Program, ScalarInput, SymbolKind
+from wrapper_ir.lines.control import input_name
 from wrapper_ir.lines.expr import substitute
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 
 def names_of_inputs(program: Program) -> tuple[str, ...]:
     """Return the names of a program's inputs, in order."""
-    return tuple(
-        each.name if isinstance(each, BufferInput) else each.symbol for each in program.inputs
-    )
+    return tuple(map(input_name, program.inputs))
 
 
 def read_inputs(program: Program, file: str) -> tuple[Any, ...]:

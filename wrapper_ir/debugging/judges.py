@@ -20,7 +20,7 @@ from wrapper_ir.debugging.errors import CommandError
 from wrapper_ir.debugging.extract import copies, with_own_state
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
-from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.control import BufferInput, input_name
 from wrapper_ir.runtime.probes import difference
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def by_difference(
         targets: The emitters.
         seed: What random numbers start from, in each run.
     """
-    names = map(_name, program.inputs)
+    names = map(input_name, program.inputs)
     values = dict(zip(names, inputs, strict=True))
 
     def judge(candidate: Program) -> str:
@@ -106,7 +106,7 @@ def by_difference(
 
 def inputs_of(program: Program, values: Mapping[str, Any]) -> list[Any]:
     """The inputs of a program, of all that there are by name."""
-    return [values[_name(item)] for item in program.inputs]
+    return [values[input_name(item)] for item in program.inputs]
 
 
 def _interpreted(program: Program) -> Callable[..., Sequence[Any]]:
@@ -155,7 +155,3 @@ def _differ(one: Any, other: Any) -> bool:  # noqa: ANN401 - results are tensors
             one.layout is torch.strided and bool(one.numel()) and one.stride() != other.stride()
         )
     return type(one) is not type(other) or repr(one) != repr(other)
-
-
-def _name(item: Any) -> str:  # noqa: ANN401 - an input of either kind
-    return item.name if isinstance(item, BufferInput) else str(item.symbol)

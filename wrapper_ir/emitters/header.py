@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, Input
+from wrapper_ir.lines.control import BufferInput, Input, input_name
 from wrapper_ir.lines.layout import CPU, Layout
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def header_lines(program: Program, prose: Callable[[str], str], indent: str) -> 
         prose: Makes text from outside harmless in the target's comments.
         indent: What stands before the rows of a list.
     """
-    inputs = [(_input_name(i), _input_type(program, i, prose)) for i in program.inputs]
+    inputs = [(input_name(i), _input_type(program, i, prose)) for i in program.inputs]
     constants = [
         (name, f"{_type(program.layout(name), prose)}  {prose(constant.qualified_name)}".rstrip())
         for name, constant in program.constants.items()
@@ -41,10 +41,6 @@ def header_lines(program: Program, prose: Callable[[str], str], indent: str) -> 
             yield ""
             yield f"{heading}:"
             yield from (f"{indent}{name:{width}}  {kind}".rstrip() for name, kind in rows)
-
-
-def _input_name(param: Input) -> str:
-    return param.name if isinstance(param, BufferInput) else param.symbol
 
 
 def _input_type(program: Program, param: Input, prose: Callable[[str], str]) -> str:

@@ -33,6 +33,11 @@ class ScalarInput:
 Input: TypeAlias = BufferInput | ScalarInput
 
 
+def input_name(item: Input) -> str:
+    """What an input is called: the name of its buffer, or of its symbol."""
+    return item.name if isinstance(item, BufferInput) else item.symbol
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """A block of lines with explicit inputs and results, isolated from the buffers around it.

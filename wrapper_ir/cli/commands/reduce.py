@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wrapper_ir.cli.command import examples, json_option, program_argument, traceback_option
+from wrapper_ir.cli.command import (
+    examples,
+    inputs_options,
+    json_option,
+    program_argument,
+    traceback_option,
+)
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging.judges import Judge
@@ -27,8 +33,7 @@ wrapper-ir reduce big.wir --fails './my_check.sh'
 @click.option("--says", default="", metavar="TEXT", help="And COMMAND has to say this besides.")
 @click.option("--timeout", default=60.0, metavar="SECONDS", help="How long COMMAND may take.")
 @click.option("--differs", metavar="NAMES", help="It fails if these emitters give other bits.")
-@click.option("--inputs", metavar="PATH", help="A .safetensors file, or a .pt file of plain data.")
-@click.option("--random", "seed", type=int, metavar="SEED", help="Make inputs up instead.")
+@inputs_options
 @click.option("-o", "--output", metavar="PATH", help="Where to  [default: FILE.small.wir]")
 @json_option
 @traceback_option

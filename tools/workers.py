@@ -1,0 +1,87 @@
+"""Processes that answer a line with a line, and may crash or hang over it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LostError", "Worker"]
+
+
+class LostError(Exception):
+    """A worker ended without an answer; the text says how."""
+
+
+class Worker:
+    """One process, started when it is needed, and again when it was lost or stopped.
+
+    Args:
+        command: Starts it.
+
+    Attributes:
+        answered: How many requests the process that runs has answered.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._process: subprocess.Popen[str] | None = None
+        self.answered = 0
+
+    def ask(self, request: str, seconds: float) -> str:
+        """Send a line and return the line that comes back.
+
+        Args:
+            request: The line, without its end.
+            seconds: How long the answer may take; then the process is killed.
+
+        Raises:
+            LostError: There is no answer.
+        """
+        process = self._process = self._process or self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        late = threading.Timer(seconds, process.kill)
+        late.start()
+        try:
+            process.stdin.write(f"{request}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        late.cancel()
+        if answer.endswith("\n"):
+            self.answered += 1
+            return answer
+        status = process.wait()
+        self.stop()
+        raise LostError(_words(status))
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+            self.answered = 0
+
+    def _started(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+
+def _words(status: int) -> str:
+    if status == -signal.SIGKILL:
+        return "took too long, or too much memory"
+    if status < 0:
+        return f"the process ended by {signal.Signals(-status).name}"
+    return f"the process ended with status {status}"
