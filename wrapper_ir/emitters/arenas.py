@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["allocates_much", "kept_arenas"]
 
-#: Bytes from which on fresh memory comes from the system, page by page.
+#: Bytes from which on fresh memory comes from the system, page by page. The same number as
+#: `kLeast` in native/src/heap.cpp, from which on heaps serve.
 _MUCH: Final = 128 * 1024
 
 
