@@ -122,7 +122,7 @@ class ExternConverter:
             results=tuple(_related(op, result, ordered, named) for result in defined),
             device=to_device(device) if device is not None else CPU,
         )
-        names = [item.out for item in defined if isinstance(item, ResultBuffer)]
+        names = self.leaves[node.get_name()].values() if defined else ()
         self._scope.emit_call(line, [node], [self._scope.graph.get_buffer(n) for n in names])
 
     def _note_quantised(self, results: Sequence[CallResult], args: Sequence[Any]) -> None:

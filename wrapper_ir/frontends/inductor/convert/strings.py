@@ -54,8 +54,8 @@ class StringConverter:
         if node is not None and text == f"track_tensor({node.get_name()}, '{node.get_name()}')":
             return  # a note for Inductor's checks of its own plan
         if node is not None and _is_layout_check(text, node):
-            origin = self._scope.origin(node)
-            self._scope.emit(AssertLayout(node.get_name(), node.get_op_name(), origin=origin))
+            name, origin = self._scope.resolve(node.get_name()), self._scope.origin(node)
+            self._scope.emit(AssertLayout(name, node.get_op_name(), origin=origin))
             return
         if self._zeroes_workspace(text):
             return
@@ -79,7 +79,7 @@ class StringConverter:
 
     def _assert_alignment(self, node: Any) -> None:
         """Check a result's address, in the layout check before it where there is one."""
-        scope, name = self._scope, node.get_name()
+        scope, name = self._scope, self._scope.resolve(node.get_name())
         last = scope.body[-1] if scope.body else None
         origin = scope.origin(node)
         check = AssertLayout(name, node.get_op_name(), alignment=GPU_ALIGN_BYTES, origin=origin)
