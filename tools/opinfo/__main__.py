@@ -20,7 +20,7 @@ from tools.opinfo.database import UNINITIALISED, op_names
 from tools.opinfo.pool import Pool, Request
 from tools.opinfo.table import Findings, section, write
 
-EMITTERS = ("python", "fx", "cpp")
+EMITTERS = ("python", "fx", "cpp", "interpreter")
 
 
 def main() -> int:
@@ -66,7 +66,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--ops", default="*", metavar="GLOB", help="only ops of such names")
     parser.add_argument("--samples", type=int, default=2, help="of an op, at most (2)")
     parser.add_argument("--batch", type=int, default=8, help="ops in one graph (8)")
-    parser.add_argument("--every", type=int, default=1, help="try every Nth op only")
+    parser.add_argument(
+        "--every",
+        type=int,
+        default=1,
+        help="try every Nth op only, of each further --dtype others",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="worker processes (1)")
     parser.add_argument("--seconds", type=float, help="begin nothing new after this time")
     parser.add_argument("--results", type=Path, default=Path("build/opinfo.jsonl"))
@@ -78,13 +83,15 @@ def _options() -> argparse.Namespace:
 
 
 def _requests(options: argparse.Namespace, findings: Findings) -> deque[Request]:
-    """Return what has still to be tried, in batches; uninitialised results have one each."""
+    """Return what has still to be tried, in batches; what would spoil a batch goes alone."""
     requests: deque[Request] = deque()
-    names = op_names(options.ops)[:: options.every]
-    for dtype in options.dtype:
-        left = [name for name in names if findings.missing(dtype, name, options.emitter)]
-        alone = [name for name in left if name in UNINITIALISED]
-        shared = [name for name in left if name not in UNINITIALISED]
+    names = op_names(options.ops)
+    lone = UNINITIALISED | findings.amiss()
+    for number, dtype in enumerate(options.dtype):
+        tried = names[number % options.every :: options.every]
+        left = [name for name in tried if findings.missing(dtype, name, options.emitter)]
+        alone = [name for name in left if name in lone]
+        shared = [name for name in left if name not in lone]
         batches = [shared[i : i + options.batch] for i in range(0, len(shared), options.batch)]
         for batch in (*batches, *([name] for name in alone)):
             requests.append(Request(tuple(batch), dtype, options.samples, tuple(options.emitter)))

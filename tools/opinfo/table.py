@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["PASSED", "Findings", "kind", "section", "write"]
 
 PASSED = "passed"
+_KEY = ("torch", "dtype", "op")
 _BEGIN, _END = "<!-- opinfo -->", "<!-- /opinfo -->"
 
 
 class Findings:
-    """The verdicts by element type and op; what is found again replaces what was.
+    """The verdicts by release of torch, element type and op; a later one replaces an earlier one.
 
     Args:
         path: The file, read if it is there, appended to.
@@ -26,7 +27,7 @@ class Findings:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.rows: dict[tuple[str, str], dict[str, Any]] = {}
+        self.rows: dict[tuple[str, str, str], dict[str, Any]] = {}
         if path.exists():
             for line in path.read_text().splitlines():
                 row = json.loads(line)
@@ -34,7 +35,7 @@ class Findings:
 
     def add(self, dtype: str, op: str, verdict: dict[str, Any]) -> None:
         """Keep the verdict on an op."""
-        row = {"dtype": dtype, "op": op, **verdict}
+        row = {"torch": torch_version(), "dtype": dtype, "op": op, **verdict}
         self._merge(row)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a") as file:
@@ -42,20 +43,29 @@ class Findings:
 
     def missing(self, dtype: str, op: str, emitters: Iterable[str]) -> bool:
         """Whether an op has still to be tried."""
-        row = self.rows.get((dtype, op))
+        row = self.rows.get((torch_version(), dtype, op))
         if row is None:
             return True
         return row["stock"] == PASSED and not set(emitters) <= row.keys()
 
+    def amiss(self) -> frozenset[str]:
+        """Return the ops that some element type was not compared with, or failed with."""
+        return frozenset(
+            op
+            for (_, _, op), row in self.rows.items()
+            if kind(row["stock"]) != "no sample"
+            and any(isinstance(v, str) and v != PASSED for k, v in row.items() if k not in _KEY)
+        )
+
     def _merge(self, row: dict[str, Any]) -> None:
-        key = (row["dtype"], row["op"])
+        key = (row["torch"], row["dtype"], row["op"])
         self.rows[key] = {**self.rows.get(key, {}), **row}
 
     def failures(self) -> list[str]:
         """Return a line for each op in which an emitter and stock Inductor do not agree."""
         return [
-            f"{dtype} {op}, {emitter}: {verdict}"
-            for (dtype, op), row in sorted(self.rows.items())
+            f"torch {torch}, {dtype} {op}, {emitter}: {verdict}"
+            for (torch, dtype, op), row in sorted(self.rows.items())
             for emitter, verdict in row.items()
             if str(verdict).startswith("failed")
         ]
@@ -68,16 +78,16 @@ def kind(verdict: str) -> str:
 
 def tables(findings: Findings, emitters: tuple[str, ...]) -> str:
     """Return the tables as Markdown."""
-    dtypes = list(dict.fromkeys(dtype for dtype, _ in findings.rows))
-    lines = ["| element type | ops | no sample | stock fails | no graph |"]
+    kinds = list(dict.fromkeys(key[:2] for key in findings.rows))
+    lines = ["| torch | element type | ops | no sample | stock fails | no graph |"]
     lines[0] += "".join(f" {emitter}: passed | failed |" for emitter in emitters)
-    lines.append("|---" * (5 + 2 * len(emitters)) + "|")
-    for dtype in dtypes:
-        rows = [row for (name, _), row in findings.rows.items() if name == dtype]
+    lines.append("|---" * (6 + 2 * len(emitters)) + "|")
+    for each in kinds:
+        rows = [row for key, row in findings.rows.items() if key[:2] == each]
         stock = Counter(kind(row["stock"]) for row in rows)
         fails = stock["stock fails"] + stock["the process is lost"]
         graphless = sum(any(kind(str(v)) == "no graph" for v in row.values()) for row in rows)
-        cells = [dtype, len(rows), stock["no sample"], fails, graphless]
+        cells = [*each, len(rows), stock["no sample"], fails, graphless]
         for emitter in emitters:
             verdicts = Counter(kind(row.get(emitter, "")) for row in rows)
             cells += [verdicts[PASSED], verdicts["failed"]]
@@ -86,18 +96,20 @@ def tables(findings: Findings, emitters: tuple[str, ...]) -> str:
 
 
 def skipped(findings: Findings) -> str:
-    """Return which ops were not compared, and why, as Markdown."""
-    reasons: dict[str, list[str]] = {}
-    for (dtype, op), row in sorted(findings.rows.items()):
+    """Return which ops were not compared, with the element types and why, as Markdown."""
+    reasons: dict[str, dict[str, set[str]]] = {}
+    for (_, dtype, op), row in sorted(findings.rows.items()):
         verdicts = [str(row["stock"]), *(str(v) for k, v in row.items() if k == "python")]
         reason = next((v for v in verdicts if v != PASSED), None)
         if reason is None or kind(reason) == "no sample":
             continue
         text = reason if len(reason) < 120 else reason[:117] + "..."
         text = text.replace("|", "\\|").replace("<", "&lt;")
-        reasons.setdefault(text, []).append(f"{op} ({dtype})")
+        reasons.setdefault(text, {}).setdefault(op, set()).add(dtype)
     lines = ["| why | ops |", "|---|---|"]
-    lines += [f"| {why} | {', '.join(ops)} |" for why, ops in sorted(reasons.items())]
+    for why, ops in sorted(reasons.items()):
+        named = (f"{op} ({', '.join(sorted(dtypes))})" for op, dtypes in ops.items())
+        lines.append(f"| {why} | {', '.join(named)} |")
     return "\n".join(lines)
 
 
@@ -106,11 +118,11 @@ def section(findings: Findings, emitters: tuple[str, ...]) -> str:
     return f"""\
 ## Torch's own samples of its ops
 
-Written by `make opinfo` with torch {torch_version()}. Each op of torch's `op_db`, with the first
-one or two of its samples, goes through stock Inductor and through us in one process, on one thread.
-Results with their layouts, arguments and the state of the random generator are the same to the
-bit, or the op has failed; so it has where a graph that Inductor lowered did not go through us. An
-op that an emitter has not tried yet counts as neither.
+Written by `make opinfo`. Each op of torch's `op_db`, with the first one or two of its samples, goes
+through stock Inductor and through us in one process, on one thread. Results with their layouts,
+arguments and the state of the random generator are the same to the bit, or the op has failed; so it
+has where a graph that Inductor lowered did not go through us. An op that has not been tried yet in
+some way counts as neither. Element types with fewer ops are sampled.
 
 {tables(findings, emitters)}
 

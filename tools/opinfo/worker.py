@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from tools.opinfo import interpreting
 from tools.opinfo.database import UNINITIALISED, Batch, NoSampleError, samples
 from tools.opinfo.ways import described, difference, run
 
@@ -27,6 +28,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what ops print is no answer
     _quieten()
+    interpreting.register()
     for line in sys.stdin:
         request = json.loads(line)
         answer = judged(request)
