@@ -74,6 +74,15 @@ def test_a_selected_index_and_the_size_of_a_slice_are_computed() -> None:
     assert len(lines(program, AssertSymbol)) == runtime_checks(source) > 0
 
 
+def test_a_number_made_of_a_condition_is_a_choice() -> None:
+    def cut(x: Tensor, n: Tensor) -> Tensor:
+        return torch.narrow(x, 0, n, 2)  # torch counts whether a start below zero is the last one
+
+    program, _ = compiled(cut, normal(6, 4), torch.tensor(-2))
+    (size, _) = (line.value for line in lines(program, ComputeSymbol))
+    assert "Where" in str(size)
+
+
 def sizes_of_data(x: Tensor, n: Tensor) -> Any:
     found = x.nonzero()
     k, m = n.tolist()

@@ -118,6 +118,8 @@ def _from_torch(expr: sympy.Basic) -> sympy.Basic:
         return _symbol(expr)
     if not expr.args:
         return expr
+    if isinstance(expr, sympy.Piecewise):
+        return _choice(expr)
     args = [_from_torch(arg) for arg in expr.args]
     if isinstance(expr, sympy.Mul):
         return _product(expr, args)
@@ -138,6 +140,17 @@ def _symbol(expr: sympy.Symbol) -> sympy.Symbol:
     if is_float or _FLOAT_NAME.fullmatch(expr.name):
         return ours.real_symbol(expr.name)
     return ours.symbol(expr.name)
+
+
+def _choice(expr: sympy.Piecewise) -> sympy.Basic:
+    """Return the value of the first condition that holds; torch makes numbers of conditions so."""
+    *pieces, (last, condition) = expr.args
+    if condition is not sympy.true:
+        raise UnsupportedExprError(expr=expr, what="a choice without a value for all other cases")
+    chosen = _from_torch(last)
+    for value, condition in reversed(pieces):
+        chosen = ours.Where(_from_torch(condition), _from_torch(value), chosen)
+    return chosen
 
 
 def _product(expr: sympy.Mul, args: list[sympy.Basic]) -> sympy.Basic:
