@@ -79,7 +79,7 @@ def test_a_number_made_of_a_condition_is_a_choice() -> None:
         return torch.narrow(x, 0, n, 2)  # torch counts whether a start below zero is the last one
 
     program, _ = compiled(cut, normal(6, 4), torch.tensor(-2))
-    (size, _) = (line.value for line in lines(program, ComputeSymbol))
+    size, _ = (line.value for line in lines(program, ComputeSymbol))
     assert "Where" in str(size)
 
 
