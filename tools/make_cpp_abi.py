@@ -1,4 +1,4 @@
-"""Makes wrapper_ir/emitters/cpp/abi_table.py from the headers of the installed PyTorch.
+"""Makes wrapper_ir/emitters/cpp/abi_table.py, and that for CUDA, from the headers of the installed PyTorch.
 
 Run it with each new version of PyTorch that is to be supported; a test compares the table with the
 headers of the version that is installed.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ OLDEST: Final = (2, 11)
 """The oldest version that generated code has to work with: what is newer is left out."""
 
 TARGET: Final = Path(__file__).parents[1] / "wrapper_ir" / "emitters" / "cpp" / "abi_table.py"
+CUDA_TARGET: Final = TARGET.with_name("abi_table_cuda.py")
 
 PASSED: Final = frozenset(
     (
@@ -30,29 +32,31 @@ PASSED: Final = frozenset(
 """The C types that the emitter can pass; functions with others are called by schema."""
 
 _VERSION = re.compile(r"#if TORCH_FEATURE_VERSION >= TORCH_VERSION_(\d+)_(\d+)_0")
-_FUNCTION = re.compile(r"AOTI_TORCH_EXPORT AOTITorchError (aoti_torch_(?:cpu|aten)_(\w+))\((.*)\);")
+_FUNCTION = re.compile(
+    r"AOTI_TORCH_EXPORT AOTITorchError (aoti_torch_(?:cpu|cuda|aten)_(\w+))\((.*)\);"
+)
 
 HEADER: Final = '''\
-"""The functions of PyTorch's C shim that generated code calls. Written by tools/make_cpp_abi.py.
+"""The functions of PyTorch's C shim that generated code calls{where}.
 
-For each op the C function and its parameters, valid for every PyTorch since {oldest}.
+Written by tools/make_cpp_abi.py. For each op the C function and its parameters, valid for every PyTorch since {oldest}.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["SHIMS"]
+__all__ = ["{name}"]
 
-SHIMS: Final[dict[str, tuple[str, str]]] = {{
+{name}: Final[dict[str, tuple[str, str]]] = {{
 '''
 
 
-def functions() -> dict[str, tuple[str, str]]:
+def functions(*headers: str) -> dict[str, tuple[str, str]]:
     """The functions of the headers by what comes after their prefix: name and parameters."""
     folder = Path(torch.__file__).parent / "include/torch/csrc/inductor/aoti_torch/generated"
     found: dict[str, tuple[str, str]] = {}
-    for name in ("c_shim_aten.h", "c_shim_cpu.h"):  # the second one is the more special
+    for name in headers:
         since = OLDEST
         for line in (folder / name).read_text().splitlines():
             if version := _VERSION.match(line):
@@ -77,15 +81,22 @@ def schemas() -> dict[str, OpSchema]:
     return found
 
 
-def is_callable(params: str, schema: OpSchema) -> bool:
-    """Whether the emitter can pass what a function takes, and gets all that the op returns."""
+def is_callable(params: str, schema: OpSchema, given: Collection[str]) -> bool:
+    """Whether the emitter can pass what a function takes, and gets all that the op returns.
+
+    Args:
+        params: The function's parameters.
+        schema: The op's.
+        given: Types of results that may be left unused, besides tensors.
+    """
     pairs = [param.rsplit(" ", 1) for param in params.split(", ")]
     names = {name for _, name in pairs}
     if any(type_ not in PASSED for type_, _ in pairs) or "device_index_" in names:
         return False
     returned = [pair for pair in pairs if re.fullmatch(r"ret\d+", pair[1])]
     writes = any(arg.type.writes for arg in schema.args)
-    if [type_ for type_, _ in returned] != ["AtenTensorHandle*"] * len(schema.returns):
+    legal = {"AtenTensorHandle*", *given}
+    if len(returned) != len(schema.returns) or any(type_ not in legal for type_, _ in returned):
         return writes and not returned and names_match(names, schema)
     return names_match(names - {name for _, name in returned}, schema)
 
@@ -96,13 +107,13 @@ def names_match(names: set[str], schema: OpSchema) -> bool:
     return names - lists == {arg.name for arg in schema.args}
 
 
-def rows() -> dict[str, tuple[str, str]]:
-    """The table: of each op the function and its parameters."""
+def rows(*headers: str, given: Collection[str] = ()) -> dict[str, tuple[str, str]]:
+    """A table: of each op the function and its parameters."""
     known = schemas()
     found = {}
-    for suffix, (symbol, params) in sorted(functions().items()):
+    for suffix, (symbol, params) in sorted(functions(*headers).items()):
         schema = known.get(suffix)
-        if schema is not None and is_callable(params, schema):
+        if schema is not None and is_callable(params, schema, given):
             found[schema.name] = (symbol, params)
     return found
 
@@ -117,13 +128,25 @@ def spelled(params: str) -> str:
 
 
 def table() -> str:
-    """The text of the table's module."""
+    """The text of the module for any device and the CPU; the latter's functions go first."""
+    return _text("SHIMS", "", rows("c_shim_aten.h", "c_shim_cpu.h"))
+
+
+def cuda_table() -> str:
+    """The text of the module for CUDA."""
+    found = rows("c_shim_cuda.h", given=("int64_t*",))
+    return _text("CUDA_SHIMS", " on CUDA", found)
+
+
+def _text(name: str, where: str, found: dict[str, tuple[str, str]]) -> str:
     lines = [
         f'    "{op}": (\n        "{symbol}",\n{spelled(params)}    ),\n'
-        for op, (symbol, params) in rows().items()
+        for op, (symbol, params) in found.items()
     ]
-    return HEADER.format(oldest=".".join(map(str, OLDEST))) + "".join(lines) + "}\n"
+    oldest = ".".join(map(str, OLDEST))
+    return HEADER.format(oldest=oldest, name=name, where=where) + "".join(lines) + "}\n"
 
 
 if __name__ == "__main__":
     TARGET.write_text(table())
+    CUDA_TARGET.write_text(cuda_table())

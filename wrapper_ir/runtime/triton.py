@@ -31,23 +31,17 @@ The types are Triton's, ``:16`` promises a multiple of 16 (for pointers: bytes).
 from __future__ import annotations
 
 import functools
-import hashlib
-import importlib
-import linecache
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 
-from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import data_ptr_address
 from wrapper_ir.toolchain.extension import Extension
+from wrapper_ir.toolchain.triton import TritonKernelError, TritonSource, compile_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     _Call: TypeAlias = Callable[..., Any]
 
@@ -63,29 +57,6 @@ _LETTERS: Final = {
     "u1": "?", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
     "fp32": "f", "f32": "f", "fp64": "d", "f64": "d",
 }  # fmt: skip
-
-_WARP: Final = 32
-"""Threads in a warp of every NVIDIA GPU."""
-
-
-class TritonKernelError(WrapperIRError):
-    """A Triton kernel cannot be compiled or launched here.
-
-    Fields: ``kernel`` is its name, ``reason`` says why.
-    """
-
-    code = "WIR2165"
-    template = "Triton kernel {kernel!r}: {reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    name: str
-    signature: Mapping[str, str]
-    code: str
-    entry: str
-    constants: Mapping[str, object]
-    options: Mapping[str, object]
 
 
 def on_device(device: torch.device) -> Callable[[_Call], _Call]:
@@ -117,7 +88,7 @@ class TritonKernels:
 
     def __init__(self, device: str | torch.device = "cuda") -> None:
         self._device = torch.device(device)
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[str, TritonSource] = {}
 
     def add(  # noqa: PLR0913 - each says one thing of the kernel
         self,
@@ -156,7 +127,7 @@ class TritonKernels:
                     kernel=name, reason=f"{type_!r} cannot be passed to kernels"
                 )
         launch = {"num_warps": num_warps, "num_stages": num_stages}
-        self._sources[name] = _Source(
+        self._sources[name] = TritonSource(
             name,
             dict(signature),
             code,
@@ -188,85 +159,19 @@ def _launcher() -> Any:  # noqa: ANN401 - a module without types
     return module
 
 
-def _load(launcher: Any, source: _Source) -> Callable[..., None]:  # noqa: ANN401 - as above
-    binary = _compiled(source)
-    metadata = binary.metadata
-    if getattr(metadata, "num_ctas", 1) != 1:
-        raise TritonKernelError(kernel=source.name, reason="it is launched in clusters of blocks")
-    scratch = [
-        size
-        for name in ("global_scratch_size", "profile_scratch_size")
-        if (size := getattr(metadata, name, None)) is not None
-    ]
-    if any(scratch):
-        raise TritonKernelError(kernel=source.name, reason="it asks for scratch memory")
+def _load(launcher: Any, source: TritonSource) -> Callable[..., None]:  # noqa: ANN401 - as above
+    binary = compile_kernel(source)
     kernel: Callable[..., None] = launcher.load(
         source.name,
-        binary.asm["cubin"],
-        metadata.name,
+        binary.code,
+        binary.symbol,
         "".join(_letter(type_) for type_ in source.signature.values()),
-        len(scratch),
-        metadata.num_warps * _WARP,
-        metadata.shared,
+        binary.unused,
+        binary.threads,
+        binary.shared,
     )
     return kernel
 
 
 def _letter(type_: str) -> str:
     return "O" if type_.startswith("*") else _LETTERS[type_.removesuffix(":16")]
-
-
-def _compiled(source: _Source) -> Any:  # noqa: ANN401 - Triton's
-    """Compile a kernel, or find what Triton compiled before."""
-    try:
-        triton = importlib.import_module("triton")
-        compiler = importlib.import_module("triton.compiler")
-    except ImportError as error:
-        raise TritonKernelError(
-            kernel=source.name, reason="Triton is not installed", hint="install the package triton"
-        ) from error
-    function = getattr(_module(source), source.entry, None)
-    names = getattr(function, "arg_names", None)
-    if names is None:
-        reason = f"its text defines no Triton function '{source.entry}'"
-        raise TritonKernelError(kernel=source.name, reason=reason)
-    signature, attributes = _signature(source, names)
-    constants = dict(source.constants)
-    try:
-        made = compiler.ASTSource(function, signature, constants, attributes)
-        target = triton.runtime.driver.active.get_current_target()
-        return triton.compile(made, target=target, options=dict(source.options))
-    except Exception as error:
-        # Whatever Triton raises of a kernel that it cannot compile; it has no base of its own.
-        raise TritonKernelError(kernel=source.name, reason=str(error)) from error
-
-
-def _signature(
-    source: _Source, names: list[str]
-) -> tuple[dict[str, str], dict[tuple[int], list[list[object]]]]:
-    """Types and promises in the form that Triton's compiler takes, by name and by position."""
-    signature: dict[str, str] = {}
-    attributes: dict[tuple[int], list[list[object]]] = {}
-    for position, name in enumerate(names):
-        type_ = source.signature.get(name, "")
-        if not type_ and name not in source.constants:
-            raise TritonKernelError(
-                kernel=source.name, reason=f"its parameter '{name}' has neither type nor value"
-            )
-        signature[name] = type_.removesuffix(":16") or "constexpr"
-        if type_.endswith(":16"):
-            attributes[(position,)] = [["tt.divisibility", 16]]
-    return signature, attributes
-
-
-def _module(source: _Source) -> ModuleType:
-    """The kernel's text as a module. Triton reads a function's text again, so it is kept."""
-    key = hashlib.sha256(source.code.encode()).hexdigest()
-    file = f"<Triton kernel {key[:20]}>"
-    linecache.cache[file] = (len(source.code), None, source.code.splitlines(keepends=True), file)
-    module = ModuleType(f"wir_triton_{key[:20]}")
-    try:
-        exec(compile(source.code, file, "exec"), module.__dict__)
-    except Exception as error:
-        raise TritonKernelError(kernel=source.name, reason=f"its text: {error}") from error
-    return module

@@ -53,6 +53,9 @@ _PROBES = "probe_"
 #: The one file that is needed only by programs that keep what library ops allocate.
 _HEAP = "heap"
 
+#: The one file that is needed only by programs that run on a GPU.
+_GPU = "gpu"
+
 _TRAILER_MAGIC = b"WIRDATA1"
 
 
@@ -98,6 +101,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
     ops: bool = True,
     probes: bool = False,
     heap: bool = False,
+    gpu: bool = False,
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
@@ -111,6 +115,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
         probes: Whether the program has probes, which report to the library itself; they need
             ``ops``.
         heap: Whether the program keeps what library ops allocate (``wir::Heap``).
+        gpu: Whether the program runs on a GPU (``wir::GpuCall``).
         extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
         jobs: How many compilers to run at once; by default one a processor.
 
@@ -123,7 +128,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
         CacheDirError: The cache's directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    chosen = native_units(ops=ops, probes=probes, heap=heap)
+    chosen = native_units(ops=ops, probes=probes, heap=heap, gpu=gpu)
     keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(chosen)}
     found = {unit: cache.get(key, "o") for unit, key in keys.items()}
     if None in found.values():
@@ -164,7 +169,9 @@ class _Unit:
         return "".join(f'#include "{file.name}"\n' for file in self.files)
 
 
-def native_units(*, ops: bool, probes: bool, heap: bool = False) -> dict[str, tuple[Path, ...]]:
+def native_units(
+    *, ops: bool, probes: bool, heap: bool = False, gpu: bool = False
+) -> dict[str, tuple[Path, ...]]:
     """Return the files of the runtime part that a library needs, by what is compiled as one."""
     units: dict[str, list[Path]] = {"runtime": []}
     for file in sorted((_NATIVE / "src").glob("*.cpp")):
@@ -172,6 +179,8 @@ def native_units(*, ops: bool, probes: bool, heap: bool = False) -> dict[str, tu
             units |= {"op": [file]} if ops else {}
         elif file.stem == _HEAP:
             units |= {"heap": [file]} if heap else {}
+        elif file.stem == _GPU:
+            units |= {"gpu": [file]} if gpu else {}
         elif file.stem.startswith(_PROBES):
             units.setdefault("probes", []).extend([file] if probes else [])
         else:

@@ -258,20 +258,20 @@ def assemble(compiler: Compiler, file: Path) -> Path:
     return target
 
 
-def stand_in(cache: DiskCache, compiler: Compiler) -> Path:
-    """Return an empty library that passes for PyTorch's when something is linked.
+def stand_in(cache: DiskCache, compiler: Compiler, name: str = "libtorch_cpu.so") -> Path:
+    """Return an empty library that passes for one of PyTorch's when something is linked.
 
     Linking with the real one takes five times as long, for nothing: all that ends up in the result
     is its name. Through it the loader finds everything else, OpenMP's runtime included.
     """
-    key = hashlib.sha256(f"libtorch_cpu.so\0{platform.machine()}".encode()).hexdigest()
+    key = hashlib.sha256(f"{name}\0{platform.machine()}".encode()).hexdigest()
     found = cache.get(key, "stub")
     if found is not None:
         return found
     with cache.scratch() as scratch:
-        empty, made = scratch / "empty.s", scratch / "libtorch_cpu.so"
+        empty, made = scratch / "empty.s", scratch / name
         empty.write_text('\t.section .note.GNU-stack,"",%progbits\n', encoding="ascii")
-        options = ("-shared", "-nostdlib", "-Wl,-soname,libtorch_cpu.so")
+        options = ("-shared", "-nostdlib", f"-Wl,-soname,{name}")
         command = [*compiler.command, *options, str(empty), "-o", str(made)]
         try:
             run(command)

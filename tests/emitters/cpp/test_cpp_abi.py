@@ -10,25 +10,30 @@ import torch
 from tests.emitters.cpp.compiling import check_syntax
 from wrapper_ir.emitters.cpp.abi import shim_of
 from wrapper_ir.emitters.cpp.abi_table import SHIMS
+from wrapper_ir.emitters.cpp.abi_table_cuda import CUDA_SHIMS
 from wrapper_ir.emitters.cpp.constants import DTYPE_CODES
 
 SCRIPT = Path(__file__).parents[3] / "tools" / "make_cpp_abi.py"
 HEADERS = "torch/csrc/inductor/aoti_torch/generated"
 
 
-def test_the_table_is_what_the_script_makes() -> None:
+def test_the_tables_are_what_the_script_makes() -> None:
     made = runpy.run_path(str(SCRIPT))
-    installed = dict(made["functions"]().values())
-    for op, (symbol, params) in SHIMS.items():
+    headers = [f"c_shim_{name}.h" for name in ("aten", "cpu", "cuda")]
+    installed = {
+        symbol: params for name in headers for symbol, params in made["functions"](name).values()
+    }
+    for op, (symbol, params) in (*SHIMS.items(), *CUDA_SHIMS.items()):
         assert installed[symbol] == params, op
     if torch.__version__.startswith("2.13"):
-        assert made["rows"]() == SHIMS
+        assert made["rows"](*headers[:2]) == SHIMS
+        assert made["rows"](headers[2], given=("int64_t*",)) == CUDA_SHIMS
 
 
 def test_declarations_agree_with_the_headers() -> None:
-    lines = [f"#include <{HEADERS}/c_shim_{name}.h>" for name in ("cpu", "aten")]
-    for op in SHIMS:
-        shim = shim_of(op)
+    lines = [f"#include <{HEADERS}/c_shim_{name}.h>" for name in ("cpu", "cuda", "aten")]
+    for op, device in (*((op, "cpu") for op in SHIMS), *((op, "cuda") for op in CUDA_SHIMS)):
+        shim = shim_of(op, device)
         assert shim is not None
         lines.append(f'extern "C" {shim.declaration}')
     check_syntax("\n".join(lines) + "\n", "-DTORCH_FEATURE_VERSION=0x020d000000000000", "-Wall")

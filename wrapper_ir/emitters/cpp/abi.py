@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wrapper_ir.emitters.cpp.abi_table import SHIMS
+from wrapper_ir.emitters.cpp.abi_table_cuda import CUDA_SHIMS
 
 __all__ = ["Shim", "ShimParam", "shim_of"]
+
+_ANY_DEVICE = "aoti_torch_aten_"
+"""How functions begin that call ops through the dispatcher."""
 
 _RESULT = re.compile(r"ret\d+")
 
@@ -45,9 +49,11 @@ class Shim:
 
 
 @lru_cache(maxsize=512)
-def shim_of(op: str) -> Shim | None:
-    """The C function of an op, ``None`` where there is none."""
+def shim_of(op: str, device: str = "cpu") -> Shim | None:
+    """The C function of an op on a type of devices, ``None`` where there is none."""
     found = SHIMS.get(op)
+    if device == "cuda" and (found is None or not found[0].startswith(_ANY_DEVICE)):
+        found = CUDA_SHIMS.get(op)
     if found is None:
         return None
     symbol, params = found

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.context import device_parts
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import (
     Arg,
@@ -94,9 +95,7 @@ def _argument(region: RegionBase, base: str, arg: Arg) -> str:
         case DTypeArg():
             return f"wir::Dtype{{{literals.dtype(arg.dtype)}}}"
         case DeviceArg():
-            if arg.device.type != "cpu":
-                raise NotPassableError(f"device {arg.device} is not supported in C++ yet")
-            return "wir::Device{wir::device::cpu, -1}"
+            return f"wir::Device{{{', '.join(device_parts(arg.device))}}}"
         case EnumArg():
             return _enum(arg)
         case ListArg():
@@ -163,8 +162,9 @@ def shim_arguments(
     items: list[str] = []
     for param in shim.params:
         if param.is_result:
-            target = results.get(int(param.name.removeprefix("ret")), "wir::Tensor()")
-            items.append(f"{target}.out()")
+            is_number = param.type != "AtenTensorHandle*"
+            unwanted = "wir::Unwanted<std::int64_t>()" if is_number else "wir::Tensor()"
+            items.append(f"{results.get(int(param.name.removeprefix('ret')), unwanted)}.out()")
         elif param.name.endswith("_len_"):
             arg = given.get(param.name.removesuffix("_len_"))
             items.append(str(len(arg.items)) if isinstance(arg, ListArg) else "0")

@@ -18,6 +18,8 @@ from wrapper_ir.toolchain.source import CppSource
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from wrapper_ir.emitters.cpp.gpu import GpuUnit
+
 __all__ = ["MAIN_FILE", "CppArtifact", "KernelUnit"]
 
 MAIN_FILE = "program.cpp"
@@ -52,6 +54,7 @@ class CppArtifact:
         source_map: Which line of ``source`` came from which line of the program.
         kernels: The C++ kernels, each once.
         program: What it was made from. Values of constants are in ``program.data``.
+        gpu_kernels: The Triton kernels, each once; the build has Triton compile them.
     """
 
     source: str
@@ -59,6 +62,7 @@ class CppArtifact:
     source_map: SourceMap
     kernels: tuple[KernelUnit, ...]
     program: Program
+    gpu_kernels: tuple[GpuUnit, ...] = ()
 
     @property
     def module_source(self) -> str:

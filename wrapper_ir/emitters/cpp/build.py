@@ -21,6 +21,7 @@ from wrapper_ir.emitters.cpp.build_constants import (
     write_blob,
 )
 from wrapper_ir.emitters.cpp.build_errors import TooLargeError
+from wrapper_ir.emitters.cpp.build_gpu import GPU_FILE, chosen_archs, write_kernels
 from wrapper_ir.emitters.cpp.build_isa import (
     NATIVE,
     check_text,
@@ -38,6 +39,7 @@ from wrapper_ir.toolchain.objects import (
     link,
     split_debug_information,
 )
+from wrapper_ir.toolchain.triton import binary_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit
     from wrapper_ir.emitters.cpp.constants import ConstantTable
+    from wrapper_ir.emitters.cpp.gpu import GpuUnit
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
 
@@ -58,6 +61,10 @@ if TYPE_CHECKING:
         @property
         def kernels(self) -> Sequence[KernelUnit]:
             """The kernels that they call."""
+
+        @property
+        def gpu_kernels(self) -> Sequence[GpuUnit]:
+            """The Triton kernels that they launch."""
 
 
 __all__ = [
@@ -113,6 +120,8 @@ class BuildOptions:
         cache: Where objects are kept; the default cache when absent.
         extra_flags: For the compiler and the linker, such as ``("-fsanitize=address",)``.
         kernel_flags: For the compiler, kernels only.
+        gpu_arch: What Triton kernels are compiled for: ``"sm_90"``, or several, of which the one
+            that fits is taken when the library is loaded; by default what this machine's GPU is.
     """
 
     isa: str = NATIVE
@@ -123,6 +132,7 @@ class BuildOptions:
     cache: DiskCache | None = None
     extra_flags: tuple[str, ...] = ()
     kernel_flags: tuple[str, ...] = ()
+    gpu_arch: str | tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -131,6 +141,7 @@ class BuildOptions:
             OptionValueError: One of them is not legal.
         """
         checked_level(self.isa)
+        chosen_archs((), self.gpu_arch)
         debug_info: object = self.debug_info
         jobs: object = self.jobs
         if self.constants not in get_args(Constants):
@@ -171,6 +182,7 @@ def build(
     flags = (*(("-g",) if given.debug_info else ()), *given.extra_flags)
     work = Work.of(given.cache, given.jobs, flags)
     features = _features(work, chosen, given.isa)
+    archs = chosen_archs(artifact.gpu_kernels, given.gpu_arch)
     files = [
         *work.generated(artifact.sources),
         *kernel_translations(chosen, work.compiler, (*flags, *given.kernel_flags)),
@@ -180,12 +192,14 @@ def build(
     with work.running(folder) as (pool, scratch):
         coming = work.compile(files, pool, steps)
         making = pool.submit(_make_constants, work, artifact.program, table, scratch / name, embed)
+        for_gpus = pool.submit(_make_gpu_kernels, work, artifact, archs, scratch)
         runtime = work.runtime(artifact.sources, alone=True)
         steps.advance()
         data = making.result()
         steps.advance()
         library = scratch / f"{name}.so"
-        objects = [*runtime, *(one.result() for one in coming), *data.objects, work.torch()]
+        objects = [*runtime, *(one.result() for one in coming), *for_gpus.result(), *data.objects]
+        objects += work.torch(artifact.sources)
         link(
             work.compiler,
             objects,
@@ -213,6 +227,7 @@ def build_loadable(
     cache: DiskCache | None = None,
     extra_flags: tuple[str, ...] = (),
     exports: str = LOADABLE_EXPORTS,
+    gpu_arch: str | tuple[str, ...] = (),
 ) -> Path:
     """Builds a library that only our own loader opens: the program, without container or values.
 
@@ -223,6 +238,7 @@ def build_loadable(
         cache: Where objects and the library are kept; the default cache when absent.
         extra_flags: For the compiler and the linker, such as ``("-fsanitize=address",)``.
         exports: The linker's version script: what the library shows.
+        gpu_arch: What Triton kernels are compiled for, as :class:`BuildOptions` says.
 
     Returns:
         The library, which lies in the cache and must not be changed. It shows one symbol,
@@ -238,7 +254,9 @@ def build_loadable(
         *kernel_translations(chosen, work.compiler, work.flags),
     ]
     runtime = work.runtime(artifact.sources, alone=False)
+    archs = chosen_archs(artifact.gpu_kernels, gpu_arch)
     parts = ["loadable", exports, *(file.key(work.compiler) for file in files), *map(str, runtime)]
+    parts += [binary_key(each.source, arch) for each in artifact.gpu_kernels for arch in archs]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     found = work.cache.get(key, "so")
     steps = Steps(len(files) + 1, progress)
@@ -250,8 +268,10 @@ def build_loadable(
         work.running(folder) as (pool, scratch),
     ):
         coming = work.compile(files, pool, steps)
+        for_gpus = pool.submit(_make_gpu_kernels, work, artifact, archs, scratch)
         library = scratch / "program.so"
-        objects = [*runtime, *(one.result() for one in coming), work.torch()]
+        objects = [*runtime, *(one.result() for one in coming), *for_gpus.result()]
+        objects += work.torch(artifact.sources)
         link(
             work.compiler,
             objects,
@@ -342,6 +362,15 @@ def _make_constants(
         return _Data()
     made = assemble(work.compiler, stem.with_name("constants.s"))
     return _Data((made,), None if embed else stem.with_name(blob))
+
+
+def _make_gpu_kernels(
+    work: Work, artifact: Sources, archs: Sequence[int], folder: Path
+) -> tuple[Path, ...]:
+    if not artifact.gpu_kernels:
+        return ()
+    write_kernels(folder, artifact.gpu_kernels, archs, work.cache)
+    return (assemble(work.compiler, folder / GPU_FILE),)
 
 
 def _moved(file: Path, folder: Path) -> Path:

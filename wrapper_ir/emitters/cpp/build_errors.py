@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = ["ConstantValueError", "ExportPathError", "KernelIsaError", "TooLargeError"]
+__all__ = [
+    "ConstantValueError",
+    "ExportPathError",
+    "GpuArchError",
+    "KernelIsaError",
+    "TooLargeError",
+]
 
 
 class KernelIsaError(WrapperIRError):
@@ -50,3 +56,11 @@ class ExportPathError(WrapperIRError):
 
     code = "WIR2274"
     template = "cannot export to {target!r}: {reason}"
+
+
+class GpuArchError(WrapperIRError):
+    """Triton kernels cannot be compiled: it is not known for which GPU."""
+
+    code = "WIR2275"
+    template = "there is no GPU here that Triton kernels could be compiled for"
+    default_hint = "name an architecture: gpu_arch='sm_90', or several"

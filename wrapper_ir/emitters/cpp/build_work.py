@@ -30,13 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-__all__ = ["Steps", "Work", "has_probes", "uses_heap", "uses_ops"]
+__all__ = ["Steps", "Work", "has_probes", "uses_gpu", "uses_heap", "uses_ops"]
 
 #: Whether a generated file calls library ops through the dispatcher.
 _USES_OPS: Final = re.compile(r"\bOp\b")
 
 #: Whether a generated file keeps what library ops allocate.
 _USES_HEAP: Final = re.compile(r"\bwir::Heap\b")
+
+#: Whether a generated file is of a program that runs on a GPU.
+_USES_GPU: Final = re.compile(r"\bwir::GpuCall\b")
 
 #: Whether the files are of a program with probes.
 _HAS_PROBES: Final = re.compile(r"\bkProbes\b")
@@ -50,6 +53,11 @@ def has_probes(sources: Mapping[str, str]) -> bool:
 def uses_heap(sources: Mapping[str, str]) -> bool:
     """Whether generated files keep what library ops allocate."""
     return any(_USES_HEAP.search(text) for text in sources.values())
+
+
+def uses_gpu(sources: Mapping[str, str]) -> bool:
+    """Whether generated files are of a program that runs on a GPU."""
+    return any(_USES_GPU.search(text) for text in sources.values())
 
 
 def uses_ops(sources: Mapping[str, str]) -> bool:
@@ -105,9 +113,10 @@ class Work:
         made = [self.plain(name, text, headers) for name, text in files]
         return sorted(made, key=lambda file: -len(file.text))
 
-    def torch(self) -> Path:
-        """What stands for PyTorch's library."""
-        return stand_in(self.cache, self.compiler)
+    def torch(self, sources: Mapping[str, str]) -> tuple[Path, ...]:
+        """What stands for PyTorch's libraries."""
+        names = ("libtorch_cpu.so", *(("libtorch_cuda.so",) if uses_gpu(sources) else ()))
+        return tuple(stand_in(self.cache, self.compiler, name) for name in names)
 
     def runtime(self, sources: Mapping[str, str], *, alone: bool) -> tuple[Path, ...]:
         """The objects of the runtime part that the generated files need.
@@ -123,6 +132,7 @@ class Work:
             ops=probes or uses_ops(sources),
             probes=probes,
             heap=uses_heap(sources),
+            gpu=uses_gpu(sources),
             extra_flags=self.flags,
             jobs=self.jobs,
         )

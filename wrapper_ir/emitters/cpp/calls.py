@@ -13,6 +13,7 @@ from wrapper_ir.emitters.cpp.arguments import (
     dispatcher_argument,
     shim_arguments,
 )
+from wrapper_ir.emitters.cpp.gpu import parameter_of
 from wrapper_ir.emitters.cpp.places import place_of
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import call
@@ -40,6 +41,7 @@ from wrapper_ir.lines.layout import CPU
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.abi import Shim
+    from wrapper_ir.emitters.cpp.types import CType
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.kernels import Param
     from wrapper_ir.lines.schema import OpSchema
@@ -59,7 +61,10 @@ class CallLines(RegionBase):
                 except ValueError as error:
                     self.unsupported(line, str(error))
             case TritonKernel():
-                self.unsupported(line, "Triton kernels are not supported in C++ yet")
+                try:
+                    self.context.gpu_kernels.add(line, line.source)
+                except ValueError as error:
+                    self.unsupported(line, str(error))
             case TorchOp():
                 pass  # declared when it is called
 
@@ -67,25 +72,46 @@ class CallLines(RegionBase):
     def visit_kernel_call(self, line: KernelCall) -> None:
         if line.stream:
             self.unsupported(line, "streams are not supported in C++ yet")
-        if line.device != CPU:
-            self.unsupported(line, f"kernels on {line.device} are not supported in C++ yet")
-            return
         definition = self.context.program.kernels[line.kernel]
         name = self.context.names["kernel", line.kernel]
+        if isinstance(definition.source, TritonKernel):
+            self._launch(line, definition, definition.source)
+            return
+        if line.device != CPU:
+            self.unsupported(line, f"C++ kernels do not run on {line.device}")
+            return
         if any(isinstance(a, ScalarArg) and free_symbols(a.value) for a in line.args):
             self.mark(line)
         pairs = zip(definition.params, line.args, strict=True)
         args = [self._kernel_argument(line, param, arg) for param, arg in pairs]
         self.put(f"{call(name, *args)};")
 
-    def _kernel_argument(self, line: KernelCall, param: Param, arg: Arg) -> str:
+    def _launch(self, line: KernelCall, definition: KernelDefinition, source: TritonKernel) -> None:
+        """Renders the launch of a Triton kernel, which may fail."""
+        self.mark(line)
+        args = []
+        for param, (_, type_), arg in zip(
+            definition.params, source.signature, line.args, strict=True
+        ):
+            try:
+                number = parameter_of(type_)
+            except ValueError:
+                return  # its definition was refused
+            args.append(self._kernel_argument(line, param, arg, number))
+        grid = ", ".join(map(self.count, line.grid))
+        name = self.context.names["kernel", line.kernel]
+        self.put(f"{call(name, 'call', f'{{{grid}}}', *args)};")
+
+    def _kernel_argument(
+        self, line: KernelCall, param: Param, arg: Arg, number: CType | None = None
+    ) -> str:
         match arg:
             case BufferArg():
                 return self.pointer(arg.buffer)
             case NoneArg():
                 return "nullptr"
             case ScalarArg() if not isinstance(param, BufferParam):
-                return self.expr(arg.value, parameter_type(param.type)).text
+                return self.expr(arg.value, number or parameter_type(param.type)).text
             case _:
                 self.unsupported(line, f"parameter '{param.name}' cannot take this argument")
                 return ""
@@ -94,16 +120,14 @@ class CallLines(RegionBase):
     def visit_extern_kernel(self, line: ExternKernel) -> None:
         if line.stream:
             self.unsupported(line, "streams are not supported in C++ yet")
-        if line.device != CPU:
-            self.unsupported(line, f"ops on {line.device} are not supported in C++ yet")
-            return
         if any(len(result.path) > _DEEPEST for result in line.results):
             self.unsupported(line, "a result lies too deep inside of lists")
             return
         schema = self.context.schema(line.op)
         self.mark(line)
         # Its functions go past the dispatcher, and with it past lazy conjugation and negation.
-        shim = None if self.context.has_complex else shim_of(line.op)
+        device = self._shim_device(line)
+        shim = None if self.context.has_complex or device is None else shim_of(line.op, device)
         try:
             if shim is None or not self._call_shim(line, shim, schema):
                 self._call_by_schema(line, schema)
@@ -112,6 +136,19 @@ class CallLines(RegionBase):
         if line.op not in FIXED_WRITERS:
             for name in effects(line, self.context.program).writes:
                 self.forget_addresses(name)
+
+    def _shim_device(self, line: ExternKernel) -> str | None:
+        """Which device's functions of the C shim do what the dispatcher would do."""
+        if self.context.gpu is None:
+            return "cpu"
+        layouts = [self.layout(name) for name in effects(line, self.context.program).touched]
+        if not layouts:
+            return None
+        if all(layout.device == CPU for layout in layouts):
+            return "cpu"
+        # Numbers in tensors may be on the CPU.
+        is_on_gpu = all(layout.device != CPU or layout.rank == 0 for layout in layouts)
+        return "cuda" if is_on_gpu else None
 
     def _call_shim(self, line: ExternKernel, shim: Shim, schema: OpSchema) -> bool:
         """Calls a function of the C shim, if it does exactly what the op does."""

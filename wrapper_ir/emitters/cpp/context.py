@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES
 from wrapper_ir.emitters.cpp.exprs import CppExprs
+from wrapper_ir.emitters.cpp.gpu import GpuKernels, device_index, gpus_of
 from wrapper_ir.emitters.cpp.kernels import Callees
 from wrapper_ir.emitters.cpp.names import Key, make_names
 from wrapper_ir.emitters.cpp.state import StateMembers
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
 
-__all__ = ["Context", "line_source"]
+__all__ = ["Context", "device_parts", "line_source"]
 
 
 class Context:
@@ -41,6 +42,8 @@ class Context:
         sections: Parts of the files by name, spliced together at the end.
         state: What is kept from call to call.
         callees: What the program calls.
+        gpu_kernels: Its Triton kernels.
+        gpu: Number of the GPU that it runs on, if any.
         takes_out: Whether callers may give memory for results.
         placed: Allocations that are results, name to position, where callers may.
     """
@@ -58,6 +61,9 @@ class Context:
         self.exprs = self.printer("")
         self.state = StateMembers(self)
         self.callees = Callees(self)
+        self.gpu_kernels = GpuKernels(self)
+        gpus = gpus_of(program)
+        self.gpu = device_index(gpus[0]) if gpus else None
         self.sections: dict[str, CodeWriter] = {}
         #: Whether a tensor of the program is complex.
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
@@ -73,7 +79,7 @@ class Context:
         self.probes: list[ProbeRow] = []
         self._line_numbers: dict[str, int] = {}
         self._arrays: dict[tuple[int, ...], str] = {}
-        self._options: dict[DType, str] = {}
+        self._options: dict[tuple[DType, Device], str] = {}
         self._specs: dict[Layout, str] = {}
 
     def section(self, name: str) -> CodeWriter:
@@ -125,13 +131,16 @@ class Context:
             self._constant(f"std::int64_t {name}[] = {{{numbers}}};")
         return self._arrays[key]
 
-    def options(self, dtype: DType) -> str:
-        """The name of the options of new storage on the CPU."""
-        if dtype not in self._options:
-            name = self._options[dtype] = self.names.fresh(f"cpu_{dtype.torch_name}")
-            number = literals.dtype(dtype)
-            self._constant(f"wir::Options {name}{{{number}, wir::device::cpu, 0}};")
-        return self._options[dtype]
+    def options(self, layout: Layout) -> str:
+        """The name of the options of new storage."""
+        key = (layout.dtype, layout.device)
+        if key not in self._options:
+            wanted = f"{layout.device.type}_{layout.dtype.torch_name}"
+            name = self._options[key] = self.names.fresh(wanted)
+            index = 0 if layout.device.index is None else layout.device.index
+            where = f"{device_type(layout.device)}, {index}"
+            self._constant(f"wir::Options {name}{{{literals.dtype(layout.dtype)}, {where}}};")
+        return self._options[key]
 
     def _constant(self, text: str) -> None:
         writer = self.section("constants")
@@ -142,7 +151,7 @@ class Context:
         """The braces of a ``wir::TensorSpec``; sizes that vary are left open."""
         parts = (
             literals.dtype(layout.dtype),
-            *_device(layout.device),
+            *device_parts(layout.device),
             str(layout.rank),
             self.spec_array(layout.size),
             self.spec_array(layout.stride),
@@ -190,12 +199,17 @@ class Context:
 _DYNAMIC = -(2**63)
 
 
-def _device(device: Device) -> tuple[str, str]:
+def device_parts(device: Device) -> tuple[str, str]:
     """Type and index of a device; any index where it has none, as there is but one CPU."""
-    if device.type == "cpu":
-        return "wir::device::cpu", "-1"
-    index = -1 if device.index is None else device.index
-    return str(DEVICE_TYPES.get(device.type, DEVICE_TYPES["privateuseone"])), str(index)
+    index = -1 if device.type == "cpu" or device.index is None else device.index
+    return device_type(device), str(index)
+
+
+def device_type(device: Device) -> str:
+    """The number of a type of devices, by its name where generated files know one."""
+    if device.type in ("cpu", "cuda"):
+        return f"wir::device::{device.type}"
+    return str(DEVICE_TYPES.get(device.type, DEVICE_TYPES["privateuseone"]))
 
 
 def _what(line: AnyLine) -> str:

@@ -10,6 +10,7 @@ from typing_extensions import override
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import Context
+from wrapper_ir.emitters.cpp.gpu import gpus_of
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.statics import gather_statics
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
@@ -97,15 +98,18 @@ class CppEmitter(Emitter):
                 whole.line(f"// {name}")
                 whole.blank()
             whole.extend(writer)
-        return CppArtifact(whole.text(), sources, whole.source_map(), files.kernels, program)
+        return CppArtifact(
+            whole.text(), sources, whole.source_map(), files.kernels, program, files.gpu_kernels
+        )
 
 
 def _refuse_devices(program: Program, problems: Problems) -> None:
-    """Notes the lines that touch buffers elsewhere than on the CPU.
+    """Notes the lines that touch buffers elsewhere than on the CPU and one GPU.
 
     Quantised tensors come out of ops and go into ops; nothing else can be done with them here.
     """
-    away = {name for name, layout in program.buffers.items() if layout.device.type != "cpu"}
+    legal = {"cpu", *map(str, gpus_of(program)[:1])}
+    away = {name for name, each in program.buffers.items() if str(each.device) not in legal}
     quantised = {name for name, layout in program.buffers.items() if layout.dtype in _QUANTISED}
     if not away and not quantised:
         return
@@ -115,7 +119,8 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
         for name in (*found.defines, *found.touched):
             if name in away:
                 device = program.layout(name).device
-                problems.add(line, path, f"'{name}' is on {device}; C++ programs run on the CPU")
+                where = "the CPU and one GPU"
+                problems.add(line, path, f"'{name}' is on {device}; C++ programs run on {where}")
             elif name in quantised - inputs and isinstance(line, _PASSING_ON):
                 continue
             elif name in quantised:

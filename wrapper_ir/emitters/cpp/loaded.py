@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
+from wrapper_ir.emitters.cpp.gpu import GpuUnit
 from wrapper_ir.emitters.cpp.loaded_errors import Reporter, input_specs
 from wrapper_ir.emitters.cpp.loaded_module import extension_module
 from wrapper_ir.emitters.cpp.loaded_probes import probe_function
@@ -41,6 +42,7 @@ class Sources:
 
     sources: Mapping[str, str]
     kernels: tuple[KernelUnit, ...]
+    gpu_kernels: tuple[GpuUnit, ...] = ()
 
 
 def load(
@@ -82,7 +84,7 @@ def _load(
         names = ", ".join(f"'{name}'" for name in missing)
         raise MissingConstantError(program=program.name, names=names)
     constants = tuple(program.data[name] for name in program.constants)
-    library = _build(Sources(artifact.sources, artifact.kernels), options)
+    library = _build(Sources(artifact.sources, artifact.kernels, artifact.gpu_kernels), options)
     return load_library(library, constants, name=program.name, keep=num_runners, boxed=boxed)
 
 

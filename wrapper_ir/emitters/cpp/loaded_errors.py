@@ -33,6 +33,8 @@ from wrapper_ir.runtime import (
     check_out,
 )
 
+from wrapper_ir.toolchain.triton import TritonKernelError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -52,6 +54,7 @@ _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
         OutLayoutError,
         ResultLayoutError,
         SymbolError,
+        TritonKernelError,
     )
 }
 

@@ -12,8 +12,10 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
+from wrapper_ir.emitters.cpp.gpu import GpuUnit
 from wrapper_ir.emitters.cpp.loaded import Sources, load_library
 from wrapper_ir.toolchain.source import CppSource
+from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,9 +47,13 @@ def module_text(artifact: CppArtifact) -> str:
         "",
         f"_constants = {list(program.constants)!r}",
         "",
-        f"call = boxed_call({program.name!r}, _files, _kernels, _constants, globals())",
-        "",
     ]
+    more = ""
+    if artifact.gpu_kernels:
+        more = ", _gpu_kernels"
+        lines += ["_gpu_kernels = [", *map(_gpu_literal, artifact.gpu_kernels), "]", ""]
+    made = f"boxed_call({program.name!r}, _files, _kernels, _constants, globals(){more})"
+    lines += [f"call = {made}", ""]
     return "\n".join(lines)
 
 
@@ -57,6 +63,7 @@ def boxed_call(
     kernels: Sequence[tuple[Any, ...]],
     constants: Sequence[str],
     variables: Mapping[str, Any],
+    gpu_kernels: Sequence[tuple[Any, ...]] = (),
 ) -> BoxedCall:
     """Return the function of such a module.
 
@@ -66,6 +73,7 @@ def boxed_call(
         kernels: The kernels, each as a tuple of its symbol and the fields of its source.
         constants: Names of the program's constants.
         variables: The module's, where the constants are when the first call comes.
+        gpu_kernels: The Triton kernels, likewise.
 
     Raises:
         WrapperIRError: The library cannot be built or loaded.
@@ -73,7 +81,8 @@ def boxed_call(
     from wrapper_ir.emitters.cpp.build import build_loadable  # noqa: PLC0415 - only to build
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
-    library = build_loadable(Sources(files, units))
+    gpu_units = tuple(GpuUnit(symbol, TritonSource(*rest)) for symbol, *rest in gpu_kernels)
+    library = build_loadable(Sources(files, units, gpu_units))
     function: BoxedCall = load_library(
         library,
         (lambda: tuple(variables[each] for each in constants)) if constants else (),
@@ -87,6 +96,12 @@ def _kernel_literal(kernel: KernelUnit) -> str:
     name, code, *rest = astuple(kernel.source)
     fields = ", ".join(map(repr, rest))
     return f"    ({kernel.symbol!r}, {name!r}, {_literal(code)}, {fields}),"
+
+
+def _gpu_literal(kernel: GpuUnit) -> str:
+    source = kernel.source
+    head = f"{kernel.symbol!r}, {source.name!r}, {source.signature!r}, {_literal(source.code)}"
+    return f"    ({head}, {source.entry!r}, {source.constants!r}, {source.options!r}),"
 
 
 def _literal(text: str) -> str:

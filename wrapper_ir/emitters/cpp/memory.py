@@ -13,7 +13,6 @@ from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import dim
-from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -58,13 +57,11 @@ class MemoryLines(RegionBase):
         layout = self.layout(line.out)
         if line.memory is not MemoryKind.DEFAULT:
             self.unsupported(line, f"{line.memory.value} memory is not supported in C++ yet")
-        if layout.device != CPU:
-            self.unsupported(line, f"memory on {layout.device} is not supported in C++ yet")
         if self.context.state.has(line.out):
             return
         self.mark(line)
         dims = self.dims(self.context.buffer(line.out), layout)
-        args = (*dims, self.context.options(layout.dtype))
+        args = (*dims, self.context.options(layout))
         if line.out in self.context.placed:
             value = call("wir::empty_result", *self._placed(line), *args)
         else:

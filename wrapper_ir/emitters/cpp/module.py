@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.cpp.gpu import GpuUnit
     from wrapper_ir.lines.program import Program
 
 __all__ = ["Files", "render_files"]
@@ -59,6 +60,7 @@ class Files:
 
     writers: dict[str, CodeWriter]
     kernels: tuple[KernelUnit, ...]
+    gpu_kernels: tuple[GpuUnit, ...]
 
 
 def render_files(context: Context, *, origins: bool) -> Files:
@@ -91,7 +93,7 @@ class _Module:
         writers = self._long(parts, tables, info) if self._is_long else {}
         if not self._is_long:
             writers[MAIN_FILE] = self._short(parts[0], tables, info)
-        return Files(writers, self._context.callees.units)
+        return Files(writers, self._context.callees.units, self._context.gpu_kernels.units)
 
     # The program's lines.
 
@@ -217,7 +219,9 @@ class _Module:
         return file
 
     def _serve(self, file: CodeWriter) -> None:
-        """Has library ops and results served from what is kept, as long as ``run`` runs."""
+        """What holds as long as ``run`` runs: the GPU in use, memory that ops are served from."""
+        if self._context.gpu is not None:
+            file.line(f"const wir::GpuCall on_gpu(call, {self._context.gpu});")
         if self._context.has_heap:
             file.line("const wir::Heap::Call serving(state.heap);")
 
@@ -259,6 +263,8 @@ class _Module:
         if self._context.has_control:
             file.line("#include <wir/control.h>")
         file.line("#include <wir/generated.h>")
+        if self._context.gpu is not None:
+            file.line("#include <wir/gpu.h>")
         if self._context.takes_out:
             file.line("#include <wir/out.h>")
         file.blank()

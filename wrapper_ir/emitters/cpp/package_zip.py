@@ -16,6 +16,7 @@ import zipfile
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp.build_isa import NATIVE
+from wrapper_ir.emitters.cpp.gpu import gpus_of
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain import isa as isas
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
     from wrapper_ir.emitters.cpp.build import Library
+    from wrapper_ir.lines.program import Program
 
 __all__ = ["MODEL_NAME", "check_metadata", "write_package"]
 
@@ -68,7 +70,7 @@ def write_package(
         metadata: What the package is to say of itself besides.
     """
     folder = f"{_ROOT}/data/aotinductor/{MODEL_NAME}"
-    about = json.dumps({**_about(library, isa), **metadata}, indent=1)
+    about = json.dumps({**_about(artifact.program, library, isa), **metadata}, indent=1)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         # Loaders find the metadata by the name of the one .cpp file.
         _add_text(archive, f"{folder}/{MODEL_NAME}.wrapper.cpp", artifact.source)
@@ -82,9 +84,9 @@ def write_package(
         _add_text(archive, f"{_ROOT}/.data/version", _CONTAINER_VERSION)
 
 
-def _about(library: Library, isa: str) -> dict[str, str]:
+def _about(program: Program, library: Library, isa: str) -> dict[str, str]:
     about = {
-        "AOTI_DEVICE_KEY": "cpu",
+        "AOTI_DEVICE_KEY": "cuda" if gpus_of(program) else "cpu",
         "AOTI_PLATFORM": sys.platform,
         "AOTI_MACHINE": platform.machine(),
         "WRAPPER_IR_ISA": isa,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.context import device_parts
 from wrapper_ir.emitters.cpp.places import Place, element_type, needs_handle, place_of
 from wrapper_ir.emitters.cpp.state import make_data, make_view
 from wrapper_ir.emitters.cpp.types import CExpr, CType, convert, symbol_type
@@ -129,7 +130,7 @@ class RegionBase(LineVisitor[None]):
         if layout.is_static:
             return self.context.shared_spec(layout)
         dims = self.dims(self.context.buffer(name), layout)
-        parts = (literals.dtype(layout.dtype), "wir::device::cpu", "-1", *dims)
+        parts = (literals.dtype(layout.dtype), *device_parts(layout.device), *dims)
         return f"{{{', '.join(parts)}}}"
 
     def _numbers(self, wanted: str, values: Sequence[Dim]) -> str:

@@ -83,6 +83,10 @@ class StateMembers:
             self._held.append(f"{member}.bytes()")
         return member
 
+    def load_kernel(self, name: str) -> None:
+        """Has a Triton kernel loaded before it is called."""
+        self._create(f"{name}.load({self._context.gpu});")
+
     def heap(self) -> str:
         """The member that library ops and results are served from."""
         self._context.has_heap = True
@@ -120,7 +124,7 @@ class StateMembers:
             self._create(f"state.{member} = constants[{self._constants[name]}];")
         else:
             self._member(f"wir::Tensor {member};")
-            args = (*self._dims(layout), self._context.options(layout.dtype))
+            args = (*self._dims(layout), self._context.options(layout))
             self._create(f"state.{member} = {call('wir::empty', *args)};")
             assert isinstance(layout.nbytes, int)
             self._kept_bytes += layout.nbytes

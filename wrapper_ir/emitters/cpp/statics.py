@@ -130,7 +130,7 @@ def _buffers(
         if line.out in arenas:
             continue
         layout = program.layout(line.out)
-        if layout.device.type != "cpu" or storages.root(line.out) not in ending:
+        if layout.device.type not in ("cpu", "cuda") or storages.root(line.out) not in ending:
             continue
         if layout.is_static and (size := _bytes(layout)) <= left:
             found[line.out] = None

@@ -27,7 +27,7 @@ __all__ = ["Tables"]
 _KINDS = {SymbolKind.INT: "kInteger", SymbolKind.FLOAT: "kReal", SymbolKind.BOOL: "kBool"}
 _TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
 
-_DEFAULTS = ("0, nullptr", "nullptr", "false")
+_DEFAULTS = ("0, nullptr", "nullptr", "false", "-1")
 
 _WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
 
@@ -100,10 +100,14 @@ class Tables:
     def _extras(self) -> list[str]:
         """The rows that have defaults, up to the last one that differs from its own."""
         context = self._context
+        kept = context.state.kept_bytes()
         rows = [
             f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
-            "nullptr" if context.state.kept_bytes() is None else "wir_program::kept_bytes",
+            "nullptr" if kept is None else "wir_program::kept_bytes",
             _truth(context.takes_out),
+            str(-1 if context.gpu is None else context.gpu),
+            # States that hold nothing of a GPU serve any stream.
+            "nullptr" if context.gpu is None or kept is None else "wir::current_stream",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()

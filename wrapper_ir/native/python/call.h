@@ -79,7 +79,7 @@ class Run {
       try {
         const pybind11::gil_scoped_release_simple released;
         const at::NoGradGuard no_grad;
-        const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+        const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
         info_.run(taken.state, call_, slots_.data(), outputs_.data());
       } catch (...) {
         error = std::current_exception();

@@ -15,9 +15,16 @@ namespace wir_py {
 inline bool is_plain(c10::DispatchKeySet keys) {
   using c10::DispatchKey;
   static const c10::DispatchKeySet plain{
-      DispatchKey::CPU,        DispatchKey::ADInplaceOrView, DispatchKey::AutogradCPU,
-      DispatchKey::AutocastCPU, DispatchKey::Conjugate,      DispatchKey::Negative};
-  return (keys.raw_repr() & ~plain.raw_repr()) == 0 && keys.has(DispatchKey::CPU);
+      DispatchKey::CPU,         DispatchKey::AutogradCPU,     DispatchKey::AutocastCPU,
+      DispatchKey::CUDA,        DispatchKey::AutogradCUDA,    DispatchKey::AutocastCUDA,
+      DispatchKey::Conjugate,   DispatchKey::Negative,        DispatchKey::ADInplaceOrView};
+  return (keys.raw_repr() & ~plain.raw_repr()) == 0 &&
+         (keys.has(DispatchKey::CPU) || keys.has(DispatchKey::CUDA));
+}
+
+inline bool is_on(const wir::TensorSpec& spec, c10::Device device) {
+  return static_cast<std::int32_t>(device.type()) == spec.device_type &&
+         (spec.device_index == -1 || device.is_cpu() || device.index() == spec.device_index);
 }
 
 inline bool same_layout(const wir::TensorSpec& spec, const c10::TensorImpl& impl) {
@@ -40,7 +47,7 @@ inline bool matches(const wir::TensorSpec& spec, const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   return is_plain(impl.key_set()) &&
          static_cast<std::int32_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype &&
-         same_layout(spec, impl);
+         is_on(spec, impl.device()) && same_layout(spec, impl);
 }
 
 inline bool is_tensor(PyObject* value) {

@@ -41,6 +41,7 @@ class States {
     void* state = nullptr;
     std::shared_ptr<const Epoch> epoch;
     std::uint64_t releases = 0;  // how often memory had been released when it was made
+    wir::GpuStream stream;       // whose memory of a GPU it holds
   };
 
   // Args: `keep` is how many states are kept between calls; any number can be in use.
@@ -74,22 +75,29 @@ class States {
   }
 
   Taken take() {
-    if (!free_.empty()) {
+    wir::GpuStream stream;
+    if (info_->current_stream != nullptr) stream = info_->current_stream(info_->gpu);
+    for (std::size_t i = free_.size(); i-- > 0;) {
+      if (stream.is_captured || free_[i].stream.stream != stream.stream) continue;
+      std::swap(free_[i], free_.back());
       Taken taken = std::move(free_.back());
       free_.pop_back();
       return taken;
     }
     const c10::InferenceMode ordinary(false);
     const at::NoGradGuard no_grad;
-    return {info_->create_state(epoch_->handles.data()), epoch_, releases_};
+    return {info_->create_state(epoch_->handles.data()), epoch_, releases_, stream};
   }
 
   void give(Taken taken) {
-    if (taken.epoch == epoch_ && taken.releases == releases_ && free_.size() < keep_) {
+    // What was made while work was captured holds memory of the graph.
+    if (taken.epoch == epoch_ && taken.releases == releases_ && !taken.stream.is_captured) {
       free_.push_back(std::move(taken));
-    } else {
-      info_->destroy_state(taken.state);
+      if (free_.size() <= keep_) return;
+      taken = std::move(free_.front());  // that of another stream perhaps
+      free_.erase(free_.begin());
     }
+    info_->destroy_state(taken.state);
   }
 
   // Free what no call is using; calls in progress free what they use when they end. Returns the

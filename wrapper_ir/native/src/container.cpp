@@ -1,5 +1,6 @@
 #include "container.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -19,6 +20,12 @@
 // where they need more than the machine's baseline.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char* wir_cpu_problem() noexcept;
 
+// Of src/gpu.cpp, which is linked where a program runs on a GPU: makes a stream the current one.
+// Returns null if it was, else what ends that.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t gpu,
+                                                                        void* stream);
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] void wir_gpu_leave(void* entered);
+
 namespace wir::runtime {
 namespace {
 
@@ -33,7 +40,15 @@ void check_program(const ProgramInfo& program) {
   if (problem != nullptr) throw Error("WIR2163", problem);
 }
 
+void check_gpu(const ProgramInfo& program, const char* device) {
+  const std::string made_for = "cuda:" + std::to_string(program.gpu);
+  const std::string given = device == nullptr ? "" : device;
+  if (given == "cuda" || given == made_for) return;
+  throw Error("WIR2163", "the program was made for '" + made_for + "', not for '" + given + "'");
+}
+
 void check_device(const ProgramInfo& program, const char* device) {
+  if (program.gpu >= 0) return check_gpu(program, device);
   const bool on_cpu = device != nullptr && std::strncmp(device, "cpu", 3) == 0;
   bool wanted = true;
   for (std::size_t i = 0; i < program.num_inputs; ++i) {
@@ -138,6 +153,22 @@ class Owned {
   bool accepted_;
 };
 
+// The stream that a call was given, if any, as the current one.
+class OnStream {
+ public:
+  OnStream(const ProgramInfo& program, void* stream)
+      : entered_(program.gpu >= 0 && stream != nullptr ? wir_gpu_enter(program.gpu, stream)
+                                                       : nullptr) {}
+  ~OnStream() {
+    if (entered_ != nullptr) wir_gpu_leave(entered_);
+  }
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
+
+ private:
+  void* entered_;
+};
+
 }  // namespace
 
 Container::Container(const ProgramInfo& program, std::size_t runners, const char* device,
@@ -151,6 +182,7 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
   outside_inference_mode([&] { active_ = original_constants(program_, blob_); });
   idle_.resize(runners);
   idle_.back().constants = active_;
+  idle_.back().stream = current_stream();
   prepare(idle_.back());  // so that what goes wrong goes wrong here
 }
 
@@ -163,15 +195,30 @@ void Container::drop(Runner& runner) {
   runner.constants.reset();  // after the state, which has views of them
 }
 
+GpuStream Container::current_stream() const {
+  return program_.current_stream == nullptr ? GpuStream{} : program_.current_stream(program_.gpu);
+}
+
 Container::Runner Container::take() {
-  std::unique_lock lock(mutex_);
-  returned_.wait(lock, [this] { return !idle_.empty(); });
-  Runner runner = std::move(idle_.back());
-  idle_.pop_back();
-  if (runner.state == nullptr) {
-    runner.constants = active_;
-    runner.releases = releases_;
+  const GpuStream stream = current_stream();
+  Runner runner, stale;
+  {
+    std::unique_lock lock(mutex_);
+    returned_.wait(lock, [this] { return !idle_.empty(); });
+    auto chosen = std::find_if(idle_.rbegin(), idle_.rend(),
+                               [&](const Runner& each) { return each.serves(stream); });
+    if (chosen == idle_.rend()) chosen = idle_.rbegin();
+    std::swap(*chosen, idle_.back());
+    std::swap(runner, idle_.back());
+    idle_.pop_back();
+    if (!runner.serves(stream)) std::swap(runner, stale);
+    if (runner.state == nullptr) {
+      runner.constants = active_;
+      runner.releases = releases_;
+      runner.stream = stream;
+    }
   }
+  drop(stale);
   return runner;
 }
 
@@ -179,7 +226,9 @@ void Container::give_back(Runner runner) {
   Runner stale;
   {
     const std::lock_guard lock(mutex_);
-    if (runner.constants != active_ || runner.releases != releases_) std::swap(runner, stale);
+    const bool lasts = runner.constants == active_ && runner.releases == releases_ &&
+                       !runner.stream.is_captured;
+    if (!lasts) std::swap(runner, stale);
     idle_.push_back(std::move(runner));  // has room: it was there before
   }
   returned_.notify_one();
@@ -225,7 +274,8 @@ bool Container::checks_inputs() const {
 }
 
 void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensorHandle* outputs,
-                    std::size_t num_outputs, AOTIProxyExecutorHandle proxy_executor) {
+                    std::size_t num_outputs, AOTIProxyExecutorHandle proxy_executor,
+                    void* stream) {
   Owned owned(program_, inputs, num_inputs);
   for (std::size_t i = 0; i < num_outputs; ++i) outputs[i] = nullptr;
   if (!owned.accepted()) check_count("takes", program_.num_inputs, num_inputs);
@@ -241,6 +291,7 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
 
   SmallArray<Slot> out(num_outputs);
   const WithoutGil without_gil;
+  const OnStream on_stream(program_, stream);
   Turn turn(*this);
   turn.prepare();
   const NoGrad no_grad;

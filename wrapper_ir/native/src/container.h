@@ -34,9 +34,10 @@ class Container {
   const ProgramInfo& program() const { return program_; }
 
   // Takes the handles of the inputs, whatever happens. Waits for a free runner. Sets the outputs
-  // only if it succeeds.
+  // only if it succeeds. Runs on `stream`, or on the current one if that is null.
   void run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensorHandle* outputs,
-           std::size_t num_outputs, AOTIProxyExecutorHandle proxy_executor);
+           std::size_t num_outputs, AOTIProxyExecutorHandle proxy_executor,
+           void* stream = nullptr);
 
   // Calls in progress finish with the constants they began with; later calls see the new ones.
   void update(const std::vector<NewValue>& values, const UpdateOptions& options);
@@ -61,15 +62,21 @@ class Container {
  private:
   // A state, the constants it was made with, and how often memory had been released by then. A
   // runner that has no state yet is given one by the call that takes it, with the constants then in
-  // use.
+  // use. What a state holds of a GPU's memory is that of one stream.
   struct Runner {
     void* state = nullptr;
     std::shared_ptr<const Constants> constants;
     std::uint64_t releases = 0;
+    GpuStream stream;
+
+    bool serves(const GpuStream& wanted) const {
+      return state == nullptr || (!wanted.is_captured && stream.stream == wanted.stream);
+    }
   };
   class Turn;
 
   bool checks_inputs() const;
+  GpuStream current_stream() const;
   Runner take();
   void give_back(Runner runner);
   void prepare(Runner& runner);

@@ -58,10 +58,10 @@ AOTIRuntimeError update(AOTInductorModelContainerHandle handle, const UpdateOpti
 
 AOTIRuntimeError run(AOTInductorModelContainerHandle handle, AtenTensorHandle* inputs,
                      std::size_t num_inputs, AtenTensorHandle* outputs, std::size_t num_outputs,
-                     AOTIProxyExecutorHandle proxy_executor) {
+                     AOTIProxyExecutorHandle proxy_executor, AOTInductorStreamHandle stream) {
   return entry(
       [&] {
-        container_of(handle).run(inputs, num_inputs, outputs, num_outputs, proxy_executor);
+        container_of(handle).run(inputs, num_inputs, outputs, num_outputs, proxy_executor, stream);
       },
       !loader_asks_after_runs());
 }
@@ -100,18 +100,18 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerDelete(
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRun(
     AOTInductorModelContainerHandle container_handle, AtenTensorHandle* input_handles,
     std::size_t num_inputs, AtenTensorHandle* output_handles, std::size_t num_outputs,
-    AOTInductorStreamHandle, AOTIProxyExecutorHandle proxy_executor_handle) {
+    AOTInductorStreamHandle stream_handle, AOTIProxyExecutorHandle proxy_executor_handle) {
   return run(container_handle, input_handles, num_inputs, output_handles, num_outputs,
-             proxy_executor_handle);
+             proxy_executor_handle, stream_handle);
 }
 
 // The same: an uncontended lock is not worth another way.
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRunSingleThreaded(
     AOTInductorModelContainerHandle container_handle, AtenTensorHandle* input_handles,
     std::size_t num_inputs, AtenTensorHandle* output_handles, std::size_t num_outputs,
-    AOTInductorStreamHandle, AOTIProxyExecutorHandle proxy_executor_handle) {
+    AOTInductorStreamHandle stream_handle, AOTIProxyExecutorHandle proxy_executor_handle) {
   return run(container_handle, input_handles, num_inputs, output_handles, num_outputs,
-             proxy_executor_handle);
+             proxy_executor_handle, stream_handle);
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetNumConstants(

@@ -19,7 +19,8 @@ namespace {
 using ConstantMap = std::unordered_map<std::string, AtenTensorHandle>;
 
 struct Model {
-  Container container{wir_program_info, 1, "cpu", nullptr};
+  Container container{wir_program_info, 1, wir_program_info.gpu < 0 ? "cpu" : "cuda",
+                      nullptr};
   // What the last call over plain arrays returned; its arrays show this memory.
   std::vector<Tensor> shown;
 };

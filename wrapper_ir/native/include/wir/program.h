@@ -17,7 +17,7 @@
 namespace wir {
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 3;
+inline constexpr std::uint32_t kContract = 4;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
@@ -129,6 +129,13 @@ struct Call {
   // Null, or for each output a tensor to have it in, or null; for programs that take such. They are
   // borrowed, have the fixed facts of the outputs, and share no memory with inputs or one another.
   const AtenTensorHandle* out = nullptr;
+  void* stream = nullptr;  // of a program on a GPU: where its kernels go; it is looked up by `run`
+};
+
+// The stream that a thread's work on a GPU goes to.
+struct GpuStream {
+  void* stream = nullptr;
+  bool is_captured = false;  // into a graph, to be run later
 };
 
 // The program is done with an input and with every view of it.
@@ -181,6 +188,11 @@ struct ProgramInfo {
   std::size_t (*kept_bytes)(const void* state) = nullptr;
 
   bool takes_out = false;  // whether callers may give memory for outputs
+
+  // The GPU that the program runs on; -1: none. Where states hold memory of it, such a state serves
+  // one stream: work on another one would not wait. `current_stream` then says which that is.
+  std::int32_t gpu = -1;
+  GpuStream (*current_stream)(std::int32_t gpu) = nullptr;
 };
 
 }  // namespace wir

@@ -130,6 +130,17 @@ class Optional {
  private:
   T value_;
 };
+
+// Where a function of the C shim puts a number that nobody wants.
+template <class T>
+class Unwanted {
+ public:
+  T* out() { return &value_; }
+
+ private:
+  T value_{};
+};
+
 template <class T>
 Optional<T> some(T value) { return Optional<T>(value); }
 

@@ -1,0 +1,147 @@
+"""Programs in C++ on a GPU: the results of the Python emitter and of stock Inductor, bit for bit."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+import wrapper_ir as wir
+from tests.gpu.cases import CASES, t
+from tests.gpu.test_programs import captured, no_tuning_by_time, same, stock
+from wrapper_ir.errors import WrapperIRError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["no_tuning_by_time"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_as_python_and_stock(name: str) -> None:
+    model, program, inputs = captured(name)
+    function = wir.compile(program, "cpp")
+    expected, theirs = wir.compile(program)(*inputs), stock(name, model, inputs)
+    for _ in range(3):  # the second call uses what the first one kept
+        actual = function(*inputs)
+        assert len(actual) == len(expected) == len(theirs)
+        assert all(map(same, actual, expected))
+        assert all(map(same, actual, theirs))
+
+
+@pytest.mark.parametrize("name", ["pointwise", "scan_in_parts", "dynamic", "attention"])
+@pytest.mark.parametrize("strategy", ["none", "reuse", "pool"])
+def test_every_plan_gives_the_same(name: str, strategy: str) -> None:
+    _, program, inputs = captured(name)
+    expected = wir.compile(program)(*inputs)
+    planned = wir.plan_memory(program, strategy)
+    assert all(map(same, wir.compile(planned, "cpp")(*inputs), expected))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_packages(name: str, tmp_path: Path) -> None:
+    _, program, inputs = captured(name)
+    file = wir.export(program, tmp_path / "model.pt2")
+    loaded = torch._inductor.aoti_load_package(str(file))
+    found = loaded(*inputs)
+    found = list(found) if isinstance(found, (tuple, list)) else [found]
+    assert all(map(same, found, wir.compile(program)(*inputs)))
+
+
+def test_other_sizes() -> None:
+    model, program, _ = captured("dynamic")
+    function = wir.compile(program, "cpp")
+    for size in (2, 7, 200):
+        inputs = (t(size, 64), t(64, 64))
+        torch.testing.assert_close(tuple(function(*inputs)), tuple(model(*inputs)))
+
+
+def test_training() -> None:
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 8)).cuda()
+    theirs = copy.deepcopy(ours)
+    x = t(32, 64)
+    for model, backend, options in (
+        (ours, "wrapper_ir", {"emitter": "cpp"}),
+        (theirs, "inductor", None),
+    ):
+        torch._dynamo.reset()
+        torch.compile(model, backend=backend, options=options)(x).square().sum().backward()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert mine.grad is not None
+        # cuBLAS may add up in another order from one call to the next.
+        torch.testing.assert_close(mine.grad, other.grad)
+
+
+def test_a_thread_that_has_not_used_the_gpu() -> None:
+    _, program, inputs = captured("pointwise")
+    function, found = wir.compile(program, "cpp"), []
+    thread = threading.Thread(target=lambda: found.append(function(*inputs)))
+    thread.start()
+    thread.join()
+    assert all(map(same, found[0], function(*inputs)))
+
+
+@pytest.mark.parametrize("name", ["pointwise", "mlp", "attention"])
+def test_streams_in_turn(name: str) -> None:
+    _, program, inputs = captured(name)
+    function = wir.compile(program, "cpp")
+    expected = function(*inputs)
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    found = []
+    for turn in range(12):
+        with torch.cuda.stream(streams[turn % 3]):
+            found.append(function(*inputs))
+    torch.cuda.synchronize()
+    for actual in found:
+        assert all(map(same, actual, expected))
+
+
+@pytest.mark.parametrize("name", ["pointwise", "mlp", "attention"])
+def test_a_captured_graph(name: str) -> None:
+    _, program, inputs = captured(name)
+    function = wir.compile(program, "cpp")
+    expected = function(*inputs)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        actual = function(*inputs)
+    function.release()
+    function(*inputs)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(map(same, actual, expected))
+
+
+def test_inputs_on_the_host_are_refused() -> None:
+    _, program, inputs = captured("pointwise")
+    with pytest.raises(WrapperIRError, match="device"):
+        wir.compile(program, "cpp")(inputs[0].cpu(), inputs[1])
+
+
+def test_values_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    _, program, inputs = captured("softmax")
+    expected = wir.compile(program)(*inputs)
+    actual = wir.compile(program, "cpp", debug="print")(*inputs)
+    assert all(map(same, actual, expected))
+    assert "triton_" in "".join(capfd.readouterr())
+
+
+def test_code_for_another_gpu_is_refused() -> None:
+    _, program, inputs = captured("pointwise")
+    program = wir.plan_memory(program)
+    function = wir.emit(program, "cpp").load(gpu_arch="sm_70")
+    with pytest.raises(WrapperIRError, match=r"compiled for sm_70, and this GPU is sm_"):
+        function(*inputs)
+
+
+def test_code_for_several_gpus() -> None:
+    _, program, inputs = captured("pointwise")
+    major, minor = torch.cuda.get_device_capability()
+    program = wir.plan_memory(program)
+    function = wir.emit(program, "cpp").load(gpu_arch=("sm_80", f"sm_{major}{minor}"))
+    assert all(map(same, function(*inputs), wir.compile(program)(*inputs)))

@@ -1,0 +1,110 @@
+"""Triton kernels as machine code in a library: compiled by Triton, included by the assembler.
+
+Each kernel becomes a list of ``wir::GpuImage``, one for each architecture, under the symbol that
+the generated files call it by; the driver is given what fits the GPU when the program is loaded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.cpp.build_errors import GpuArchError
+from wrapper_ir.toolchain.triton import arch_number, compiled_binary, current_arch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from wrapper_ir.emitters.cpp.gpu import GpuUnit
+    from wrapper_ir.toolchain.cache import DiskCache
+    from wrapper_ir.toolchain.triton import GpuBinary
+
+__all__ = ["GPU_FILE", "chosen_archs", "write_kernels"]
+
+GPU_FILE: Final = "gpu_kernels.s"
+
+_END: Final = '\t.section .note.GNU-stack,"",%progbits\n'
+
+
+def chosen_archs(kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> tuple[int, ...]:
+    """Returns the compute capabilities to compile Triton kernels for: 90 for ``sm_90``.
+
+    Args:
+        kernels: The kernels of a program; without any there is nothing to choose.
+        wanted: Names of architectures; none for that of this machine's GPU.
+
+    Raises:
+        OptionValueError: There is no such architecture.
+        GpuArchError: None was named, and there is no GPU.
+    """
+    names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    found = tuple(sorted({arch_number(name) for name in names}))
+    if found or not kernels:
+        return found
+    here = current_arch()
+    if here is None:
+        raise GpuArchError
+    return (here,)
+
+
+def write_kernels(
+    folder: Path, kernels: Sequence[GpuUnit], archs: Sequence[int], cache: DiskCache
+) -> None:
+    """Writes the machine code of kernels, and ``gpu_kernels.s`` that makes an object of it.
+
+    Raises:
+        TritonKernelError: A kernel does not compile.
+    """
+    parts = []
+    for kernel in sorted(kernels, key=lambda each: each.symbol):
+        binaries = [compiled_binary(kernel.source, arch, cache) for arch in archs]
+        for binary in binaries:
+            (folder / _file(kernel, binary)).write_bytes(binary.code)
+        parts.append(_images(kernel, binaries))
+    (folder / GPU_FILE).write_text("".join(parts) + _END, "ascii")
+
+
+def _file(kernel: GpuUnit, binary: GpuBinary) -> str:
+    return f"{_label(kernel, binary)}.cubin"
+
+
+def _label(kernel: GpuUnit, binary: GpuBinary) -> str:
+    return f"{kernel.symbol}_sm_{binary.arch}"
+
+
+def _images(kernel: GpuUnit, binaries: Sequence[GpuBinary]) -> str:
+    """One kernel: its machine code, and the list that leads to it."""
+    codes = "".join(
+        f"{_label(kernel, binary)}:\n"
+        f'\t.incbin "{_file(kernel, binary)}"\n'
+        f"{_label(kernel, binary)}_name:\n"
+        f'\t.asciz "{_escaped(binary.symbol)}"\n'
+        "\t.balign 64\n"
+        for binary in binaries
+    )
+    # The fields of a wir::GpuImage; the last one is none.
+    rows = "".join(
+        f"\t.long {binary.arch}, 0\n"
+        f"\t.quad {_label(kernel, binary)}, {_label(kernel, binary)}_name\n"
+        f"\t.long {binary.threads}, {binary.shared}\n"
+        for binary in binaries
+    )
+    return (
+        f'\t.section .rodata.{kernel.symbol},"a"\n'
+        "\t.balign 64\n"
+        f"{codes}"
+        f'\t.section .data.rel.ro.{kernel.symbol},"aw"\n'
+        f"\t.globl {kernel.symbol}\n"
+        f"\t.hidden {kernel.symbol}\n"
+        "\t.balign 8\n"
+        f"{kernel.symbol}:\n"
+        f"{rows}"
+        "\t.zero 32\n"
+    )
+
+
+def _escaped(symbol: str) -> str:
+    return "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}"
+        for byte in symbol.encode()
+    )

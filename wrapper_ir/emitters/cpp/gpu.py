@@ -1,0 +1,130 @@
+"""What a program on a GPU needs besides: its device, and Triton kernels as data for the build."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.places import element_type
+from wrapper_ir.emitters.cpp.text import statement
+from wrapper_ir.emitters.cpp.types import CType
+from wrapper_ir.lines.args import Access
+from wrapper_ir.lines.kernels import BufferParam, KernelDefinition, TritonKernel
+from wrapper_ir.toolchain.triton import TritonSource
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.lines.kernels import Param
+    from wrapper_ir.lines.layout import Device
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["GpuKernels", "GpuUnit", "device_index", "gpus_of", "parameter_of"]
+
+_NUMBERS: Final = {
+    "i1": CType.BOOL,
+    "u1": CType.BOOL,
+    "i32": CType.INT32,
+    "i64": CType.INT64,
+    "u64": CType.UINT64,
+    "fp32": CType.FLOAT,
+    "f32": CType.FLOAT,
+    "fp64": CType.REAL,
+    "f64": CType.REAL,
+}
+"""Triton's types of numbers, as C++ passes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUnit:
+    """A Triton kernel that the generated files launch.
+
+    Attributes:
+        symbol: The C symbol of its machine code, which the build makes. It follows from the
+            kernel's content, so two kernels share one exactly when they are the same.
+        source: The kernel.
+    """
+
+    symbol: str
+    source: TritonSource
+
+
+def gpus_of(program: Program) -> tuple[Device, ...]:
+    """The GPUs that a program's buffers are on."""
+    found = {layout.device for layout in program.buffers.values() if layout.device.type == "cuda"}
+    return tuple(sorted(found, key=device_index))
+
+
+def device_index(device: Device) -> int:
+    """The number of a GPU; the first where a program does not say which."""
+    return 0 if device.index is None else device.index
+
+
+def parameter_of(type_: str) -> CType | None:
+    """The type of a number that a Triton kernel takes, ``None`` for pointers.
+
+    Raises:
+        ValueError: C++ programs cannot pass such numbers.
+    """
+    if type_.startswith("*"):
+        return None
+    found = _NUMBERS.get(type_.removesuffix(":16"))
+    if found is None:
+        raise ValueError(f"a number of Triton's type '{type_}' cannot be passed in C++")
+    return found
+
+
+class GpuKernels:
+    """The Triton kernels of a program: each is declared where it is defined."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._units: dict[str, GpuUnit] = {}
+
+    @property
+    def units(self) -> tuple[GpuUnit, ...]:
+        """The kernels to compile, each once."""
+        return tuple(self._units.values())
+
+    def add(self, definition: KernelDefinition, source: TritonKernel) -> None:
+        """Declares a kernel; a ValueError says why it cannot be one."""
+        context = self._context
+        if context.gpu is None:
+            raise ValueError("the program has no buffer on a GPU")
+        name = context.names["kernel", definition.name]
+        pairs = zip(definition.params, source.signature, strict=True)
+        types = [_declared_type(param, type_) for param, (_, type_) in pairs]
+        described = TritonSource(
+            definition.name,
+            dict(source.signature),
+            source.code,
+            source.entry,
+            dict(source.constants),
+            {
+                **dict(source.options),
+                "num_warps": source.num_warps,
+                "num_stages": source.num_stages,
+            },
+        )
+        digest = hashlib.sha256(described.identity.encode("utf-8", "backslashreplace")).hexdigest()
+        symbol = f"wir_t_{digest[:20]}"
+        if symbol not in self._units:
+            self._units[symbol] = GpuUnit(symbol, described)
+            context.section("externs").line(f'extern "C" const wir::GpuImage {symbol}[];')
+        text = f"inline wir::GpuKernel<{', '.join(types)}> {name}"
+        text += f"{{{literals.string(definition.name)}, ::{symbol}}};"
+        for line in statement(text):
+            context.section("kernels").line(line)
+        context.state.load_kernel(name)
+
+
+def _declared_type(param: Param, type_: str) -> str:
+    """The type of a parameter: the same to the machine as what Triton's text says."""
+    number = parameter_of(type_)
+    if number is not None:
+        return number.spelling
+    if not isinstance(param, BufferParam):
+        raise ValueError(f"parameter '{param.name}' is a pointer to Triton, and a number here")
+    element = element_type(param.dtype)
+    return f"const {element}*" if param.access is Access.READ else f"{element}*"

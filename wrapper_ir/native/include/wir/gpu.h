@@ -1,0 +1,78 @@
+// Kernels on a GPU: machine code that lies in the library, launched through the CUDA driver.
+//
+// The driver is opened when a program's first state is made, so a library can be built and looked
+// at where there is none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <wir/program.h>
+
+namespace wir {
+
+// A kernel's machine code for one architecture.
+struct GpuImage {
+  std::int32_t arch;         // compute capability: 90 for 9.0; 0 ends a list of images
+  const std::uint8_t* code;  // in the driver's format
+  const char* symbol;        // the function in it
+  std::uint32_t threads;     // of a block
+  std::uint32_t shared;      // bytes of shared memory of a block
+};
+static_assert(sizeof(GpuImage) == 32);  // the build writes them in assembler
+
+// Over how many blocks a kernel is launched.
+struct GpuGrid {
+  std::int64_t x;
+  std::int64_t y = 1;
+  std::int64_t z = 1;
+};
+
+// One kernel of a program, on the program's GPU.
+class GpuCode {
+ public:
+  // `images` ends with one that is none.
+  constexpr GpuCode(const char* name, const GpuImage* images) : name_(name), images_(images) {}
+
+  // Before it is launched. Loads what fits the device, once in a process.
+  void load(std::int32_t device);
+
+ protected:
+  void launch(const Call& call, const GpuGrid& grid, void** params) const;
+
+ private:
+  const char* name_;
+  const GpuImage* images_;
+  const GpuImage* image_ = nullptr;
+  void* function_ = nullptr;
+  void* context_ = nullptr;
+};
+
+template <class... Params>
+class GpuKernel : public GpuCode {
+ public:
+  using GpuCode::GpuCode;
+
+  void operator()(const Call& call, const GpuGrid& grid, Params... params) const {
+    void* scratch = nullptr;  // Triton's kernels take two pointers more; none here needs what they are for
+    void* addresses[] = {&params..., &scratch, &scratch};
+    launch(call, grid, addresses);
+  }
+};
+
+// As long as a call runs on a GPU: it is the current one, and the call knows its stream.
+class GpuCall {
+ public:
+  GpuCall(Call& call, std::int32_t device);
+  ~GpuCall();
+  GpuCall(const GpuCall&) = delete;
+  GpuCall& operator=(const GpuCall&) = delete;
+
+ private:
+  void* guard_ = nullptr;
+};
+
+// The caller's stream, and whether its work is being captured into a graph.
+GpuStream current_stream(std::int32_t device);
+
+}  // namespace wir

@@ -1,0 +1,268 @@
+// Kernels on a GPU, and which stream a call is on. Linked where a program runs on one.
+#include <dlfcn.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <wir/error.h>
+#include <wir/gpu.h>
+
+extern "C" {
+struct CUDAGuardOpaque;
+struct CUDAStreamGuardOpaque;
+// Of PyTorch's C shim, which hides them where CUDA's own headers are missing.
+AOTITorchError aoti_torch_create_cuda_guard(std::int32_t device, CUDAGuardOpaque** guard);
+AOTITorchError aoti_torch_delete_cuda_guard(CUDAGuardOpaque* guard);
+AOTITorchError aoti_torch_get_current_cuda_stream(std::int32_t device, void** stream);
+AOTITorchError aoti_torch_create_cuda_stream_guard(void* stream, std::int32_t device,
+                                                   CUDAStreamGuardOpaque** guard);
+AOTITorchError aoti_torch_delete_cuda_stream_guard(CUDAStreamGuardOpaque* guard);
+}
+
+namespace wir {
+namespace {
+
+// Of cuda.h.
+using CUresult = int;
+constexpr CUresult kInvalidContext = 201;
+constexpr int kMajor = 75;                    // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kMinor = 76;                    // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+constexpr int kMaxDynamicShared = 8;          // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr std::uint32_t kSharedByDefault = 49152;  // bytes; more has to be asked for
+
+// The CUDA driver, opened when it is first asked for.
+class Driver {
+ public:
+  static const Driver& get() {
+    static const Driver driver;
+    return driver;
+  }
+
+  std::string words(CUresult result) const {
+    const char* found = nullptr;
+    error_string(result, &found);
+    return found == nullptr ? "error " + std::to_string(result) : found;
+  }
+
+  void check(CUresult result, const char* what) const {
+    if (result != 0) throw Error("WIR2167", std::string(what) + ": " + words(result));
+  }
+
+  CUresult (*error_string)(CUresult, const char**);
+  CUresult (*init)(unsigned);
+  CUresult (*device_count)(int*);
+  CUresult (*device_get)(int*, int);
+  CUresult (*device_attribute)(int*, int, int);
+  CUresult (*retain_context)(void**, int);
+  CUresult (*set_context)(void*);
+  CUresult (*push_context)(void*);
+  CUresult (*pop_context)(void**);
+  CUresult (*load_module)(void**, const void*);
+  CUresult (*get_function)(void**, void*, const char*);
+  CUresult (*set_attribute)(void*, int, int);
+  CUresult (*is_capturing)(void*, int*);
+  CUresult (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                     void*, void**, void**);
+
+ private:
+  Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) {
+    if (library_ == nullptr) {
+      const char* reason = dlerror();
+      throw Error("WIR2167",
+                  std::string("the program runs on a GPU, and the CUDA driver cannot be opened: ") +
+                      (reason == nullptr ? "libcuda.so.1" : reason),
+                  "load it on a machine with an NVIDIA GPU");
+    }
+    find(error_string, "cuGetErrorString");
+    find(init, "cuInit");
+    find(device_count, "cuDeviceGetCount");
+    find(device_get, "cuDeviceGet");
+    find(device_attribute, "cuDeviceGetAttribute");
+    find(retain_context, "cuDevicePrimaryCtxRetain");
+    find(set_context, "cuCtxSetCurrent");
+    find(push_context, "cuCtxPushCurrent_v2");
+    find(pop_context, "cuCtxPopCurrent_v2");
+    find(load_module, "cuModuleLoadData");
+    find(get_function, "cuModuleGetFunction");
+    find(set_attribute, "cuFuncSetAttribute");
+    find(is_capturing, "cuStreamIsCapturing");
+    find(launch, "cuLaunchKernel");
+    check(init(0), "the CUDA driver");
+  }
+
+  template <class Function>
+  void find(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(dlsym(library_, name));
+    if (function == nullptr) {
+      throw Error("WIR2167", std::string("the CUDA driver lacks '") + name + "'",
+                  "install a newer driver");
+    }
+  }
+
+  void* library_;
+};
+
+// A GPU as PyTorch uses it: in its primary context, which stays as long as the process.
+struct Gpu {
+  int arch = 0;
+  void* context = nullptr;
+
+  explicit Gpu(std::int32_t index) {
+    const Driver& driver = Driver::get();
+    int count = 0, device = 0, major = 0, minor = 0;
+    driver.check(driver.device_count(&count), "counting GPUs");
+    if (index >= count) {
+      throw Error("WIR2167", "the program runs on GPU " + std::to_string(index) + ", and there " +
+                                 (count == 1 ? "is" : "are") + " " + std::to_string(count));
+    }
+    driver.check(driver.device_get(&device, index), "finding the GPU");
+    driver.check(driver.device_attribute(&major, kMajor, device), "asking the GPU what it is");
+    driver.check(driver.device_attribute(&minor, kMinor, device), "asking the GPU what it is");
+    driver.check(driver.retain_context(&context, device), "using the GPU");
+    arch = major * 10 + minor;
+  }
+};
+
+// Has a context current while it lives.
+class Current {
+ public:
+  explicit Current(void* context) {
+    Driver::get().check(Driver::get().push_context(context), "using the GPU");
+  }
+  ~Current() {
+    void* popped = nullptr;
+    Driver::get().pop_context(&popped);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+};
+
+std::string arch_name(std::int32_t arch) { return "sm_" + std::to_string(arch); }
+
+// The best of the images that run on a GPU, or null. Up to compute capability 8.x, code for one runs
+// on later ones with the same first digit; what Triton makes for newer ones runs on these alone.
+const GpuImage* fitting(const GpuImage* images, int arch) {
+  const GpuImage* best = nullptr;
+  for (const GpuImage* image = images; image->arch != 0; ++image) {
+    const bool runs = image->arch == arch ||
+                      (arch < 90 && image->arch / 10 == arch / 10 && image->arch < arch);
+    if (runs && (best == nullptr || image->arch > best->arch)) best = image;
+  }
+  return best;
+}
+
+[[noreturn]] void refuse_arch(const std::string& kernel, const GpuImage* images, int arch) {
+  std::string found;
+  for (const GpuImage* image = images; image->arch != 0; ++image) {
+    found += (found.empty() ? "" : ", ") + arch_name(image->arch);
+  }
+  throw Error("WIR2167",
+              "Triton kernel '" + kernel + "': it was compiled for " + found + ", and this GPU is " +
+                  arch_name(arch),
+              "build the library again, with gpu_arch='" + arch_name(arch) + "'");
+}
+
+[[noreturn, gnu::cold]] void refuse_grid(const char* name, const GpuGrid& grid) {
+  throw Error("WIR2167", std::string("Triton kernel '") + name + "': it cannot be launched over [" +
+                             std::to_string(grid.x) + ", " + std::to_string(grid.y) + ", " +
+                             std::to_string(grid.z) + "] blocks");
+}
+
+bool fits(std::int64_t size) { return 0 <= size && size <= INT32_MAX; }
+
+bool has_many_gpus() {
+  static const bool many = [] {
+    int count = 0;
+    return Driver::get().device_count(&count) == 0 && count > 1;
+  }();
+  return many;
+}
+
+}  // namespace
+
+void GpuCode::load(std::int32_t device) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (function_ != nullptr) return;
+  static const Gpu gpu(device);  // a program has one
+  const Driver& driver = Driver::get();
+  const GpuImage* image = fitting(images_, gpu.arch);
+  if (image == nullptr) refuse_arch(name_, images_, gpu.arch);
+  const Current current(gpu.context);
+  const auto check = [&](CUresult result, const char* what) {
+    if (result == 0) return;
+    throw Error("WIR2167", std::string("Triton kernel '") + name_ + "': " + what + ": " +
+                               driver.words(result));
+  };
+  void* module = nullptr;
+  void* function = nullptr;
+  check(driver.load_module(&module, image->code), "loading its code");
+  check(driver.get_function(&function, module, image->symbol), "finding it");
+  if (image->shared > kSharedByDefault) {
+    check(driver.set_attribute(function, kMaxDynamicShared, static_cast<int>(image->shared)),
+          "asking for shared memory");
+  }
+  image_ = image;
+  context_ = gpu.context;
+  function_ = function;
+}
+
+void GpuCode::launch(const Call& call, const GpuGrid& grid, void** params) const {
+  if (!(fits(grid.x) && fits(grid.y) && fits(grid.z))) refuse_grid(name_, grid);
+  const auto x = static_cast<unsigned>(grid.x);
+  const auto y = static_cast<unsigned>(grid.y);
+  const auto z = static_cast<unsigned>(grid.z);
+  if (x == 0 || y == 0 || z == 0) return;  // nothing to do
+  const Driver& driver = Driver::get();
+  const auto launched = [&] {
+    return driver.launch(function_, x, y, z, image_->threads, 1, 1, image_->shared, call.stream,
+                         params, nullptr);
+  };
+  CUresult result = launched();
+  // A thread that has not used the GPU before.
+  if (result == kInvalidContext && driver.set_context(context_) == 0) result = launched();
+  if (__builtin_expect(result != 0, 0)) {
+    throw Error("WIR2167", std::string("Triton kernel '") + name_ + "': its launch failed: " +
+                               driver.words(result));
+  }
+}
+
+GpuCall::GpuCall(Call& call, std::int32_t device) {
+  if (has_many_gpus()) {
+    CUDAGuardOpaque* guard = nullptr;
+    check(aoti_torch_create_cuda_guard(device, &guard));
+    guard_ = guard;
+  }
+  check(aoti_torch_get_current_cuda_stream(device, &call.stream));
+}
+
+GpuCall::~GpuCall() {
+  if (guard_ != nullptr) aoti_torch_delete_cuda_guard(static_cast<CUDAGuardOpaque*>(guard_));
+}
+
+GpuStream current_stream(std::int32_t device) {
+  GpuStream found;
+  check(aoti_torch_get_current_cuda_stream(device, &found.stream));
+  int capturing = 0;
+  const CUresult result = Driver::get().is_capturing(found.stream, &capturing);
+  found.is_captured = result == 0 && capturing != 0;
+  return found;
+}
+
+}  // namespace wir
+
+// What the container asks for; it is compiled without knowing of GPUs.
+
+extern "C" [[gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t gpu, void* stream) {
+  void* current = nullptr;
+  wir::check(aoti_torch_get_current_cuda_stream(gpu, &current));
+  if (stream == current) return nullptr;
+  CUDAStreamGuardOpaque* guard = nullptr;
+  wir::check(aoti_torch_create_cuda_stream_guard(stream, gpu, &guard));
+  return guard;
+}
+
+extern "C" [[gnu::visibility("hidden")]] void wir_gpu_leave(void* entered) {
+  aoti_torch_delete_cuda_stream_guard(static_cast<CUDAStreamGuardOpaque*>(entered));
+}

@@ -1,0 +1,293 @@
+"""Triton kernels as machine code: Triton's compiler, given a kernel's text and all that was decided.
+
+Nothing is tuned and nothing is specialised on arguments: types, promises of alignment, constants,
+warps and stages are those of the source. No GPU is needed where the architecture is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import linecache
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from wrapper_ir.errors import OptionValueError, WrapperIRError
+
+if TYPE_CHECKING:
+    from wrapper_ir.toolchain.cache import DiskCache
+
+__all__ = [
+    "GpuBinary",
+    "TritonKernelError",
+    "TritonSource",
+    "arch_number",
+    "binary_key",
+    "compile_kernel",
+    "compiled_binary",
+    "current_arch",
+    "jit_function",
+]
+
+WARP: Final = 32
+"""Threads in a warp of every NVIDIA GPU."""
+
+#: Raise it when binaries of older versions must not be found in the cache any more.
+_FORMAT: Final = 1
+
+_ARCH: Final = re.compile(r"sm_(\d{2,3})a?")
+
+
+class TritonKernelError(WrapperIRError):
+    """A Triton kernel cannot be compiled or launched here.
+
+    Fields: ``kernel`` is its name, ``reason`` says why.
+    """
+
+    code = "WIR2167"
+    template = "Triton kernel {kernel!r}: {reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class TritonSource:
+    """A Triton kernel and all that decides what its machine code is.
+
+    Attributes:
+        name: What it is called in messages.
+        signature: Triton's type of each parameter that is passed, in order.
+        code: Its text, a module of Python that defines the function ``entry``.
+        entry: Name of that function.
+        constants: Values of ``tl.constexpr`` parameters, and of others that are fixed.
+        options: Of Triton's compiler: warps, stages and others.
+    """
+
+    name: str
+    signature: Mapping[str, str]
+    code: str
+    entry: str
+    constants: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> str:
+        """Text that two sources share exactly when they are the same kernel, names aside."""
+        parts = (self.signature, self.code, self.entry, self.constants, self.options)
+        return repr([list(p.items()) if isinstance(p, Mapping) else p for p in parts])
+
+
+@dataclass(frozen=True, slots=True)
+class GpuBinary:
+    """A kernel as machine code.
+
+    Attributes:
+        arch: Compute capability that it is for: 90 for 9.0.
+        code: A file in the format of the CUDA driver (a cubin).
+        symbol: The function in it.
+        threads: Of a block.
+        shared: Bytes of shared memory of a block, given at launch.
+        unused: Pointers after the parameters that the kernel has no use for.
+    """
+
+    arch: int
+    code: bytes
+    symbol: str
+    threads: int
+    shared: int
+    unused: int
+
+
+def arch_number(arch: str) -> int:
+    """Return the compute capability of an architecture: 90 for ``sm_90``.
+
+    Raises:
+        OptionValueError: There is no such architecture.
+    """
+    found = _ARCH.fullmatch(arch)
+    if found is None:
+        raise OptionValueError(option="gpu_arch", value=arch, expected="such as 'sm_90'")
+    return int(found[1])
+
+
+def current_arch(device: int | None = None) -> int | None:
+    """Return the compute capability of a GPU of this machine; ``None`` where there is none."""
+    import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
+
+    if not torch.cuda.is_available():
+        return None
+    major, minor = torch.cuda.get_device_capability(device)
+    return major * 10 + minor
+
+
+_compiling = threading.Lock()
+
+
+def compiled_binary(source: TritonSource, arch: int, cache: DiskCache) -> GpuBinary:
+    """Return a kernel as machine code, from the cache or compiled now.
+
+    Raises:
+        TritonKernelError: It does not compile, or needs what cannot be launched.
+    """
+    key = binary_key(source, arch)
+    found = cache.get(key, "cubin")
+    if found is None:
+        with cache.locked([key]):
+            found = cache.get(key, "cubin")
+            if found is None:
+                with _compiling:  # Triton's compiler is not made for threads
+                    made = compile_kernel(source, arch)
+                with cache.scratch() as folder:
+                    file = folder / "kernel.cubin"
+                    file.write_bytes(_packed(made))
+                    cache.put(key, "cubin", file)
+                return made
+    return _unpacked(found.read_bytes())
+
+
+def binary_key(source: TritonSource, arch: int) -> str:
+    """Return the digest of all that a kernel's machine code depends on."""
+    import torch  # noqa: PLC0415 - as above
+
+    # Kernels call helpers of torch, and their machine code is Triton's.
+    parts = (_FORMAT, _triton_version(), torch.__version__, arch, source.identity)
+    return hashlib.sha256(
+        "\0".join(map(str, parts)).encode("utf-8", "backslashreplace")
+    ).hexdigest()
+
+
+def _triton_version() -> str:
+    from importlib import metadata  # noqa: PLC0415 - only to build
+
+    for name in ("triton", "pytorch-triton"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def _packed(binary: GpuBinary) -> bytes:
+    about = {
+        "arch": binary.arch,
+        "symbol": binary.symbol,
+        "threads": binary.threads,
+        "shared": binary.shared,
+        "unused": binary.unused,
+    }
+    return json.dumps(about).encode() + b"\n" + binary.code
+
+
+def _unpacked(data: bytes) -> GpuBinary:
+    head, _, code = data.partition(b"\n")
+    return GpuBinary(code=code, **json.loads(head))
+
+
+def compile_kernel(source: TritonSource, arch: int | None = None) -> GpuBinary:
+    """Have Triton compile a kernel, or find what it compiled before.
+
+    Args:
+        source: The kernel.
+        arch: For which compute capability; by default that of the current GPU.
+
+    Raises:
+        TritonKernelError: Triton is not installed, the kernel does not compile, or it needs what
+            cannot be launched.
+    """
+    binary = _compiled(source, arch)
+    metadata = binary.metadata
+    if getattr(metadata, "num_ctas", 1) != 1:
+        raise TritonKernelError(kernel=source.name, reason="it is launched in clusters of blocks")
+    if getattr(metadata, "launch_cooperative_grid", False):
+        raise TritonKernelError(kernel=source.name, reason="it is a cooperative launch")
+    scratch = [
+        size
+        for name in ("global_scratch_size", "profile_scratch_size")
+        if (size := getattr(metadata, name, None)) is not None
+    ]
+    if any(scratch):
+        raise TritonKernelError(kernel=source.name, reason="it asks for scratch memory")
+    return GpuBinary(
+        arch=metadata.target.arch if arch is None else arch,
+        code=binary.asm["cubin"],
+        symbol=metadata.name,
+        threads=metadata.num_warps * WARP,
+        shared=metadata.shared,
+        unused=len(scratch),
+    )
+
+
+def jit_function(source: TritonSource) -> Any:  # noqa: ANN401 - Triton's
+    """Return the function of a kernel's text, a ``triton.runtime.jit.JITFunction``.
+
+    Raises:
+        TritonKernelError: Triton is not installed, or the text does not define it.
+    """
+    _imported("triton", source)
+    function = getattr(_module(source), source.entry, None)
+    if getattr(function, "arg_names", None) is None:
+        reason = f"its text defines no Triton function '{source.entry}'"
+        raise TritonKernelError(kernel=source.name, reason=reason)
+    return function
+
+
+def _imported(module: str, source: TritonSource) -> Any:  # noqa: ANN401 - a module without types
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise TritonKernelError(
+            kernel=source.name, reason="Triton is not installed", hint="install the package triton"
+        ) from error
+
+
+def _compiled(source: TritonSource, arch: int | None) -> Any:  # noqa: ANN401 - Triton's
+    function = jit_function(source)
+    triton = _imported("triton", source)
+    compiler = _imported("triton.compiler", source)
+    backends = _imported("triton.backends.compiler", source)
+    signature, attributes = _signature(source, function.arg_names)
+    constants = dict(source.constants)
+    try:
+        made = compiler.ASTSource(function, signature, constants, attributes)
+        if arch is None:
+            target = triton.runtime.driver.active.get_current_target()
+        else:
+            target = backends.GPUTarget("cuda", arch, WARP)
+        return triton.compile(made, target=target, options=dict(source.options))
+    except Exception as error:
+        # Whatever Triton raises of a kernel that it cannot compile; it has no base of its own.
+        raise TritonKernelError(kernel=source.name, reason=str(error)) from error
+
+
+def _signature(
+    source: TritonSource, names: list[str]
+) -> tuple[dict[str, str], dict[tuple[int], list[list[object]]]]:
+    """Types and promises in the form that Triton's compiler takes, by name and by position."""
+    signature: dict[str, str] = {}
+    attributes: dict[tuple[int], list[list[object]]] = {}
+    for position, name in enumerate(names):
+        type_ = source.signature.get(name, "")
+        if not type_ and name not in source.constants:
+            raise TritonKernelError(
+                kernel=source.name, reason=f"its parameter '{name}' has neither type nor value"
+            )
+        signature[name] = type_.removesuffix(":16") or "constexpr"
+        if type_.endswith(":16"):
+            attributes[(position,)] = [["tt.divisibility", 16]]
+    return signature, attributes
+
+
+def _module(source: TritonSource) -> ModuleType:
+    """The kernel's text as a module. Triton reads a function's text again, so it is kept."""
+    key = hashlib.sha256(source.code.encode()).hexdigest()
+    file = f"<Triton kernel {key[:20]}>"
+    linecache.cache[file] = (len(source.code), None, source.code.splitlines(keepends=True), file)
+    module = ModuleType(f"wir_triton_{key[:20]}")
+    try:
+        exec(compile(source.code, file, "exec"), module.__dict__)
+    except Exception as error:
+        raise TritonKernelError(kernel=source.name, reason=f"its text: {error}") from error
+    return module
