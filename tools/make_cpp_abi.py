@@ -39,7 +39,8 @@ _FUNCTION = re.compile(
 HEADER: Final = '''\
 """The functions of PyTorch's C shim that generated code calls{where}.
 
-Written by tools/make_cpp_abi.py. For each op the C function and its parameters, valid for every PyTorch since {oldest}.
+Written by tools/make_cpp_abi.py. For each op the C function and its parameters, valid
+for every PyTorch since {oldest}.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The functions of PyTorch's C shim that generated code calls.
 
-Written by tools/make_cpp_abi.py. For each op the C function and its parameters, valid for every PyTorch since 2.11.
+Written by tools/make_cpp_abi.py. For each op the C function and its parameters, valid
+for every PyTorch since 2.11.
 """
 
 from __future__ import annotations
