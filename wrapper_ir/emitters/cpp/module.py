@@ -139,7 +139,7 @@ class _Module:
         file.blank()
         file.line(f"void run({_RUN}) {{")
         with file.indent():
-            if self._context.has_heap or re.search(r"\bstate\b", body.text()):
+            if self._context.has_heap or _uses_state(body):
                 file.line("State& state = *static_cast<State*>(opaque);")
             self._serve(file)
         file.extend(body)
@@ -302,7 +302,7 @@ class _Module:
         file.line("void* create_state(const AtenTensorHandle* constants) {")
         with file.indent():
             file.line("auto made = std::make_unique<State>();")
-            if not create.is_empty:
+            if _uses_state(create):
                 file.line("State& state = *made;")
         file.extend(create)
         with file.indent():
@@ -328,6 +328,10 @@ class _Module:
 
     def _create_parts(self) -> Iterator[CodeWriter]:
         return self._context.section("create").split(CREATE)
+
+
+def _uses_state(body: CodeWriter) -> bool:
+    return re.search(r"\bstate\b", body.text()) is not None
 
 
 def _indented(writer: CodeWriter) -> CodeWriter:
