@@ -1,4 +1,4 @@
-"""Makes wrapper_ir/emitters/cpp/abi_table.py, and that for CUDA, from the headers of the installed PyTorch.
+"""Makes wrapper_ir/emitters/cpp/abi_table.py and abi_table_cuda.py from PyTorch's headers.
 
 Run it with each new version of PyTorch that is to be supported; a test compares the table with the
 headers of the version that is installed.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
 from wrapper_ir.lines.schema import OpSchema, SchemaError, parse_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 OLDEST: Final = (2, 11)
 """The oldest version that generated code has to work with: what is newer is left out."""

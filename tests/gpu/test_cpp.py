@@ -1,4 +1,4 @@
-"""Programs in C++ on a GPU: the results of the Python emitter and of stock Inductor, bit for bit."""
+"""Programs in C++ on a GPU: the bits of the Python emitter and of stock Inductor."""
 
 from __future__ import annotations
 

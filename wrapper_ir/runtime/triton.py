@@ -161,6 +161,8 @@ def _launcher() -> Any:  # noqa: ANN401 - a module without types
 
 def _load(launcher: Any, source: TritonSource) -> Callable[..., None]:  # noqa: ANN401 - as above
     binary = compile_kernel(source)
+    if binary.cooperative:
+        raise TritonKernelError(kernel=source.name, reason="it is a cooperative launch")
     kernel: Callable[..., None] = launcher.load(
         source.name,
         binary.code,

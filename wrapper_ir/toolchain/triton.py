@@ -1,4 +1,4 @@
-"""Triton kernels as machine code: Triton's compiler, given a kernel's text and all that was decided.
+"""Triton kernels as machine code: Triton's compiler, given all that was decided.
 
 Nothing is tuned and nothing is specialised on arguments: types, promises of alignment, constants,
 warps and stages are those of the source. No GPU is needed where the architecture is told.
@@ -91,6 +91,7 @@ class GpuBinary:
         threads: Of a block.
         shared: Bytes of shared memory of a block, given at launch.
         unused: Pointers after the parameters that the kernel has no use for.
+        cooperative: Whether its blocks wait for each other, so that all must run at once.
     """
 
     arch: int
@@ -99,6 +100,7 @@ class GpuBinary:
     threads: int
     shared: int
     unused: int
+    cooperative: bool = False
 
 
 def arch_number(arch: str) -> int:
@@ -177,6 +179,7 @@ def _packed(binary: GpuBinary) -> bytes:
         "threads": binary.threads,
         "shared": binary.shared,
         "unused": binary.unused,
+        "cooperative": binary.cooperative,
     }
     return json.dumps(about).encode() + b"\n" + binary.code
 
@@ -201,8 +204,6 @@ def compile_kernel(source: TritonSource, arch: int | None = None) -> GpuBinary:
     metadata = binary.metadata
     if getattr(metadata, "num_ctas", 1) != 1:
         raise TritonKernelError(kernel=source.name, reason="it is launched in clusters of blocks")
-    if getattr(metadata, "launch_cooperative_grid", False):
-        raise TritonKernelError(kernel=source.name, reason="it is a cooperative launch")
     scratch = [
         size
         for name in ("global_scratch_size", "profile_scratch_size")
@@ -217,6 +218,7 @@ def compile_kernel(source: TritonSource, arch: int | None = None) -> GpuBinary:
         threads=metadata.num_warps * WARP,
         shared=metadata.shared,
         unused=len(scratch),
+        cooperative=bool(getattr(metadata, "launch_cooperative_grid", False)),
     )
 
 

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.emitters.cpp.gpu import GpuUnit
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import Program
 from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from wrapper_ir.emitters.cpp.gpu import GpuUnit
 
 __all__ = ["MAIN_FILE", "CppArtifact", "KernelUnit"]
 

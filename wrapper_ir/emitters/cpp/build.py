@@ -219,7 +219,7 @@ def build(
         )
 
 
-def build_loadable(
+def build_loadable(  # noqa: PLR0913 - all but one are named
     artifact: Sources,
     *,
     jobs: int | None = None,

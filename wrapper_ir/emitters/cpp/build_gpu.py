@@ -84,7 +84,7 @@ def _images(kernel: GpuUnit, binaries: Sequence[GpuBinary]) -> str:
     )
     # The fields of a wir::GpuImage; the last one is none.
     rows = "".join(
-        f"\t.long {binary.arch}, 0\n"
+        f"\t.long {binary.arch}, {int(binary.cooperative)}\n"
         f"\t.quad {_label(kernel, binary)}, {_label(kernel, binary)}_name\n"
         f"\t.long {binary.threads}, {binary.shared}\n"
         for binary in binaries

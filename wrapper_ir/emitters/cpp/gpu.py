@@ -11,7 +11,9 @@ from wrapper_ir.emitters.cpp.places import element_type
 from wrapper_ir.emitters.cpp.text import statement
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import Access
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import BufferParam, KernelDefinition, TritonKernel
+from wrapper_ir.lines.walk import walk
 from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
@@ -51,9 +53,20 @@ class GpuUnit:
 
 
 def gpus_of(program: Program) -> tuple[Device, ...]:
-    """The GPUs that a program's buffers are on."""
-    found = {layout.device for layout in program.buffers.values() if layout.device.type == "cuda"}
-    return tuple(sorted(found, key=device_index))
+    """The GPUs that a program's lines use; an input that nobody looks at may be anywhere."""
+    away = {
+        name: each.device for name, each in program.buffers.items() if each.device.type == "cuda"
+    }
+    if not away:
+        return ()
+    used = {
+        away[name]
+        for _, line in walk(program)
+        for found in (effects(line, program),)
+        for name in (*found.defines, *found.touched)
+        if name in away
+    }
+    return tuple(sorted(used, key=device_index))
 
 
 def device_index(device: Device) -> int:

@@ -32,7 +32,6 @@ from wrapper_ir.runtime import (
     check_number,
     check_out,
 )
-
 from wrapper_ir.toolchain.triton import TritonKernelError
 
 if TYPE_CHECKING:

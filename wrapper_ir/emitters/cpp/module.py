@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, KernelUnit
 from wrapper_ir.emitters.cpp.entry import Entry
+from wrapper_ir.emitters.cpp.gpu import GpuUnit
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.cpp.text import UNIT, statement
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.emitters.cpp.gpu import GpuUnit
     from wrapper_ir.lines.program import Program
 
 __all__ = ["Files", "render_files"]

@@ -39,8 +39,8 @@ _MACROS: Final = frozenset("""
 #: What the files call things of their own.
 _FILE_NAMES: Final = frozenset("""
     at c10 call constants create_state destroy_state frame heap inputs kConstants kInputs kLines
-    kOutputs kProbeOperands kProbes kept_bytes main on_gpu outputs run serving state State Frame std torch
-    wir wir_program wir_program_info
+    kOutputs kProbeOperands kProbes kept_bytes main on_gpu outputs run serving state State Frame
+    std torch wir wir_program wir_program_info
     """.split())  # noqa: SIM905 - as above
 
 _RESERVED: Final = _KEYWORDS | _MACROS | _FILE_NAMES

@@ -64,6 +64,8 @@ class Driver {
   CUresult (*is_capturing)(void*, int*);
   CUresult (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                      void*, void**, void**);
+  CUresult (*launch_cooperative)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                 unsigned, void*, void**);
 
  private:
   Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) {
@@ -88,6 +90,7 @@ class Driver {
     find(set_attribute, "cuFuncSetAttribute");
     find(is_capturing, "cuStreamIsCapturing");
     find(launch, "cuLaunchKernel");
+    find(launch_cooperative, "cuLaunchCooperativeKernel");
     check(init(0), "the CUDA driver");
   }
 
@@ -216,6 +219,10 @@ void GpuCode::launch(const Call& call, const GpuGrid& grid, void** params) const
   if (x == 0 || y == 0 || z == 0) return;  // nothing to do
   const Driver& driver = Driver::get();
   const auto launched = [&] {
+    if (image_->cooperative != 0) {
+      return driver.launch_cooperative(function_, x, y, z, image_->threads, 1, 1, image_->shared,
+                                       call.stream, params);
+    }
     return driver.launch(function_, x, y, z, image_->threads, 1, 1, image_->shared, call.stream,
                          params, nullptr);
   };

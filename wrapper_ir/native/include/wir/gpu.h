@@ -14,6 +14,7 @@ namespace wir {
 // A kernel's machine code for one architecture.
 struct GpuImage {
   std::int32_t arch;         // compute capability: 90 for 9.0; 0 ends a list of images
+  std::int32_t cooperative;  // whether its blocks wait for each other, so that all must run at once
   const std::uint8_t* code;  // in the driver's format
   const char* symbol;        // the function in it
   std::uint32_t threads;     // of a block
