@@ -24,7 +24,7 @@ from wrapper_ir.lines.walk import is_stranger, regions_of
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.layout import Device, Layout
 
 __all__ = [
     "Facts",
@@ -33,6 +33,7 @@ __all__ = [
     "gather",
     "last_uses",
     "mutated_inputs",
+    "only_gpu",
     "origin_place",
     "placed_results",
 ]
@@ -338,6 +339,13 @@ def _bytes(layout: Layout) -> int:
     nbytes = layout.nbytes
     assert isinstance(nbytes, int)
     return nbytes
+
+
+def only_gpu(program: Program) -> Device | None:
+    """The GPU that a program runs on, where it is but one."""
+    found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
+    gpus = [device for device in found if device.type == "cuda"]
+    return gpus[0] if len(gpus) == 1 else None
 
 
 def free_region_symbols(region: Region, program: Program) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from wrapper_ir.emitters.fx.kernels import KernelForm, kernel_kinds
 from wrapper_ir.emitters.fx.packing import pack
 from wrapper_ir.emitters.fx.region import RegionBase, Storage, extent_of, torch_dtype
 from wrapper_ir.emitters.fx.sharing import places
+from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
 from wrapper_ir.lines.args import (
     Access,
     Arg,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.fx.sharing import Place
+    from wrapper_ir.emitters.fx.triton import PinnedKernel
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine
 
@@ -94,18 +96,17 @@ class CallLines(RegionBase):
                 if problem:
                     self.unsupported(line, problem)
             case TritonKernel():
-                self._define_triton(line)
+                pass  # in torch's table of kernels
             case TorchOp():
                 pass  # looked up where it is called
-
-    def _define_triton(self, line: KernelDefinition) -> None:
-        """Where Triton kernels will become nodes of torch's ``triton_kernel_wrapper_mutation``."""
-        self.unsupported(line, "Triton kernels are not supported in FX yet")
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
         if line.stream:
             self.unsupported(line, "streams are not supported in FX yet")
+        if pinned := self.context.triton.get(line.kernel):
+            self._launch(line, pinned)
+            return
         op = self.context.kernel(line.kernel)
         if op is None:  # its definition was refused
             return
@@ -127,6 +128,30 @@ class CallLines(RegionBase):
             for n, arg in enumerate(line.args)
         ]
         self.call(self.context.kernel_form(form), *pack(form.kinds, [*memories, *args]))
+
+    def _launch(self, line: KernelCall, kernel: PinnedKernel) -> None:
+        """A Triton kernel, which runs over a grid."""
+        if len(line.args) != len(kernel.types):
+            self.unsupported(line, f"its signature has {len(kernel.types)} types, not one for each")
+            return
+        back: list[_Copy] = []
+        args = [self._launched_with(line, arg, back) for arg in line.args]
+        grid = tuple(self.numbers(line.grid))
+        named = dict(zip(kernel.types, args, strict=True))
+        self.call(LAUNCH, **launch_kwargs(kernel, grid, named))
+        self._copy_back(back)
+
+    def _launched_with(self, line: KernelCall, arg: Arg, back: list[_Copy]) -> Any:
+        """One argument of a Triton kernel.
+
+        What it writes as another dtype than its memory's is a copy that is copied back: see
+        :meth:`_passed`.
+        """
+        if isinstance(arg, BufferArg) and arg.access.writes:
+            memory = self.bound[arg.buffer].storage
+            if self.layout(arg.buffer).dtype is not memory.dtype:
+                return self._typed_copy(arg.buffer, back)
+        return self._kernel_arg(line, arg)
 
     def _kernel_arg(self, line: KernelCall, arg: Arg) -> Any:
         """One argument of a kernel that is handed over as it is."""
@@ -194,12 +219,17 @@ class CallLines(RegionBase):
             copy = self.call(_aten.clone.default, bound.node)
             back.append(_Copy(arg.buffer, bound.node, copy))
             return copy
+        return self._typed_copy(arg.buffer, back)
+
+    def _typed_copy(self, buffer: str, back: list[_Copy]) -> fx.Node:
+        """A copy of what a buffer sees of memory of another dtype, to be copied back."""
+        storage, layout = self.bound[buffer].storage, self.layout(buffer)
         start = dim(layout.offset * layout.dtype.itemsize)
         found = self.typed_row(storage, layout.dtype, start, extent_of(layout))
         copy = self.call(_aten.clone.default, found.typed)
-        back.append(_Copy(arg.buffer, found.row, copy, storage.dtype))
+        back.append(_Copy(buffer, found.row, copy, storage.dtype))
         own = Storage(copy, layout.dtype, is_whole=True)
-        return self.view(own, replace(layout, offset=found.skipped), 0, arg.buffer)
+        return self.view(own, replace(layout, offset=found.skipped), 0, buffer)
 
     def _copy_back(self, copies: Sequence[_Copy]) -> None:
         for each in copies:

@@ -10,9 +10,16 @@ import torch
 
 from wrapper_ir.emitters.fx.constants import places_of
 from wrapper_ir.emitters.fx.kernels import KernelForm, KernelSet, declare, declare_form
+from wrapper_ir.emitters.fx.triton import declare_triton
 from wrapper_ir.emitters.fx.values import NoValues, Values
 from wrapper_ir.emitters.kernel_types import cpp_type
-from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import (
+    BufferParam,
+    CppKernel,
+    KernelDefinition,
+    TorchOp,
+    TritonKernel,
+)
 from wrapper_ir.lines.schema import OpSchema, parse_schema
 
 if TYPE_CHECKING:
@@ -44,6 +51,7 @@ class Context:
         checks: Whether inputs and results are checked.
         values: What is known of values.
         places: The attribute of the module that holds each constant.
+        triton: The Triton kernels by name.
     """
 
     def __init__(
@@ -59,6 +67,7 @@ class Context:
             d for d in program.kernels.values() if self.kernel_problem(d) is None
         )
         self._forms: dict[KernelForm, Any] = {}
+        self.triton = declare_triton(self._defined(TritonKernel))
         self._origins: dict[int, dict[str, Any]] = {}
 
     def kernel_problem(self, definition: KernelDefinition) -> str | None:
@@ -81,9 +90,14 @@ class Context:
         return self._forms[form]
 
     def kernel_set(self) -> KernelSet:
-        """All C++ kernels of the program, and the forms that graphs of this run call them in."""
-        found = [d for d in self.program.kernels.values() if isinstance(d.source, CppKernel)]
-        return KernelSet(tuple(found), tuple(self._forms))
+        """All kernels of the program, and the forms that graphs of this run call them in."""
+        return KernelSet(
+            self._defined(CppKernel), tuple(self._forms), triton=self._defined(TritonKernel)
+        )
+
+    def _defined(self, kind: type[CppKernel | TritonKernel]) -> tuple[KernelDefinition, ...]:
+        found = self.program.kernels.values()
+        return tuple(each for each in found if isinstance(each.source, kind))
 
     def library_op(self, name: str) -> Any:
         """The overload of a library op, ``None`` where torch has none in this process."""

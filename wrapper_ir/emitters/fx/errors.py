@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = ["KernelDeviceError"]
+__all__ = ["KernelDeviceError", "LaunchError"]
 
 
 class KernelDeviceError(WrapperIRError):
@@ -15,3 +15,13 @@ class KernelDeviceError(WrapperIRError):
 
     code = "WIR2301"
     template = "kernel '{kernel}' is a C++ function: it cannot take a tensor on {device}"
+
+
+class LaunchError(WrapperIRError):
+    """A node launches a Triton kernel with arguments that it cannot take.
+
+    Fields: ``kernel`` and ``reason``.
+    """
+
+    code = "WIR2302"
+    template = "Triton kernel '{kernel}' cannot be launched: {reason}"

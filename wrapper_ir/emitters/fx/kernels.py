@@ -35,6 +35,7 @@ from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx import probes as _probes  # noqa: F401 - likewise
 from wrapper_ir.emitters.fx.errors import KernelDeviceError
 from wrapper_ir.emitters.fx.packing import is_packed, packed_params, unpack
+from wrapper_ir.emitters.fx.triton import declare_triton
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, ScalarType
 from wrapper_ir.runtime import CppSource, load_kernels
@@ -332,12 +333,14 @@ class KernelSet:
     A graph module carries it, so that one that was pickled finds its ops in another process.
 
     Attributes:
-        definitions: The kernels.
+        definitions: The C++ kernels.
         forms: The forms that they are called in besides their own.
+        triton: The Triton kernels.
     """
 
     definitions: tuple[KernelDefinition, ...]
     forms: tuple[KernelForm, ...] = ()
+    triton: tuple[KernelDefinition, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -345,21 +348,25 @@ class KernelSet:
         return tuple(dict.fromkeys(map(op_name, self.definitions)))
 
     def build(self) -> None:
-        """Compile what is not compiled yet."""
+        """Compile what is not compiled yet; Triton kernels when it is known where they run."""
         build(self.names)
+        declare_triton(self.triton)
 
     @override
     def __reduce__(self) -> tuple[Callable[..., KernelSet], tuple[object, ...]]:
-        return _declared_set, (self.definitions, self.forms)
+        return _declared_set, (self.definitions, self.forms, self.triton)
 
     def __deepcopy__(self, _: object) -> KernelSet:
         return self
 
 
 def _declared_set(
-    definitions: tuple[KernelDefinition, ...], forms: tuple[KernelForm, ...] = ()
+    definitions: tuple[KernelDefinition, ...],
+    forms: tuple[KernelForm, ...] = (),
+    triton: tuple[KernelDefinition, ...] = (),
 ) -> KernelSet:
     declare(definitions)
     for form in forms:
         declare_form(form)
-    return KernelSet(definitions, forms)
+    declare_triton(triton)
+    return KernelSet(definitions, forms, triton)

@@ -12,9 +12,10 @@ from typing_extensions import override
 from wrapper_ir.emitters.facts import mutated_inputs
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
 from wrapper_ir.emitters.fx.shortcuts import shorten
-from wrapper_ir.runtime import InputCountError
+from wrapper_ir.runtime import InputCountError, on_device
 
 if TYPE_CHECKING:
+    from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import Program
 
 __all__ = ["as_boxed", "as_function"]
@@ -38,8 +39,13 @@ class _BoxedCodeGen(fx.graph.CodeGen):
         return f"{head}\n    {inputs}.clear()"
 
 
-def as_boxed(module: fx.GraphModule) -> BoxedCall:
-    """A function of one list that runs a graph module's graph; its kernels are compiled now."""
+def as_boxed(module: fx.GraphModule, gpu: Device | None = None) -> BoxedCall:
+    """A function of one list that runs a graph module's graph; its kernels are compiled now.
+
+    Args:
+        module: The module.
+        gpu: The only GPU that it uses, if it uses one.
+    """
     kernels = getattr(module, KERNELS, None)
     if isinstance(kernels, KernelSet):
         kernels.build()
@@ -47,11 +53,11 @@ def as_boxed(module: fx.GraphModule) -> BoxedCall:
     copied: Any = graph.graph_copy(module.graph, {}, return_output_node=True)
     value, old = copied
     graph.output(value).meta.update(old.meta)
-    shorten(graph)
+    shorten(graph, None if gpu is None else gpu.index or 0)
     graph.set_codegen(_BoxedCodeGen())
     boxed = fx.GraphModule(module, graph, class_name="Boxed")
     call: BoxedCall = boxed.forward
-    return call
+    return call if gpu is None else on_device(torch.device(str(gpu)))(call)
 
 
 def as_function(call: BoxedCall, program: Program) -> Callable[..., tuple[Any, ...]]:

@@ -17,10 +17,15 @@ from torch._ops import OpOverload
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.kernels import form_named, kinds_named, op_name
 from wrapper_ir.emitters.fx.packing import unpack
-from wrapper_ir.runtime import empty_strided_cpu
+from wrapper_ir.emitters.fx.triton import launched
+from wrapper_ir.runtime import current_stream, empty_strided_cpu, empty_strided_cuda
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor
+
+    from wrapper_ir.emitters.fx.triton import PinnedKernel
 
 __all__ = ["shorten"]
 
@@ -35,18 +40,25 @@ _SAME: Final[dict[Any, Callable[..., Any]]] = {
     _aten.baddbmm.out: torch.baddbmm,
 }
 
-_CPU: Final = torch.device("cpu")
 
+def shorten(graph: fx.Graph, gpu: int | None = None) -> None:
+    """Replace what the nodes of a graph call by what costs less and does the same.
 
-def shorten(graph: fx.Graph) -> None:
-    """Replace what the nodes of a graph call by what costs less and does the same."""
+    Args:
+        graph: The graph.
+        gpu: Index of the GPU that it will run on, if it uses one and no other.
+    """
+    makers = {torch.device("cpu"): empty_strided_cpu}
+    if gpu is not None:
+        makers[torch.device("cuda", gpu)] = empty_strided_cuda
+        _shorten_launches(graph, gpu)
     for node in graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, OpOverload):
             continue
         if node.target.namespace == library.NAMESPACE:
             _shorten_own(node, node.target._opname)  # noqa: SLF001 - its name
         elif node.target is _aten.empty_strided.default:
-            _shorten_allocation(node)
+            _shorten_allocation(node, makers)
         else:
             node.target = _SAME.get(node.target, node.target)
 
@@ -65,11 +77,36 @@ def _shorten_own(node: fx.Node, name: str) -> None:
     node.target = library.implementation(name)
 
 
-def _shorten_allocation(node: fx.Node) -> None:
-    if node.kwargs.keys() == {"dtype", "device"} and node.kwargs["device"] == _CPU:
+def _shorten_allocation(
+    node: fx.Node, makers: Mapping[torch.device, Callable[..., Tensor]]
+) -> None:
+    device: Any = node.kwargs.get("device")
+    if node.kwargs.keys() == {"dtype", "device"} and device in makers:
         size, stride = node.args
         assert isinstance(size, list)
         assert isinstance(stride, list)
         node.args = (tuple(size), tuple(stride), node.kwargs["dtype"])
         node.kwargs = {}
-        node.target = empty_strided_cpu
+        node.target = makers[device]
+
+
+def _shorten_launches(graph: fx.Graph, gpu: int) -> None:
+    """Calls Triton kernels directly, on a stream that is looked up once; compiles them."""
+    launches = [(node, kernel) for node in graph.nodes if (kernel := launched(node))]
+    if not launches:
+        return
+    with graph.inserting_before(launches[0][0]):
+        stream = graph.call_function(current_stream, (gpu,))
+    for node, kernel in launches:
+        _shorten_launch(node, kernel, gpu, stream)
+
+
+def _shorten_launch(node: fx.Node, kernel: PinnedKernel, gpu: int, stream: fx.Node) -> None:
+    launch: Any = node.kwargs
+    given = dict(launch["kwargs"])
+    constants = {name: given.pop(name, value) for name, value in kernel.constants.items()}
+    if given.keys() != kernel.types.keys():
+        return  # an error when it is run
+    node.target = kernel.launcher(gpu, constants)
+    node.args = (tuple(launch["grid"][0]), stream, *(given[name] for name in kernel.types))
+    node.kwargs = {}

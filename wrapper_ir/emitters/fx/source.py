@@ -14,11 +14,16 @@ from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 
 from wrapper_ir.emitters.fx.kernels import KERNELS, op_name, op_schema
+from wrapper_ir.emitters.fx.triton import launched
 from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.kernels import TritonKernel
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from wrapper_ir.emitters.fx.triton import PinnedKernel
+    from wrapper_ir.lines.kernels import KernelDefinition
 
 __all__ = ["readable"]
 
@@ -61,6 +66,8 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
         for form in getattr(kernels, "forms", ()):
             if form.definition == definition:
                 writer.line(f"# {form.schema}")
+    for definition in getattr(kernels, "triton", ()):
+        writer.lines("", *_triton_kernel(definition))
     for name, value in _tensors(module):
         kind = str(value.dtype).removeprefix("torch.")
         writer.lines("", f"# {_plain(name)}: {kind}{list(value.shape)}")
@@ -70,6 +77,18 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
     writer.blank(2)
     _write_class(writer, module, type(module).__name__)
     return writer
+
+
+def _triton_kernel(definition: KernelDefinition) -> Iterator[str]:
+    """What is pinned of a Triton kernel, in comments."""
+    source = definition.source
+    assert isinstance(source, TritonKernel)
+    types = (f"{name}: {type_}" for name, type_ in source.signature)
+    launch = (("num_warps", source.num_warps), ("num_stages", source.num_stages))
+    pinned = (f"{name}={value}" for name, value in (*launch, *source.options))
+    yield _plain(f"# Triton kernel {definition.name}")
+    yield _plain(f"# ({', '.join(types)})")
+    yield _plain(f"# {', '.join(pinned)}")
 
 
 def _tensors(module: fx.GraphModule) -> Iterator[tuple[str, Any]]:
@@ -125,6 +144,8 @@ def _statement(node: fx.Node) -> str:
 
 
 def _call(node: fx.Node) -> str:
+    if kernel := launched(node):
+        return _launch(node, kernel)
     target: Any = node.target
     args = [_text(arg) for arg in node.args]
     if target in _INFIX and len(args) == 2:
@@ -135,6 +156,14 @@ def _call(node: fx.Node) -> str:
     if node.op == "call_method":
         return f"{args[0]}.{target}({', '.join(args[1:])})"
     return f"{_function(target)}({', '.join(args)})"
+
+
+def _launch(node: fx.Node, kernel: PinnedKernel) -> str:
+    """A launch of a kernel of ours: named, where the node has its number."""
+    given: Any = node.kwargs
+    args = (f"{_plain(name)}={_text(value)}" for name, value in given["kwargs"].items())
+    name = _plain(kernel.definition.name)
+    return f"{_function(node.target)}({name}, {_text(given['grid'])}, {', '.join(args)})"
 
 
 def _function(target: Any) -> str:

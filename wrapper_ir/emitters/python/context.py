@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.emitters.facts import only_gpu
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
@@ -88,7 +89,7 @@ class Context:
         self.shared_checks: dict[str, str] = {}
         self._devices: dict[Device, str] = {}
         #: The one GPU that the program uses; None where there are several, or none.
-        self.gpu = _only_gpu(program)
+        self.gpu = only_gpu(program)
 
     def section(self, name: str) -> CodeWriter:
         """The writer of a part of the file, made when it is first asked for."""
@@ -160,12 +161,6 @@ class Context:
         definition: KernelDefinition = self.program.kernels[op]
         assert isinstance(definition.source, TorchOp)
         return parse_schema(definition.source.schema)
-
-
-def _only_gpu(program: Program) -> Device | None:
-    found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
-    gpus = [device for device in found if device.type == "cuda"]
-    return gpus[0] if len(gpus) == 1 else None
 
 
 def _wanted(program: Program) -> list[tuple[Key, str]]:

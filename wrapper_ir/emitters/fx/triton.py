@@ -1,0 +1,222 @@
+"""Triton kernels in graphs: nodes of torch's own ``triton_kernel_wrapper_mutation``.
+
+Such a node names its kernel by a number, an index into a table that torch keeps a process. Others
+of torch's count from 0; ours are digests of all that a kernel is (:func:`kernel_index`). So one
+kernel has one number in every process, and a graph that was pickled or written to a folder is right
+as soon as its kernels are declared.
+
+What is in the table is a :class:`PinnedKernel`. Declaring one needs neither Triton nor a GPU, and
+runs nothing of the kernel's text. Called, it launches exactly what emitted Python launches: the
+pinned types, constants, warps and stages. To torch's tools (functionalisation, Inductor) it is an
+autotuner with one configuration.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+from torch._higher_order_ops import triton_kernel_wrap
+from torch.fx.node import has_side_effect
+from typing_extensions import override
+
+from wrapper_ir.emitters.fx import library
+from wrapper_ir.emitters.fx.errors import LaunchError
+from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
+from wrapper_ir.runtime import TritonKernels, current_stream, on_device
+from wrapper_ir.toolchain.triton import TritonSource, jit_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from torch import fx
+
+__all__ = [
+    "LAUNCH",
+    "NO_CONSTANTS",
+    "PinnedKernel",
+    "declare_triton",
+    "kernel_index",
+    "launch_kwargs",
+    "launched",
+]
+
+#: Passes over the graph keep its calls: a launch is there for its effect.
+LAUNCH: Final[Any] = has_side_effect(triton_kernel_wrap.triton_kernel_wrapper_mutation)
+
+_table: Final[Any] = triton_kernel_wrap.kernel_side_table
+
+#: Indices of ours begin here, far above those that torch counts.
+_FIRST: Final = 1 << 48
+
+NO_CONSTANTS: Final = _FIRST
+"""Index of the arguments that graphs cannot hold: a kernel of ours has none."""
+
+_pinned: Final[dict[int, PinnedKernel]] = {}
+
+
+def kernel_index(definition: KernelDefinition) -> int:
+    """The index of a kernel in torch's table, the same in every process."""
+    source = _source(definition)
+    launch = (source.num_warps, source.num_stages, source.options)
+    parts = (source.code, source.entry, source.signature, source.constants, *launch)
+    digest = hashlib.sha256(json.dumps([definition.name, *parts], default=str).encode())
+    return _FIRST + 1 + int(digest.hexdigest()[:12], 16)
+
+
+def _source(definition: KernelDefinition) -> TritonKernel:
+    assert isinstance(definition.source, TritonKernel)
+    return definition.source
+
+
+def declare_triton(definitions: Iterable[KernelDefinition]) -> dict[str, PinnedKernel]:
+    """Put Triton kernels into torch's table, where they are not there; gives them by name.
+
+    ``torch._dynamo.reset()`` empties the table: declaring again fills it.
+    """
+    found = {}
+    with library.LOCK:
+        for definition in definitions:
+            index = kernel_index(definition)
+            kernel = _pinned.setdefault(index, PinnedKernel(index, definition))
+            _table.id_to_kernel[index] = kernel
+            _table.kernel_to_id[kernel] = index
+            _table.constant_args[NO_CONSTANTS] = {}
+            found[definition.name] = kernel
+    return found
+
+
+class PinnedKernel:
+    """A Triton kernel of a program, in all that torch's tools do with one.
+
+    Attributes:
+        index: Its place in torch's table.
+        definition: The kernel.
+    """
+
+    def __init__(self, index: int, definition: KernelDefinition) -> None:
+        self.index = index
+        self.definition = definition
+        self._compiled: dict[tuple[object, ...], Callable[..., None]] = {}
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What is fixed when it is compiled, as far as it is the kernel's text that says so."""
+        return dict(_source(self.definition).constants)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Triton's type of each parameter that is passed."""
+        return dict(_source(self.definition).signature)
+
+    def launcher(self, device: int, constants: Mapping[str, object]) -> Callable[..., None]:
+        """``launch(grid, stream, *args)`` on a GPU, compiled where it is not.
+
+        Constants are the node's: a pass may have changed them.
+        """
+        key = (device, *constants.items())
+        if key not in self._compiled:
+            source = _source(self.definition)
+            kernels = TritonKernels(torch.device("cuda", device))
+            kernels.add(
+                self.definition.name,
+                self.types,
+                source.code,
+                entry=source.entry,
+                constants=constants,
+                num_warps=source.num_warps,
+                num_stages=source.num_stages,
+                options=dict(source.options),
+            )
+            (self._compiled[key],) = kernels.load()
+        return self._compiled[key]
+
+    def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
+        """Triton's way to launch a kernel."""
+        return functools.partial(self.launch, grid)
+
+    def launch(self, grid: Sequence[int], *args: Any, **kwargs: Any) -> None:
+        """Launch it over a grid, on the current stream of the GPU that its tensors are on.
+
+        Raises:
+            LaunchError: It is not given what it takes.
+        """
+        given = dict(zip(self.arg_names, args, strict=False)) | kwargs
+        constants = {name: given.pop(name, value) for name, value in self.constants.items()}
+        if given.keys() != self.types.keys():
+            wrong = ", ".join(sorted(given.keys() ^ self.types.keys()))
+            raise LaunchError(kernel=self.definition.name, reason=f"missing or unknown: {wrong}")
+        ordered = [given[name] for name in self.types]
+        device = self._gpu(ordered)
+        run = on_device(device)(self.launcher(device.index, constants))
+        run(tuple(grid), current_stream(device.index), *ordered)
+
+    def _gpu(self, args: Iterable[object]) -> torch.device:
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        for tensor in tensors:
+            if tensor.device.type == "cuda":
+                return tensor.device
+        where = ", ".join(dict.fromkeys(str(tensor.device) for tensor in tensors)) or "no device"
+        reason = f"it runs on a GPU, and its tensors are on {where}"
+        raise LaunchError(kernel=self.definition.name, reason=reason)
+
+    # As one of Triton's.
+
+    @functools.cached_property
+    def _autotuner(self) -> Any:
+        """Triton's object: the kernel's function, to be run in one configuration."""
+        source = _source(self.definition)
+        kernel = TritonSource(
+            self.definition.name, self.types, source.code, source.entry, self.constants, {}
+        )
+        function = jit_function(kernel)
+        triton = importlib.import_module("triton")
+        options = {"num_warps": source.num_warps, "num_stages": source.num_stages}
+        return triton.autotune([triton.Config({}, **options)], key=[])(function)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the autotuner's."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._autotuner, name)
+
+    @property  # type: ignore[misc]
+    @override
+    def __class__(self) -> type:
+        """Triton's autotuner, as soon as somebody may ask for one: torch goes by the class."""
+        module = sys.modules.get("triton.runtime.autotuner")
+        return PinnedKernel if module is None else module.Autotuner
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Triton kernel {self.definition.name!r}>"
+
+
+def launch_kwargs(
+    kernel: PinnedKernel, grid: tuple[Any, ...], args: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a node that launches a kernel is called with."""
+    return {
+        "kernel_idx": kernel.index,
+        "constant_args_idx": NO_CONSTANTS,
+        "grid": [grid],
+        "tma_descriptor_metadata": {},
+        "kwargs": {**args, **kernel.constants},
+    }
+
+
+def launched(node: fx.Node) -> PinnedKernel | None:
+    """The kernel of ours that a node launches in the way of :func:`launch_kwargs`, if it does."""
+    if node.op != "call_function" or node.target is not LAUNCH or node.args:
+        return None
+    given: dict[str, Any] = dict(node.kwargs)
+    plain = given.get("constant_args_idx") == NO_CONSTANTS
+    if not plain or given.get("tma_descriptor_metadata") or len(given.get("grid", ())) != 1:
+        return None
+    return _pinned.get(given["kernel_idx"])
