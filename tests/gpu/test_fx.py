@@ -18,7 +18,7 @@ from tests.gpu.cases import CASES, t
 from tests.gpu.test_programs import captured, no_tuning_by_time, same  # noqa: F401 - a fixture
 from wrapper_ir.emitters.fx import FxArtifact, declare_kernels
 from wrapper_ir.emitters.fx.errors import LaunchError
-from wrapper_ir.emitters.fx.triton import LAUNCH, launched
+from wrapper_ir.emitters.fx.triton import LAUNCH, NO_CONSTANTS, launched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,8 @@ def copied(module: fx.GraphModule, _: Any) -> Callable[..., Any]:
 
 
 def pickled(module: fx.GraphModule, _: Any) -> Callable[..., Any]:
-    return pickle.loads(pickle.dumps(module))  # type: ignore[no-any-return]
+    made: Callable[..., Any] = pickle.loads(pickle.dumps(module))
+    return made
 
 
 def without_dead_code(module: fx.GraphModule, _: Any) -> Callable[..., Any]:
@@ -160,9 +161,7 @@ def test_what_torch_finds_that_kernels_write() -> None:
                 key: value.meta["val"] if isinstance(value, fx.Node) else value
                 for key, value in given.items()
             }
-            found = get_mutated_tensors(
-                node.kwargs["kernel_idx"], node.kwargs["constant_args_idx"], kwargs, {}
-            )
+            found = get_mutated_tensors(kernel.index, NO_CONSTANTS, kwargs, {})
             params = {p.name: p for p in kernel.definition.params}
             written = {
                 n for n in params if getattr(params[n], "access", None) and writes(params[n])
