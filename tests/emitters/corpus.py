@@ -292,8 +292,5 @@ UNSUPPORTED: dict[str, str] = {
 }
 """Programs that the Python emitter cannot render yet, with a part of the reason it gives."""
 
-TEXT_ONLY = ("device_zoo",)
+TEXT_ONLY = ("device_zoo", "triton")
 """Programs whose devices a test machine has not."""
-
-PYTHON_ONLY: dict[str, str] = {"triton": "Triton kernels"}
-"""Programs that only the Python emitter can render yet; as text, without such a device."""

@@ -11,7 +11,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from torch import Tensor
 
 import wrapper_ir as wir
-from tests.emitters.corpus import CASES, FILES, PROBED, PYTHON_ONLY, TEXT_ONLY, UNSUPPORTED, program
+from tests.emitters.corpus import CASES, FILES, PROBED, TEXT_ONLY, UNSUPPORTED, program
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.lines import Free, Program, Stage, rewrite_lines
@@ -37,17 +37,16 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 def test_every_program_has_a_case() -> None:
-    others = {*TEXT_ONLY, *PYTHON_ONLY}
-    assert FILES.keys() == CASES.keys() | PROBED.keys() | UNSUPPORTED.keys() | others
+    assert FILES.keys() == CASES.keys() | PROBED.keys() | UNSUPPORTED.keys() | set(TEXT_ONLY)
 
 
-@pytest.mark.parametrize("name", [*CASES, *PROBED, *TEXT_ONLY, *PYTHON_ONLY])
+@pytest.mark.parametrize("name", [*CASES, *PROBED, *TEXT_ONLY])
 def test_text(name: str, snapshot: SnapshotAssertion) -> None:
     source = PythonEmitter().emit(program(name)).source
     assert source == snapshot(name=name)
 
 
-@pytest.mark.parametrize("name", [*CASES, *PROBED, *TEXT_ONLY, *PYTHON_ONLY])
+@pytest.mark.parametrize("name", [*CASES, *PROBED, *TEXT_ONLY])
 @pytest.mark.parametrize("origins", [False, True])
 def test_black_changes_nothing(name: str, origins: bool) -> None:
     source = PythonEmitter(origins=origins).emit(program(name)).source

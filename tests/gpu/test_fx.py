@@ -66,7 +66,8 @@ def exported(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
 def functional(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
     program = torch.export.export(module, inputs).run_decompositions({})
     assert not any(node.target is LAUNCH for node in program.graph.nodes)
-    return program.module()
+    made: Callable[..., Any] = program.module()
+    return made
 
 
 def aot_eager(module: fx.GraphModule, _: Any) -> Callable[..., Any]:

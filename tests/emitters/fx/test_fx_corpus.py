@@ -206,13 +206,13 @@ def test_nodes_say_where_they_come_from(name: str) -> None:
     assert mapped <= paths
 
 
-@pytest.mark.parametrize("name", [*corpus.UNSUPPORTED, *corpus.PYTHON_ONLY])
+@pytest.mark.parametrize("name", corpus.UNSUPPORTED)
 def test_unsupported(name: str) -> None:
     with pytest.raises(EmitError) as caught:
         wir.emit(corpus.program(name), "fx")
     assert caught.value.problems
     reasons = json.dumps([p.reason for p in caught.value.problems])
-    assert (corpus.UNSUPPORTED | corpus.PYTHON_ONLY)[name] in reasons
+    assert corpus.UNSUPPORTED[name] in reasons
 
 
 #: Programs whose graphs, once a pass has made them FX's own, cannot be read back from their code:
