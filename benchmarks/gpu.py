@@ -8,6 +8,8 @@ One process, rounds in turn, medians. Needs a CUDA device and Triton.
 from __future__ import annotations
 
 import argparse
+import copy
+import itertools
 import statistics
 import time
 from typing import TYPE_CHECKING, Any
@@ -17,12 +19,28 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import wrapper_ir as wir
+from wrapper_ir.runtime._private import same_pointers
+from wrapper_ir.runtime.graphs import captured as captured_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BOUNDS = {"wir.compile": ("Inductor, Python", 0.85), "wir.compile, C++": ("Inductor, C++", 0.75)}
-"""What ours may cost, as a part of which of Inductor's wrappers."""
+BOUNDS = {
+    "wir.compile": ("Inductor, Python", 0.85),
+    "wir.compile, C++": ("Inductor, C++", 0.75),
+    "wir.compile, graph": ("reduce-overhead", 0.9),
+    "torch.compile, graph": ("reduce-overhead", 0.9),
+}
+"""What ours may cost, as a part of which of Inductor's ways."""
+
+COMPILED: dict[str, dict[str, Any]] = {
+    "Inductor, Python": {"backend": "inductor"},
+    "torch.compile, ours": {"backend": "wrapper_ir"},
+    "Inductor, C++": {"backend": "inductor", "options": {"cpp_wrapper": True}},
+    "torch.compile, ours, C++": {"backend": "wrapper_ir", "options": {"emitter": "cpp"}},
+    "reduce-overhead": {"backend": "inductor", "mode": "reduce-overhead"},
+    "torch.compile, graph": {"backend": "wrapper_ir", "options": {"cuda_graph": True}},
+}
 
 WIDTH, HEADS, TOKENS = 512, 8, 16
 
@@ -78,6 +96,51 @@ def kernel_time(function: Callable[[Tensor], Any], x: Tensor) -> float:
     return statistics.median(found) * 1e6
 
 
+class Moving:
+    """Calls a function with one tensor after another, all of the same contents."""
+
+    def __init__(self, function: Callable[..., Any], x: Tensor) -> None:
+        self.f = function
+        self._turn = itertools.cycle([x.clone() for _ in range(4)])
+
+    def __call__(self, _: Tensor) -> object:
+        return self.f(next(self._turn))[0]
+
+
+def parts(function: Callable[..., Any], x: Tensor) -> dict[str, float]:
+    """Microseconds on the host of each part of a replay."""
+    graphs: Any = vars(function)["cuda_graphs"]
+    graph = graphs._latest
+    sources = [x for _ in graph.moving]
+    return {
+        "layouts": host_time(lambda: captured_calls._fits(graph, [x])),
+        "addresses": host_time(
+            lambda: (
+                same_pointers([x], graph.pointers, graph.fixed),
+                same_pointers(graphs._constants(), graph.constants, graph.every_constant),
+            )
+        ),
+        "stream": host_time(
+            lambda: (graphs._recorder.is_recording(), graphs._recorder.order(graph.places))
+        ),
+        "copies in": host_time(lambda: captured_calls.copy(graph.places, sources)),
+        "launch": host_time(graph.recording.replay),
+        "copies out": host_time(lambda: graph.results.give([x])),
+        "the whole call": host_time(lambda: function(x)),
+    }
+
+
+def host_time(function: Callable[[], object]) -> float:
+    """Median microseconds until a function returns."""
+    found = []
+    for _ in range(200):
+        start = time.perf_counter()
+        function()
+        found.append(time.perf_counter() - start)
+        torch.cuda.synchronize()
+    return statistics.median(found) * 1e6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--blocks", type=int, default=24)
@@ -90,23 +153,20 @@ def main() -> None:
 
     program = wir.capture(model, (x,))
     direct, direct_cpp = wir.compile(program), wir.compile(program, "cpp")
+    captured = wir.compile(program, cuda_graph=True)
     functions: dict[str, Callable[[Tensor], Any]] = {"eager": model}
-    for name, backend, options in (
-        ("Inductor, Python", "inductor", {}),
-        ("torch.compile, ours", "wrapper_ir", {}),
-        ("Inductor, C++", "inductor", {"cpp_wrapper": True}),
-        ("torch.compile, ours, C++", "wrapper_ir", {"emitter": "cpp"}),
-    ):
-        torch._dynamo.reset()
-        functions[name] = torch.compile(model, backend=backend, options=options)
-        functions[name](x)
+    for name, options in COMPILED.items():
+        functions[name] = torch.compile(copy.deepcopy(model), **options)
     functions["wir.compile"] = lambda x: direct(x)[0]
     functions["wir.compile, C++"] = lambda x: direct_cpp(x)[0]
-    expected = functions["Inductor, Python"](x)
-
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in functions}
+    functions["wir.compile, graph"] = lambda x: captured(x)[0]
+    moving = Moving(wir.compile(program, cuda_graph=True), x)
+    functions["the same, x moves"] = moving
     for function in functions.values():
         times(function, x, 20)
+    expected = functions["Inductor, Python"](x).clone()
+
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in functions}
     for _ in range(args.rounds):
         for name, function in functions.items():
             found[name].append(times(function, x, 60))
@@ -127,6 +187,10 @@ def main() -> None:
     )
     for name, (other, bound) in BOUNDS.items():
         print(f"{name}: {medians[name] / medians[other]:.2f} of {other} (bound {bound})")
+    for name, function in (("x stays", captured), ("x moves", moving.f)):
+        print(f"a replay on the host, {name}, us:")
+        for part, each in parts(function, x).items():
+            print(f"    {part:20}{each:6.1f}")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from wrapper_ir.runtime.errors import (
     ProgramRunError,
     SymbolError,
 )
+from wrapper_ir.runtime.graphs import CudaGraphs
 from wrapper_ir.runtime.heap import KeptHeap
 from wrapper_ir.runtime.kept import Arena, KeptArena
 from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
@@ -73,6 +74,7 @@ __all__ = [
     "ConstantsError",
     "CppKernels",
     "CppSource",
+    "CudaGraphs",
     "InputChecks",
     "InputCountError",
     "InputLayoutError",

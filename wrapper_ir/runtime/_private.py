@@ -8,7 +8,7 @@ name that torch does not promise.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "below_autograd",
+    "clear_workspaces",
     "current_stream",
     "data_ptr_address",
     "empty_strided_cpu",
     "empty_strided_cuda",
     "enable_amx",
+    "mend_capture",
     "reinterpret_tensor",
+    "same_pointers",
     "tensor_guard",
 ]
 
@@ -131,3 +134,44 @@ current_stream: Final[Callable[[int], int]] = getattr(
     torch._C, "_cuda_getCurrentRawStream", _public_current_stream
 )
 """``(device index)``: the raw handle of a GPU's current stream."""
+
+
+def _clear_nothing() -> None:
+    """Nothing is done."""
+
+
+clear_workspaces: Final[Callable[[], None]] = getattr(
+    torch._C, "_cuda_clearCublasWorkspaces", _clear_nothing
+)
+"""Forget the workspaces of cuBLAS: the next product takes a new one."""
+
+
+def mend_capture(device: int, pool: tuple[int, int]) -> None:
+    """Put right what a capture that failed leaves behind in PyTorch.
+
+    Its allocator believes that the capture goes on, and so does the random number generator, which
+    then refuses to draw. A capture of nothing ends both.
+    """
+    end = getattr(torch._C, "_cuda_endAllocateToPool", None)
+    if end is not None:
+        with suppress(RuntimeError):
+            end(device, pool)
+    with suppress(RuntimeError):
+        torch.cuda.synchronize(device)
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            torch.empty(1, device=torch.device("cuda", device)).zero_()
+
+
+def _public_same_pointers(
+    tensors: Sequence[Any], pointers: Sequence[int], positions: Sequence[int]
+) -> bool:
+    return all(tensors[n].data_ptr() == pointers[n] for n in positions)
+
+
+same_pointers: Final[Callable[[list[Any], list[int], list[int]], bool]] = getattr(
+    torch._C, "_tensors_data_ptrs_at_indices_equal", _public_same_pointers
+)
+"""``(tensors, pointers, positions)``: whether those at the positions have data at these addresses.
+
+There are as many addresses as tensors; those at other positions do not count.
+"""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.capture import GraphOptions
     from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.program import Program
@@ -30,8 +31,8 @@ Key = tuple[str, str]
 """What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
-    CppKernels InputChecks KeptArena KeptHeap KeptViews Outputs Scratch TensorSpec TritonKernels
-    check_layout check_number check_result check_symbol check_that current_stream
+    CppKernels CudaGraphs InputChecks KeptArena KeptHeap KeptViews Outputs Scratch TensorSpec
+    TritonKernels check_layout check_number check_result check_symbol check_that current_stream
     empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
     random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
     run_while run_while_stacked
@@ -40,8 +41,8 @@ HELPERS: Final = frozenset("""
 
 #: What the file calls things of its own, and the keywords of ``check_that``.
 _FILE_NAMES: Final = frozenset("""
-    CONSTANTS args call check_inputs cpu holds kept_views kernels make_inputs relation release
-    scratch spare torch triton_kernels
+    CONSTANTS args call check_inputs cpu cuda_constants cuda_graphs holds kept_views kernels
+    make_inputs relation release scratch spare torch triton_kernels
     """.split())  # noqa: SIM905 - one name a line would take the page
 
 #: Likewise, where callers may give memory for results.
@@ -74,7 +75,9 @@ class Context:
         checks: str,
         *,
         takes_out: bool = False,
+        graphs: GraphOptions | None = None,
     ) -> None:
+        self.graphs = graphs
         self.program = program
         self.facts = facts
         self.problems = problems

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
+from wrapper_ir.emitters.capture import DEFAULT_LIMIT, RESULTS, GraphOptions, graph_options
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context
@@ -41,6 +42,10 @@ class PythonEmitter(Emitter):
         arena: How long the program's arenas last: a ``call``, or ``kept`` for the next one. A
             program whose memory is not planned is then planned for that.
         out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
+        cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be.
+        cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs.
+        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
+            or ``shared``: the graph's own, which the next call writes to.
     """
 
     name: ClassVar[str] = "python"
@@ -57,6 +62,17 @@ class PythonEmitter(Emitter):
     )
     arena: str = field(default="call", metadata={"help": "how long arenas last", "choices": ARENAS})
     out: bool = field(default=False, metadata={"help": "take memory for results from callers"})
+    cuda_graph: bool = field(
+        default=False, metadata={"help": "capture calls as CUDA graphs and replay them"}
+    )
+    cuda_graph_limit: int = field(
+        default=DEFAULT_LIMIT,
+        metadata={"help": "how many graphs are kept, one for each set of sizes"},
+    )
+    cuda_graph_results: str = field(
+        default="fresh",
+        metadata={"help": "whose memory results of replayed calls are", "choices": RESULTS},
+    )
 
     def __post_init__(self) -> None:
         """Check the options' values.
@@ -78,6 +94,14 @@ class PythonEmitter(Emitter):
             raise OptionValueError(option="arena", value=self.arena, expected=expected)
         if not isinstance(self.out, bool):
             raise OptionValueError(option="out", value=self.out, expected="True or False")
+        self._graphs()
+
+    def _graphs(self) -> GraphOptions | None:
+        return graph_options(
+            cuda_graph=self.cuda_graph,
+            limit=self.cuda_graph_limit,
+            results=self.cuda_graph_results,
+        )
 
     @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:
@@ -86,7 +110,8 @@ class PythonEmitter(Emitter):
         is_checked = self.checks == "always"
         keep = self.keep_buffers if is_checked else 0
         facts = gather(program, keep, arena=self.arena, is_checked=is_checked)
-        context = Context(program, facts, problems, self.checks, takes_out=self.out)
+        graphs = self._graphs()
+        context = Context(program, facts, problems, self.checks, takes_out=self.out, graphs=graphs)
         writer = render_module(context, origins=self.origins)
         constants = {context.buffer(name): name for name in program.constants}
         return PythonArtifact(

@@ -71,6 +71,8 @@ def as_function(
     run.__doc__ = f"Run the program '{name}' on its {count} inputs; gives a tuple of its results."
     run.module = module  # type: ignore[attr-defined]
     run.release = release_of(module)  # type: ignore[attr-defined]
+    if hasattr(module, "cuda_graphs"):
+        run.cuda_graphs = module.cuda_graphs  # type: ignore[attr-defined]
     return run
 
 

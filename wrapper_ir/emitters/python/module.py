@@ -8,6 +8,7 @@ from wrapper_ir.emitters.header import header_lines, header_title
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.arenas import keep_arenas, keep_heap, render_release
 from wrapper_ir.emitters.python.entry import Entry
+from wrapper_ir.emitters.python.graphs import render_graphs
 from wrapper_ir.emitters.python.kernels import Definitions
 from wrapper_ir.emitters.python.lines import RegionRenderer
 from wrapper_ir.emitters.python.statements import (
@@ -54,6 +55,9 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
         kept.append("scratch")
+    if context.graphs is not None:
+        render_graphs(context, context.graphs)
+        kept.append("cuda_graphs")
     heap = keep_heap(context)
     if heap is not None:
         kept.append(heap)
@@ -129,6 +133,8 @@ def _constants(context: Context) -> None:
 
 def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
     entry = Entry(context, renderer)
+    if context.graphs is not None:
+        body.line("@cuda_graphs")
     if context.gpu is not None:
         body.line(f"@{context.helper('on_device')}({context.device(context.gpu)})")
     # Past autograd, it would not learn that ops write to what the caller has given.

@@ -1,0 +1,200 @@
+"""Calls captured as CUDA graphs: the same as without, where they may be and where they may not."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import wrapper_ir as wir
+from tests.gpu.cases import CASES, t
+from tests.gpu.test_programs import captured, no_tuning_by_time, same
+from wrapper_ir.runtime.graphs import statuses
+
+__all__ = ["no_tuning_by_time"]
+
+REFUSED = {
+    "nonzero": "decides on the GPU how large",
+    "to_the_host": "memory of the CPU",
+    "from_the_host": "memory of the CPU",
+    "number_of_the_host": "the host reads",
+}
+
+
+def again(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Other numbers in other memory."""
+    return tuple(x + 1 if x.dtype.is_floating_point else x.clone() for x in inputs)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_as_without(name: str) -> None:
+    _, program, inputs = captured(name)
+    plain, replayed = wir.compile(program), wir.compile(program, cuda_graph=True)
+    kept = []
+    for _ in range(5):
+        inputs = again(inputs)
+        kept.append((inputs, plain(*inputs), replayed(*inputs)))
+    for _, expected, actual in kept:
+        assert all(map(same, actual, expected))
+    status = replayed.cuda_graphs.status
+    if name in REFUSED:
+        assert REFUSED[name] in next(iter(status.reasons))
+        assert status.replays == 0
+    else:
+        assert not status.reasons
+        assert status.replays >= 3
+
+
+def test_sizes_take_turns() -> None:
+    _, program, _ = captured("dynamic")
+    plain = wir.compile(program)
+    replayed = wir.compile(program, cuda_graph=True, cuda_graph_limit=2)
+    kept = []
+    for size in (2, 7, 2, 7, 2, 7, 200, 200, 200, 2, 2, 7):
+        inputs = (t(size, 64), t(64, 64))
+        kept.append((inputs, plain(*inputs), replayed(*inputs)))
+    assert all(all(map(same, actual, expected)) for _, expected, actual in kept)
+    status = replayed.cuda_graphs.status
+    assert status.graphs <= 2
+    assert status.replays >= 6
+    assert not status.reasons
+
+
+def test_weights_that_are_replaced() -> None:
+    model, program, inputs = captured("mlp")
+    replayed, plain = wir.compile(program, cuda_graph=True), wir.compile(program)
+    for _ in range(3):
+        replayed(*inputs)
+    for weight in model.parameters():
+        with torch.no_grad():
+            weight.mul_(2)
+    assert all(map(same, replayed(*inputs), plain(*inputs)))
+    for weight in model.parameters():
+        weight.data = weight.data + 1
+    assert all(map(same, replayed(*inputs), plain(*inputs)))
+    assert replayed.cuda_graphs.status.captures == 2
+
+
+def test_dropout_draws_the_same_numbers() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5)).cuda().train()
+    x, found = t(32, 64), []
+    for options in ({}, {"cuda_graph": True}):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            compiled = torch.compile(model, backend="wrapper_ir", options=options)
+            torch.manual_seed(3)
+            found.append([*(compiled(x) for _ in range(5)), torch.rand(4, device="cuda")])
+    assert all(map(same, *found))
+
+
+def test_training() -> None:
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Dropout(0.2), nn.Linear(256, 8)).cuda()
+    theirs = copy.deepcopy(ours)
+    losses: list[list[torch.Tensor]] = []
+    for model, options in ((ours, {"cuda_graph": True}), (theirs, {})):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        compiled = torch.compile(model, backend="wrapper_ir", options=options)
+        losses.append([])
+        for _ in range(6):
+            # Two forwards before a backward: what the first one saved must stay.
+            first, second = compiled(t(32, 64)), compiled(t(32, 64))
+            loss = first.square().sum() + second.square().sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses[-1].append(loss.detach())
+    torch.testing.assert_close(*losses)
+    torch.testing.assert_close([*ours.parameters()], [*theirs.parameters()])
+    assert any(status.replays >= 5 for status in statuses())
+
+
+def test_running_statistics() -> None:
+    ours = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).cuda().train()
+    theirs = copy.deepcopy(ours)
+    for model, options in ((ours, {"cuda_graph": True}), (theirs, {})):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        compiled = torch.compile(model, backend="wrapper_ir", options=options)
+        with torch.no_grad():
+            for _ in range(5):
+                compiled(t(2, 3, 16, 16))
+    torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
+
+
+def test_streams_and_threads_take_turns() -> None:
+    _, program, _ = captured("attention")
+    plain, replayed = wir.compile(program), wir.compile(program, cuda_graph=True)
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(20):
+                x = t(2, 10, 64) + number
+                if not all(map(same, replayed(x), plain(x))):
+                    wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert replayed.cuda_graphs.status.replays > 20
+
+
+def test_inside_another_capture() -> None:
+    _, program, inputs = captured("pointwise")
+    replayed = wir.compile(program, cuda_graph=True)
+    for _ in range(3):
+        expected = replayed(*inputs)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        actual = replayed(*inputs)
+    graph.replay()
+    assert all(map(same, actual, expected))
+    assert "another capture" in next(iter(replayed.cuda_graphs.status.reasons))
+
+
+def test_a_capture_that_fails_leaves_nothing_broken() -> None:
+    from wrapper_ir.runtime import CudaGraphs
+
+    def call(args: list[Any]) -> tuple[Any, ...]:
+        (x,) = args
+        args.clear()
+        return (x * float(x.sum()) + torch.rand(4, device="cuda"),)
+
+    graphs = CudaGraphs("f", torch.device("cuda", 0))
+    function = graphs(call)
+    before = torch.cuda.current_stream()
+    for _ in range(4):
+        function([t(4)])
+    assert graphs.status.refused
+    assert torch.cuda.current_stream() == before
+    torch.manual_seed(0)
+    first = torch.rand(8, device="cuda")
+    torch.manual_seed(0)
+    assert same(first, torch.rand(8, device="cuda"))
+    good = CudaGraphs("g", torch.device("cuda", 0))
+    function = good(lambda args: (args.pop() * 2,))
+    for _ in range(3):
+        x = t(4)
+        assert same(function([x])[0], x * 2)
+    assert good.status.replays == 2
+
+
+def test_release() -> None:
+    _, program, inputs = captured("mlp")
+    replayed = wir.compile(program, cuda_graph=True)
+    for _ in range(3):
+        expected = replayed(*inputs)
+    replayed.release()
+    for _ in range(3):
+        assert all(map(same, replayed(*inputs), expected))

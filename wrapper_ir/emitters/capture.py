@@ -1,0 +1,119 @@
+"""Whether a program's calls can be captured as CUDA graphs: what is known before it runs.
+
+A graph repeats work on the GPU and nothing else. So whatever the host computes, reads or decides in
+a call would be repeated as it was when the graph was captured. What only a run can tell is found
+when the capture fails; see ``wrapper_ir.runtime.graphs``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.lines.control import Cond, While
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall
+from wrapper_ir.lines.symbols import BindSymbol, ItemOf
+from wrapper_ir.lines.trace import Probe
+from wrapper_ir.lines.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wrapper_ir.lines.layout import Device
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["RESULTS", "GraphOptions", "graph_options", "why_not_captured"]
+
+RESULTS: Final = ("fresh", "shared")
+"""Whose memory results of replayed calls are."""
+
+DEFAULT_LIMIT: Final = 8
+
+_MOST: Final = 3
+"""Reasons of one kind that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """How calls are captured.
+
+    Attributes:
+        limit: How many graphs are kept, one for each set of sizes.
+        results: Whether callers get ``fresh`` memory, or the graph's, ``shared`` with later calls.
+    """
+
+    limit: int
+    results: str
+
+
+def graph_options(*, cuda_graph: object, limit: object, results: object) -> GraphOptions | None:
+    """Check an emitter's options of that name; none where nothing is captured.
+
+    Raises:
+        OptionValueError: One of them is not legal.
+    """
+    if not isinstance(cuda_graph, bool):
+        raise OptionValueError(option="cuda_graph", value=cuda_graph, expected="True or False")
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        expected = "a number from 1"
+        raise OptionValueError(option="cuda_graph_limit", value=limit, expected=expected)
+    if results not in RESULTS:
+        expected = "one of " + ", ".join(map(repr, RESULTS))
+        raise OptionValueError(option="cuda_graph_results", value=results, expected=expected)
+    return GraphOptions(limit, str(results)) if cuda_graph else None
+
+
+def why_not_captured(program: Program) -> tuple[str, ...]:
+    """Return the reasons why a program cannot be captured; none if it can, as far as one can see.
+
+    Args:
+        program: A program, planned or not.
+    """
+    gpus = sorted({str(each.device) for each in program.buffers.values() if _is_gpu(each.device)})
+    if not gpus:
+        return ("nothing of it is on a GPU",)
+    if len(gpus) > 1:
+        return (f"it runs on several GPUs: {', '.join(gpus)}",)
+    return tuple(dict.fromkeys(_obstacles(program)))[:_MOST]
+
+
+def _obstacles(program: Program) -> Iterator[str]:
+    """What stands in the way, line by line."""
+    unbacked = {name for name, info in program.symbols.items() if info.unbacked}
+    for path, line in walk(program):
+        match line:
+            case Cond() | While():
+                yield f"{path}: '{line.mnemonic}' decides on the host what runs"
+            case Probe():
+                yield "it shows values while it runs"
+            case BindSymbol(source=ItemOf(buffer=name)):
+                yield f"{path}: the host reads '{name}'"
+            case KernelCall() | ExternKernel():
+                reason = _of_call(program, line, unbacked)
+                if reason:
+                    yield f"{path}: {reason}"
+            case _:
+                pass
+
+
+def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[str]) -> str:
+    """Why a call cannot be captured; empty if it can."""
+    name = line.kernel if isinstance(line, KernelCall) else line.op
+    if isinstance(line, KernelCall) and isinstance(program.kernels[name].source, CppKernel):
+        return f"the kernel '{name}' runs on the CPU"
+    found = effects(line, program)
+    for buffer in dict.fromkeys((*found.reads, *found.written)):
+        if not _is_gpu(program.layout(buffer).device):
+            return f"'{name}' works on memory of the CPU, '{buffer}'"
+    for buffer in found.defines:
+        if not unbacked.isdisjoint(program.layout(buffer).symbols):
+            return f"'{name}' decides on the GPU how large '{buffer}' is"
+    if line.stream != 0:
+        return f"'{name}' runs on a stream of its own"
+    return ""
+
+
+def _is_gpu(device: Device) -> bool:
+    return device.type == "cuda"

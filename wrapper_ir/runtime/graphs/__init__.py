@@ -1,0 +1,10 @@
+"""CUDA graphs: a program's call is captured once, then replayed.
+
+What is here knows nothing of the target: it wraps a function that takes the list of inputs, which
+it empties, and returns the results.
+"""
+
+from wrapper_ir.runtime.graphs.captured import CudaGraphs
+from wrapper_ir.runtime.graphs.status import GraphStatus, statuses
+
+__all__ = ["CudaGraphs", "GraphStatus", "statuses"]

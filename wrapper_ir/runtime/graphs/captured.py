@@ -1,0 +1,349 @@
+"""A function whose calls are captured as CUDA graphs and replayed.
+
+The first call with inputs of certain sizes runs the program; that is the warm-up that captures
+need. The second one is captured, which computes nothing, and replayed; later ones are replayed.
+
+A graph reads and writes fixed addresses. An input that was at the same address in the first two
+calls is taken to stay there, and the graph uses it where it is; others are copied to a place of the
+graph's own before a replay, and back afterwards if the program writes to them. Addresses are looked
+at in every call. When an input moves that was not expected to, the call is captured anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from wrapper_ir.runtime._private import same_pointers, tensor_guard
+from wrapper_ir.runtime.graphs.cache import Cache
+from wrapper_ir.runtime.graphs.places import copy, extent, is_sparse_in_memory, place_like
+from wrapper_ir.runtime.graphs.recorder import CudaRecorder
+from wrapper_ir.runtime.graphs.results import Results, UncopiedError
+from wrapper_ir.runtime.graphs.status import Journal, everything
+from wrapper_ir.runtime.kept import register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from wrapper_ir.runtime.graphs.recorder import Recorder, Recording
+    from wrapper_ir.runtime.graphs.status import GraphStatus
+
+__all__ = ["CudaGraphs"]
+
+_Call: TypeAlias = "Callable[..., tuple[Any, ...]]"
+
+_KINDS: Final = (Tensor, torch.nn.Parameter, int, float, bool, type(None))
+"""What inputs may be."""
+
+_MOVES: Final = 3
+"""After so many captures because something moved, every input is copied that is no parameter."""
+
+_PATIENCE: Final = 64
+"""So many captures more than replays, and there are no more."""
+
+
+class _Warm(NamedTuple):
+    """What a call that ran the program leaves for the one that is captured."""
+
+    thread: int
+    """Libraries set up their handles for each thread."""
+    pointers: dict[int, int]
+    """Where its tensors were, by position."""
+
+
+class _Graph(NamedTuple):
+    """A captured call."""
+
+    key: Hashable
+    recording: Recording
+    results: Results
+    guard: Callable[..., bool] | None
+    tensors: tuple[int, ...]
+    """Positions of inputs that are tensors."""
+    numbers: tuple[tuple[int, Any], ...]
+    """Other inputs."""
+    fixed: list[int]
+    """Positions of inputs that are used where they are."""
+    pointers: list[int]
+    """Where the inputs are; of those that are copied, no matter."""
+    moving: tuple[int, ...]
+    """Positions of inputs that are copied."""
+    places: list[Tensor]
+    """Where to."""
+    extents: dict[int, int]
+    """Bytes of each tensor, for programs that write to inputs."""
+    constants: list[int]
+    """Where the constants are."""
+    every_constant: list[int]
+    """Their positions."""
+
+
+class CudaGraphs:
+    """Captures the calls of a function, and replays them.
+
+    Args:
+        program: The program's name.
+        device: Its GPU.
+        writes: Positions of inputs that it writes to.
+        constants: Gives its constants on the GPU as they are now.
+        limit: How many graphs are kept: one for each set of sizes and numbers.
+        results: ``fresh`` memory that nobody else has, or ``shared``: that of the graph, which the
+            next call writes to.
+        reasons: Why its calls cannot be captured, where that is so.
+        recorder: What captures.
+
+    It is a decorator of the function, which takes the list of inputs and empties it. Calls of
+    several threads take turns; the GPU does their work one after another.
+    """
+
+    def __init__(  # noqa: PLR0913 - all but two are named
+        self,
+        program: str,
+        device: torch.device | None = None,
+        *,
+        writes: Sequence[int] = (),
+        constants: Callable[[], list[Tensor]] = list,
+        limit: int = 8,
+        results: str = "fresh",
+        reasons: tuple[str, ...] = (),
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._journal = Journal(program, reasons)
+        self._writes = tuple(writes)
+        self._constants = constants
+        self._is_shared = results == "shared"
+        self._recorder = recorder or CudaRecorder(device or torch.device("cuda", 0))
+        self._graphs: Cache[_Graph] = Cache(limit)
+        self._warm: Cache[_Warm] = Cache(4 * limit)
+        self._latest: _Graph | None = None
+        self._moving: set[int] = set()
+        self._moves = 0
+        self._lock = threading.RLock()
+        register(self)
+        everything.add(self)
+
+    @property
+    def status(self) -> GraphStatus:
+        """What became of calls so far."""
+        return self._journal.status(len(self._graphs))
+
+    def release(self) -> int:
+        """Drop the graphs; return the bytes of inputs' places. Later calls are captured anew."""
+        with self._lock:
+            graphs = list(self._graphs)
+            self._drop(*graphs)
+            return sum(extent(place) for graph in graphs for place in graph.places)
+
+    def __call__(self, call: _Call) -> _Call:
+        """The function, its calls captured and replayed where that is possible."""
+
+        @functools.wraps(call)
+        def run(args: list[Any], out: Sequence[Any] | None = None) -> tuple[Any, ...]:
+            journal = self._journal
+            if journal.refused:
+                journal.ran(*journal.refused)
+            elif out is not None:
+                journal.ran("they are given memory for results")
+            elif self._recorder.is_recording():
+                journal.ran("they are part of another capture")
+            else:
+                with self._lock:
+                    return self._run(call, args)
+            return call(args) if out is None else call(args, out=out)
+
+        return run
+
+    def _run(self, call: _Call, args: list[Any]) -> tuple[Any, ...]:
+        graph = self._latest
+        if graph is not None and _fits(graph, args):
+            return self._replay(call, graph, args)
+        reason = self._unfit(args)
+        if reason:
+            self._journal.ran(reason)
+            return call(args)
+        key = _key(args)
+        graph = self._graphs.get(key)
+        if graph is not None:
+            self._latest = graph
+            return self._replay(call, graph, args)
+        warm, thread = self._warm.get(key), threading.get_ident()
+        if warm is None or warm.thread != thread:
+            pointers = {n: arg.data_ptr() for n, arg in enumerate(args) if isinstance(arg, Tensor)}
+            self._warm.put(key, _Warm(thread, pointers))
+            self._journal.ran()
+            return call(args)
+        return self._capture(call, key, warm.pointers, args)
+
+    def _unfit(self, args: list[Any]) -> str:
+        """Why a call with these inputs cannot be captured; empty if it can."""
+        for number, arg in enumerate(args):
+            if type(arg) not in _KINDS:
+                return f"input {number} is a {type(arg).__name__}"
+            if not isinstance(arg, Tensor):
+                continue
+            if arg.layout is not torch.strided or arg.is_conj() or arg.is_neg():
+                return f"input {number} is not stored plainly"
+        return ""
+
+    # Capturing.
+
+    def _capture(
+        self, call: _Call, key: Hashable, before: dict[int, int], args: list[Any]
+    ) -> tuple[Any, ...]:
+        """Capture a call and replay it; run the program where that fails."""
+        journal = self._journal
+        if journal.captures > _PATIENCE + journal.replays:
+            return self._give_up(call, args, "their sizes or addresses change all the time")
+        moving = self._to_copy(before, args)
+        for n in moving:
+            if is_sparse_in_memory(args[n]):
+                journal.ran(f"input {n} moves, and has much memory between its elements")
+                return call(args)
+        oldest = self._graphs.room()
+        if oldest is not None:
+            self._drop(oldest)
+        try:
+            graph = self._record(call, key, moving, args)
+        except UncopiedError as error:
+            return self._give_up(call, args, str(error))
+        except Exception as error:
+            return self._give_up(call, args, f"capture failed: {_first_line(error)}")
+        journal.captures += 1
+        self._graphs.put(key, graph)
+        self._latest = graph
+        return self._replay(call, graph, args)
+
+    def _to_copy(self, before: dict[int, int], args: list[Any]) -> tuple[int, ...]:
+        """Positions of the inputs that are copied to a place of the graph's own."""
+        device = self._recorder.device
+        for n, pointer in before.items():
+            if args[n].data_ptr() != pointer:
+                self._moving.add(n)
+        if self._moves >= _MOVES:
+            self._moving |= {n for n in before if not isinstance(args[n], torch.nn.Parameter)}
+        return tuple(sorted(n for n in self._moving if args[n].device == device))
+
+    def _record(
+        self, call: _Call, key: Hashable, moving: tuple[int, ...], args: list[Any]
+    ) -> _Graph:
+        recorder = self._recorder
+        places = [place_like(args[n]) for n in moving]
+        given = list(args)
+        for n, place in zip(moving, places, strict=True):
+            given[n] = place
+        recording, captured = recorder.record(lambda: call(list(given)))
+        tensors = {n: arg for n, arg in enumerate(given) if isinstance(arg, Tensor)}
+        constants = self._constants()
+        shared = self._is_shared
+        results = Results(captured, tensors, constants, recorder.device, is_shared=shared)
+        originals = [args[n] for n in tensors]
+        shapes = [tuple(tensor.shape) for tensor in originals]
+        strides = [tensor.stride() for tensor in originals]
+        return _Graph(
+            key,
+            recording,
+            results,
+            tensor_guard(originals, shapes, strides),
+            tuple(tensors),
+            tuple((n, arg) for n, arg in enumerate(args) if n not in tensors),
+            [n for n, arg in tensors.items() if n not in moving and arg.device == recorder.device],
+            [tensors[n].data_ptr() if n in tensors else 0 for n in range(len(args))],
+            moving,
+            places,
+            {n: extent(tensor) for n, tensor in tensors.items()} if self._writes else {},
+            [constant.data_ptr() for constant in constants],
+            [*range(len(constants))],
+        )
+
+    def _give_up(self, call: _Call, args: list[Any], reason: str) -> tuple[Any, ...]:
+        """Run the program, in this call and in all later ones."""
+        self._journal.refuse(reason)
+        self._journal.ran(reason)
+        self._drop(*self._graphs)
+        return call(args)
+
+    def _drop(self, *graphs: _Graph) -> None:
+        """Forget graphs, once the GPU is done with them."""
+        if graphs:
+            self._recorder.wait()
+        self._latest = None
+        for graph in graphs:
+            self._graphs.pop(graph.key)
+
+    # Replaying.
+
+    def _replay(self, call: _Call, graph: _Graph, args: list[Any]) -> tuple[Any, ...]:
+        if not same_pointers(args, graph.pointers, graph.fixed):
+            return self._again(call, graph, args)
+        if not same_pointers(self._constants(), graph.constants, graph.every_constant):
+            return self._again(call, graph, args)
+        if self._writes and graph.moving and self._overlaps(graph, args):
+            self._journal.ran("an input that the program writes to shares memory with another")
+            return call(args)
+        self._recorder.order(graph.places)
+        if graph.moving:
+            copy(graph.places, [args[n] for n in graph.moving])
+        graph.recording.replay()
+        for n in self._writes:
+            if n in graph.moving:
+                with torch.no_grad():
+                    args[n].copy_(graph.places[graph.moving.index(n)])
+        self._journal.replays += 1
+        results = graph.results.give(args)
+        args.clear()
+        return results
+
+    def _again(self, call: _Call, graph: _Graph, args: list[Any]) -> tuple[Any, ...]:
+        """Capture a call anew whose inputs or constants have moved."""
+        self._moves += 1
+        before = {n: graph.pointers[n] for n in graph.fixed}
+        if self._moves <= _MOVES:  # a parameter that was replaced is likely to stay
+            for n in graph.fixed:
+                if isinstance(args[n], torch.nn.Parameter):
+                    before[n] = args[n].data_ptr()
+        self._drop(graph)
+        return self._capture(call, graph.key, before, args)
+
+    def _overlaps(self, graph: _Graph, args: list[Any]) -> bool:
+        """Whether a tensor that is written to shares memory with one that is elsewhere now."""
+        starts = {n: args[n].data_ptr() for n in graph.tensors}
+        for written in self._writes:
+            start, end = starts[written], starts[written] + graph.extents[written]
+            for n, other in starts.items():
+                if n == written or not (n in graph.moving or written in graph.moving):
+                    continue
+                if start < other + graph.extents[n] and other < end:
+                    return True
+        return False
+
+
+def _fits(graph: _Graph, args: list[Any]) -> bool:
+    """Whether a call's inputs are like those that were captured."""
+    if graph.guard is None or len(args) != len(graph.pointers):
+        return False
+    for n, value in graph.numbers:
+        if args[n] is not value and (type(args[n]) is not type(value) or args[n] != value):
+            return False
+    if not graph.numbers:
+        return graph.guard(*args)
+    return graph.guard(*[args[n] for n in graph.tensors])
+
+
+def _key(args: list[Any]) -> Hashable:
+    """What a graph is kept by: layouts of tensors, and numbers."""
+    return tuple(
+        (
+            (type(arg), arg.dtype, arg.device, tuple(arg.shape), arg.stride())
+            if isinstance(arg, Tensor)
+            else (type(arg), arg)
+        )
+        for arg in args
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -1,0 +1,89 @@
+"""Where tensors lie: places of a graph's own for inputs, and copying into and out of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import torch
+from torch import Tensor
+
+from wrapper_ir.runtime._private import reinterpret_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["copy", "extent", "is_dense", "is_sparse_in_memory", "place_like"]
+
+#: A tensor may have so many times as much memory between its elements as in them.
+_GAPS: Final = 4
+
+_SMALL: Final = 16 * 1024 * 1024
+"""Bytes up to which gaps do not matter."""
+
+
+def elements(size: Sequence[int], stride: Sequence[int]) -> int:
+    """How many elements there are from a tensor's first to its last."""
+    if 0 in size:
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+
+
+def extent(tensor: Tensor) -> int:
+    """How many bytes there are from a tensor's first to its last."""
+    return elements(tensor.shape, tensor.stride()) * tensor.element_size()
+
+
+def is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether a tensor's elements fill their memory, each in a place of its own."""
+    if 0 in size:
+        return True
+    expected = 1
+    for step, n in sorted((s, n) for n, s in zip(size, stride, strict=True) if n != 1):
+        if step != expected:
+            return False
+        expected *= n
+    return True
+
+
+def is_sparse_in_memory(tensor: Tensor) -> bool:
+    """Whether there is much memory between a tensor's elements."""
+    return extent(tensor) > max(_SMALL, _GAPS * tensor.numel() * tensor.element_size())
+
+
+def place_like(tensor: Tensor) -> Tensor:
+    """Memory of its own for a tensor: of the same size, strides and dtype."""
+    size, stride = tensor.shape, tensor.stride()
+    with torch.inference_mode(mode=False):  # a later call may be out of that mode
+        flat = torch.empty(elements(size, stride), dtype=tensor.dtype, device=tensor.device)
+        return flat.as_strided(size, stride)
+
+
+def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Copy tensors to others of the same size and strides, whatever those are."""
+    into, of = [], []
+    for target, source in zip(targets, sources, strict=True):
+        size, stride = target.shape, target.stride()
+        if is_dense(size, stride):
+            into.append(target)
+            of.append(source)
+        else:  # elements may share memory; what is between them is not looked at by anyone
+            flat = (elements(size, stride),), (1,)
+            into.append(reinterpret_tensor(target, *flat))
+            of.append(reinterpret_tensor(source, *flat))
+    copy_dense(into, of)
+
+
+def copy_dense(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Copy tensors whose elements fill their memory."""
+    if torch.is_grad_enabled():  # nobody is to differentiate through places
+        with torch.no_grad():
+            _copy(targets, sources)
+    else:
+        _copy(targets, sources)
+
+
+def _copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    if len(targets) == 1:
+        targets[0].copy_(sources[0])
+    elif targets:
+        torch._foreach_copy_(targets, sources)

@@ -1,0 +1,125 @@
+"""Capturing work on a GPU, and the order among streams."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import torch
+
+from wrapper_ir.runtime._private import clear_workspaces, current_stream, mend_capture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+__all__ = ["CudaRecorder", "Recorder", "Recording"]
+
+_one_at_a_time: Final = threading.RLock()
+"""PyTorch takes one capture at a time in a process."""
+
+
+class Recording(Protocol):
+    """Work that was captured."""
+
+    def replay(self) -> None:
+        """Do it again, on the current stream."""
+
+
+class Recorder(Protocol):
+    """What captures."""
+
+    device: torch.device
+
+    def record(self, run: Callable[[], Sequence[Any]]) -> tuple[Recording, Sequence[Any]]:
+        """Capture what ``run`` does on the device, which does not do it; return its results."""
+
+    def is_recording(self) -> bool:
+        """Whether somebody is capturing what is done now."""
+
+    def order(self, memory: Iterable[torch.Tensor]) -> None:
+        """Have what is done from now on wait for what was done since the last time.
+
+        Args:
+            memory: What both use.
+        """
+
+    def wait(self) -> None:
+        """Wait until all that was replayed is done."""
+
+
+class CudaRecorder:
+    """Captures CUDA graphs that share one pool of memory.
+
+    Args:
+        device: The GPU.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._index = device.index or 0
+        self._pool: Any = None
+        self._capturing: torch.cuda.Stream | None = None
+        self._handle: int | None = None
+        self._stream: torch.cuda.Stream | None = None
+
+    def record(self, run: Callable[[], Sequence[Any]]) -> tuple[Recording, Sequence[Any]]:
+        """Capture what ``run`` does on the device, which does not do it; return its results."""
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+            self._capturing = torch.cuda.Stream(self.device)
+        graph = torch.cuda.CUDAGraph()
+        how = {"pool": self._pool, "stream": self._capturing, "capture_error_mode": "thread_local"}
+        with _one_at_a_time, torch.cuda.device(self.device), _no_collection(), _own_workspaces():
+            before = torch.cuda.current_stream()
+            try:
+                with torch.cuda.graph(graph, **how):
+                    results = run()
+            except BaseException:
+                torch.cuda.set_stream(before)  # torch leaves the other one where a capture breaks
+                mend_capture(self._index, self._pool)
+                raise
+        return graph, results
+
+    def is_recording(self) -> bool:
+        """Whether the current stream is being captured."""
+        return torch.cuda.is_current_stream_capturing()
+
+    def order(self, memory: Iterable[torch.Tensor]) -> None:
+        """Have the current stream wait for the one of the last call, if that was another."""
+        if current_stream(self._index) == self._handle:
+            return
+        now = torch.cuda.current_stream(self.device)
+        if self._stream is not None:
+            now.wait_stream(self._stream)
+        for tensor in memory:
+            tensor.record_stream(now)
+        self._stream, self._handle = now, now.cuda_stream
+
+    def wait(self) -> None:
+        """Wait until all that was replayed is done."""
+        if self._stream is not None:
+            self._stream.synchronize()
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python's collector from freeing what may not be freed during a capture."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _own_workspaces() -> Iterator[None]:
+    """Have cuBLAS take its workspaces from the graph's pool, and leave none of them to others."""
+    clear_workspaces()
+    try:
+        yield
+    finally:
+        clear_workspaces()

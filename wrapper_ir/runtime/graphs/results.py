@@ -1,0 +1,212 @@
+"""What callers get: results of a captured call, in memory that nobody else has.
+
+A replay writes its results to where the captured call did. What a caller gets must stay as it is
+when the next one runs, so it is copied, once for each storage: results that share memory go on to
+share it. What lies in an input or in a constant is no copy but a view of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
+
+from wrapper_ir.runtime.graphs.places import copy_dense, extent, is_dense
+from wrapper_ir.runtime.views import reinterpret_as
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Results", "UncopiedError"]
+
+
+class UncopiedError(Exception):
+    """A result cannot be handed out by a replay; the text says why."""
+
+
+class _Result(Protocol):
+    """How one result comes about."""
+
+    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
+        """The result, given the call's inputs and the copies of captured memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Same:
+    """The same thing in every call: a number, a constant."""
+
+    value: object
+
+    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Another:
+    """The same memory in every call, as a tensor of its own."""
+
+    value: Tensor
+
+    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
+        return self.value.detach()
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """An input itself."""
+
+    position: int
+
+    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
+        return args[self.position]
+
+
+@dataclass(frozen=True, slots=True)
+class _InputView:
+    """A view of an input: of which dtype, size, stride, and where in bytes from its beginning."""
+
+    position: int
+    view: tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]
+
+    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
+        return reinterpret_as(args[self.position], *self.view)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """A copy, as it was made."""
+
+    index: int
+
+    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
+        return fresh[self.index]
+
+
+@dataclass(frozen=True, slots=True)
+class _FreshView:
+    """A view of a copy."""
+
+    index: int
+    view: tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]
+
+    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
+        return reinterpret_as(fresh[self.index], *self.view)
+
+
+class Results:
+    """The results of replays of a captured call.
+
+    Args:
+        captured: The results of the captured call.
+        args: What it was called with, by position; places where inputs are copied.
+        constants: Tensors of the program.
+        device: Where results may lie.
+        is_shared: Whether callers get the memory that the next replay writes to.
+
+    Raises:
+        UncopiedError: A result lies elsewhere.
+    """
+
+    def __init__(
+        self,
+        captured: Sequence[Any],
+        args: Mapping[int, Tensor],
+        constants: Sequence[Tensor],
+        device: torch.device,
+        *,
+        is_shared: bool,
+    ) -> None:
+        planner = _Planner(captured, args, constants, device, is_shared=is_shared)
+        self._plan = [planner.plan(number, result) for number, result in enumerate(captured)]
+        self._sources = planner.sources
+        self._like = [(tuple(s.shape), tuple(s.stride()), s.dtype) for s in planner.sources]
+        self._device = device
+        self._is_single = self._plan == [_Fresh(0)]
+
+    def give(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """The results of a call that was just replayed.
+
+        Args:
+            args: What it was called with.
+        """
+        fresh = [
+            torch.empty_strided(size, stride, dtype=dtype, device=self._device)
+            for size, stride, dtype in self._like
+        ]
+        copy_dense(fresh, self._sources)
+        if self._is_single:
+            return (fresh[0],)
+        return tuple([each.of(args, fresh) for each in self._plan])
+
+
+class _Planner:
+    """Looks at the results of a captured call; lives as long as that takes, for it holds inputs."""
+
+    def __init__(
+        self,
+        captured: Sequence[Any],
+        args: Mapping[int, Tensor],
+        constants: Sequence[Tensor],
+        device: torch.device,
+        *,
+        is_shared: bool,
+    ) -> None:
+        self.sources: list[Tensor] = []
+        self._args = args
+        self._inputs = {_storage(tensor): position for position, tensor in args.items()}
+        self._constants = {_storage(tensor): tensor for tensor in constants}
+        self._device, self._is_shared = device, is_shared
+        self._groups: dict[int, list[Tensor]] = {}
+        for result in captured:
+            if isinstance(result, Tensor) and result.numel():
+                self._groups.setdefault(_storage(result), []).append(result)
+        self._copies: dict[int, int] = {}
+
+    def plan(self, number: int, result: Any) -> _Result:  # noqa: ANN401 - of any type
+        """How the result of that number comes about."""
+        if not isinstance(result, Tensor):
+            return _Same(result)
+        for position, tensor in self._args.items():
+            if result is tensor:
+                return _Input(position)
+        storage = _storage(result)
+        if result.numel() and storage in self._inputs:
+            position = self._inputs[storage]
+            return _InputView(position, _view(result, self._args[position].data_ptr()))
+        if result.numel() and storage in self._constants:
+            constant = self._constants[storage]
+            return _Same(constant) if result is constant else _Another(result)
+        if result.device != self._device:
+            raise UncopiedError(f"result {number} is on {result.device}")
+        if self._is_shared:
+            return _Another(result)
+        return self._copied(storage, result)
+
+    def _copied(self, storage: int, result: Tensor) -> _Result:
+        group = self._groups.get(storage, [])
+        if len(group) < 2 and is_dense(result.shape, result.stride()):
+            return self._add(result)
+        # Of several, all that they cover is copied. Any dtype is aligned there as it was.
+        start = min(tensor.data_ptr() for tensor in group)
+        start -= start % 16
+        if storage not in self._copies:
+            end = max(tensor.data_ptr() + extent(tensor) for tensor in group)
+            offset = start - result.data_ptr()
+            whole = reinterpret_as(result, torch.uint8, (end - start,), (1,), offset)
+            self._copies[storage] = self._add(whole).index
+        return _FreshView(self._copies[storage], _view(result, start))
+
+    def _add(self, source: Tensor) -> _Fresh:
+        self.sources.append(source)
+        return _Fresh(len(self.sources) - 1)
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _view(tensor: Tensor, start: int) -> tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]:
+    """A tensor's layout and how many bytes from an address it begins."""
+    return tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.data_ptr() - start
