@@ -60,7 +60,8 @@ def place_like(tensor: Tensor) -> Tensor:
 
 def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
     """Copy tensors to others of the same size and strides, whatever those are."""
-    into, of = [], []
+    into: list[Tensor] = []
+    of: list[Tensor] = []
     for target, source in zip(targets, sources, strict=True):
         size, stride = target.shape, target.stride()
         if is_dense(size, stride):
@@ -73,7 +74,7 @@ def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
     copy_dense(into, of)
 
 
-def copy_dense(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+def copy_dense(targets: list[Tensor], sources: list[Tensor]) -> None:
     """Copy tensors whose elements fill their memory."""
     if torch.is_grad_enabled():  # nobody is to differentiate through places
         with torch.no_grad():
@@ -82,7 +83,7 @@ def copy_dense(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
         _copy(targets, sources)
 
 
-def _copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
     if len(targets) == 1:
         targets[0].copy_(sources[0])
     elif targets:

@@ -68,7 +68,7 @@ class CudaRecorder:
         """Capture what ``run`` does on the device, which does not do it; return its results."""
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-            self._capturing = torch.cuda.Stream(self.device)
+            self._capturing = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         graph = torch.cuda.CUDAGraph()
         how = {"pool": self._pool, "stream": self._capturing, "capture_error_mode": "thread_local"}
         with _one_at_a_time, torch.cuda.device(self.device), _no_collection(), _own_workspaces():

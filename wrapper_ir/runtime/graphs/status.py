@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final, Protocol
 
 __all__ = ["GraphStatus", "Journal", "statuses"]
 
