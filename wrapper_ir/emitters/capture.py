@@ -107,6 +107,8 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     for buffer in dict.fromkeys((*found.reads, *found.written)):
         if not _is_gpu(program.layout(buffer).device):
             return f"'{name}' works on memory of the CPU, '{buffer}'"
+    if not unbacked.isdisjoint(found.defines_symbols):
+        return f"the host reads a number that '{name}' computes"
     for buffer in found.defines:
         if not unbacked.isdisjoint(program.layout(buffer).symbols):
             return f"'{name}' decides on the GPU how large '{buffer}' is"

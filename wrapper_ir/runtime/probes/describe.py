@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from wrapper_ir.runtime.probes.measures import SHORT_DTYPES, Statistics, readable, statistics
+from wrapper_ir.runtime.probes.measures import SHORT_DTYPES, Statistics, readable, statistics_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def describe(name: str, tensor: Tensor) -> str:
     parts = [f"{name}:", describe_layout(tensor)]
     values = readable(tensor)
     if values is not None and values.numel():
-        parts += _statistics_words(statistics(tensor), tensor.dtype)
+        parts += _statistics_words(statistics_of(values), tensor.dtype)
         parts.append(_listed(values, tensor.dtype))
     return " ".join(parts)
 

@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
 __all__ = [
     "SHORT_DTYPES",
     "Statistics",
     "checksum",
-    "first_not_finite",
     "private_copy",
     "readable",
     "statistics",
-    "value_range",
+    "statistics_of",
+    "value_ranges",
 ]
 
 #: Short names of element types, as in the text form of programs.
@@ -56,6 +58,9 @@ _WIDER: Final[dict[str, torch.dtype]] = {
     "u32": torch.int64,
     "c32": torch.complex64,
 }
+
+_PLAIN: Final = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+"""Types whose extremes GPUs compute, and float64 holds."""
 
 #: Elements of a piece: in float64 it fits a processor's own cache.
 _PIECE: Final = 1 << 16
@@ -92,25 +97,55 @@ class Statistics:
 def statistics(tensor: Tensor) -> Statistics:
     """The statistics of a tensor; all counts are zero where values cannot be read."""
     values = readable(tensor)
-    if values is None or not values.numel():
+    return Statistics() if values is None else statistics_of(values)
+
+
+def statistics_of(values: Tensor) -> Statistics:
+    """The statistics of what :func:`readable` gave."""
+    if not values.numel():
         return Statistics()
     found, finite = _extremes(values)
     mean, std = _moments(finite)
     return dataclasses.replace(found, mean=mean, std=std)
 
 
-def value_range(tensor: Tensor) -> Statistics:
-    """The statistics without ``mean`` and ``std``, at a fraction of their price."""
+def value_ranges(tensors: Sequence[Tensor]) -> list[Statistics]:
+    """The statistics of each without ``mean`` and ``std``, at a fraction of their price.
+
+    Extremes of tensors on a GPU are found there, and all of them are waited for once. A tensor is
+    copied from there only if that is not enough: where it holds NaN or inf.
+    """
+    ranges = _ranges_on_gpu(tensors)
+    return [
+        Statistics(*found) if found is not None else _value_range(tensor)
+        for tensor, found in zip(tensors, ranges, strict=True)
+    ]
+
+
+def _value_range(tensor: Tensor) -> Statistics:
     values = readable(tensor)
     return Statistics() if values is None or not values.numel() else _extremes(values)[0]
 
 
-def first_not_finite(tensor: Tensor) -> Statistics | None:
-    """The statistics, ``mean`` and ``std`` excepted, of a tensor that holds NaN or inf; or None."""
-    if not (tensor.is_floating_point() or tensor.is_complex()):
-        return None
-    found = value_range(tensor)
-    return found if found.nan or found.inf else None
+def _ranges_on_gpu(tensors: Sequence[Tensor]) -> list[tuple[float, float] | None]:
+    """Least and largest value of those on a GPU that are of plain types and hold finite values."""
+    limits = [
+        torch.stack(torch.aminmax(tensor.detach())).double()
+        for tensor in tensors
+        if _has_limits_on_gpu(tensor)
+    ]
+    values = iter(torch.stack(limits).tolist() if limits else ())
+    found: list[tuple[float, float] | None] = []
+    for tensor in tensors:
+        low, high = next(values) if _has_limits_on_gpu(tensor) else (math.nan, math.nan)
+        is_finite = math.isfinite(low) and math.isfinite(high)
+        found.append((low + 0.0, high + 0.0) if is_finite else None)
+    return found
+
+
+def _has_limits_on_gpu(tensor: Tensor) -> bool:
+    is_plain = tensor.dtype in _PLAIN and tensor.layout is torch.strided and not tensor.is_neg()
+    return tensor.device.type == "cuda" and is_plain and tensor.numel() > 0
 
 
 def readable(tensor: Tensor) -> Tensor | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -21,10 +21,9 @@ from wrapper_ir.runtime.probes.measures import (
     SHORT_DTYPES,
     Statistics,
     checksum,
-    first_not_finite,
     private_copy,
     statistics,
-    value_range,
+    value_ranges,
 )
 from wrapper_ir.runtime.probes.session import DebugSession, current, line_writer
 
@@ -151,13 +150,16 @@ class _Probe:
             NonFiniteError: A tensor holds such a value.
         """
         if self._when == "before":
-            words = [_range_words(name, tensor) for name, tensor in self._tensors(values)]
+            tensors = self._tensors(values)
+            ranges = value_ranges([tensor for _, tensor in tensors])
+            words = [
+                _range_words(name, tensor, found)
+                for (name, tensor), found in zip(tensors, ranges, strict=True)
+            ]
             session.inputs.of = (self._label, words)
             return
-        for name, tensor in self._tensors(values):
-            found = first_not_finite(tensor)
-            if found is not None:
-                raise self._non_finite(session, name, found)
+        for name, found in self._not_finite(values):
+            raise self._non_finite(session, name, found)
 
     def check_nan(self, session: DebugSession, values: Sequence[Any]) -> None:
         """As ``check``, but infinite values are let pass: masks of attention are made of them.
@@ -168,10 +170,21 @@ class _Probe:
         if self._when == "before":
             self.check(session, values)
             return
-        for name, tensor in self._tensors(values):
-            found = first_not_finite(tensor)
-            if found is not None and found.nan:
+        for name, found in self._not_finite(values):
+            if found.nan:
                 raise self._non_finite(session, name, found)
+
+    def _not_finite(self, values: Sequence[Any]) -> Iterator[tuple[str, Statistics]]:
+        """The tensors that hold NaN or inf."""
+        tensors = [
+            (name, tensor)
+            for name, tensor in self._tensors(values)
+            if tensor.is_floating_point() or tensor.is_complex()
+        ]
+        ranges = value_ranges([tensor for _, tensor in tensors])
+        for (name, _), found in zip(tensors, ranges, strict=True):
+            if found.nan or found.inf:
+                yield name, found
 
     def _non_finite(self, session: DebugSession, name: str, found: Statistics) -> NonFiniteError:
         label, words = getattr(session.inputs, "of", ("", []))
@@ -225,9 +238,8 @@ def _guarded(name: str, tensor: Tensor) -> str:
         return f"{name}: {describe_layout(tensor)} cannot be shown: {_one_line(error)}"
 
 
-def _range_words(name: str, tensor: Tensor) -> str:
+def _range_words(name: str, tensor: Tensor, found: Statistics) -> str:
     words = f"{name} {describe_layout(tensor)}"
-    found = value_range(tensor)
     if found.minimum is not None and found.maximum is not None:
         low, high = (number(v, tensor.dtype) for v in (found.minimum, found.maximum))
         words += f" in [{low}, {high}]"
@@ -252,6 +264,7 @@ def _json(value: complex) -> complex | str:
 
 
 def _statistics(tensor: Tensor) -> dict[str, Any]:
+    tensor = tensor.detach().cpu()  # once, for the statistics and for the checksum
     found = statistics(tensor)
     return {
         "min": found.minimum,

@@ -1,0 +1,129 @@
+"""Which programs can be captured as CUDA graphs, and what is said of those that cannot."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+from wrapper_ir.emitters.capture import why_not_captured
+from wrapper_ir.errors import OptionValueError
+
+HEAD = """
+wir 2
+program @p inference logical
+symbol u0 : int [0, 4] unbacked
+symbol z0 : float unbacked
+input %x : f32[4] @cuda:0
+input %c : f32[1] @cpu
+extern aten::neg(Tensor self) -> Tensor
+extern aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+extern aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
+extern aten::nonzero(Tensor self) -> Tensor
+extern aten::_local_scalar_dense(Tensor self) -> Scalar
+kernel @host(x: inout f32) cpp
+  | extern "C" void kernel(float* x) { x[0] = 1; }
+  |
+
+  %z = aten::neg(%x) @cuda:0 : f32[4] @cuda:0
+"""
+
+REFUSED = {
+    "'aten::add.Tensor' works on memory of the CPU, 'c'": """
+  %y = aten::add.Tensor(%x, %c) @cuda:0 : f32[4] @cuda:0
+return %y
+""",
+    "'aten::copy_' works on memory of the CPU, 'y'": """
+  %y = allocate : f32[4] @cpu
+  aten::copy_(inout %y, %x) @cuda:0
+return %y
+""",
+    "the kernel 'host' runs on the CPU": """
+  call @host(inout %c)
+return %z
+""",
+    "the host reads 'o'": """
+  %o = reinterpret %x : f32[1] @cuda:0
+  z0 = item %o
+return %z, z0
+""",
+    "the host reads a number that 'aten::_local_scalar_dense' computes": """
+  z0 = aten::_local_scalar_dense(%x) @cuda:0 : symbol
+return z0
+""",
+    "'aten::nonzero' decides on the GPU how large 'y' is": """
+  %y = aten::nonzero(%x) @cuda:0 : i64[u0, 1]{1, u0} @cuda:0
+  u0 = size %y, 0
+return %y
+""",
+    "'cond' decides on the host what runs": """
+  %y = cond %x with (%x) : f32[4] @cuda:0
+    then (%a : f32[4] @cuda:0) {
+      yield %a
+    }
+    else (%b : f32[4] @cuda:0) {
+      yield %b
+    }
+return %y
+""",
+    "it shows values while it runs": """
+  probe after "neg" print(%z)
+return %z
+""",
+    "it runs on several GPUs: cuda:0, cuda:1": """
+  %y = allocate : f32[4] @cuda:1
+return %z
+""",
+}
+
+
+def test_work_on_the_gpu_alone_is_captured() -> None:
+    # What lies on the CPU and is not touched is in nobody's way.
+    assert why_not_captured(wir.parse(HEAD + "return %z, %c\n")) == ()
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_cannot_be_captured_says_why(reason: str) -> None:
+    (found,) = why_not_captured(wir.parse(HEAD + REFUSED[reason]))
+    assert reason in found
+
+
+def test_programs_without_a_gpu() -> None:
+    program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
+    assert why_not_captured(program) == ("nothing of it is on a GPU",)
+    function = wir.compile(program, cuda_graph=True)
+    x = torch.ones(4)
+    assert function(x)[0] is x
+    assert function.cuda_graphs.status.reasons == {"nothing of it is on a GPU": 1}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("cuda_graph", 1), ("cuda_graph_limit", 0), ("cuda_graph_results", "mine")],
+)
+def test_options_of_other_values_are_refused(option: str, value: object) -> None:
+    program = wir.parse(HEAD + "return %z\n")
+    with pytest.raises(OptionValueError, match=option):
+        wir.emit(program, **{option: value})
+
+
+def test_what_is_emitted_says_what_is_written_to_and_which_constants_there_are() -> None:
+    text = """
+wir 2
+program @p inference planned
+input %x : f32[4] @cuda:0
+input %y : f32[4] @cuda:0
+constant %w : f32[4] @cuda:0 = parameter "w"
+constant %h : f32[4] @cpu = buffer "h"
+extern aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+  aten::add.out(%x, %w, out=out %y) @cuda:0
+return %h
+"""
+    source = wir.emit(wir.parse(text), cuda_graph=True, cuda_graph_limit=3).source
+    assert "cuda_constants = lambda: [w]" in source
+    assert (
+        'cuda_graphs = CudaGraphs("p", cuda_0, writes=(1,), constants=cuda_constants, limit=3)'
+        in source
+    )
+    assert "@cuda_graphs\n@on_device(cuda_0)\ndef call(args):" in source
+    assert "CudaGraphs" not in wir.emit(wir.parse(text)).source
