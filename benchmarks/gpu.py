@@ -141,6 +141,41 @@ def host_time(function: Callable[[], object]) -> float:
     return statistics.median(found) * 1e6
 
 
+def make_functions(
+    model: nn.Module, program: wir.Program, x: Tensor, *, with_cpp: bool
+) -> dict[str, Callable[[Tensor], Any]]:
+    """What is measured, by name; each has run a few times."""
+    functions: dict[str, Callable[[Tensor], Any]] = {"eager": model}
+    for name, options in COMPILED.items():
+        if with_cpp or "C++" not in name:
+            functions[name] = torch.compile(copy.deepcopy(model), **options)
+    direct = wir.compile(program)
+    functions["wir.compile"] = lambda x: direct(x)[0]
+    if with_cpp:
+        direct_cpp = wir.compile(program, "cpp")
+        functions["wir.compile, C++"] = lambda x: direct_cpp(x)[0]
+    for function in functions.values():
+        times(function, x, 20)
+    return functions
+
+
+def report(
+    found: dict[str, list[tuple[float, float]]], functions: dict[str, Callable[[Tensor], Any]]
+) -> None:
+    """Print medians, and what they are as a part of stock's."""
+    medians = {
+        name: statistics.median(total for total, _ in rounds) for name, rounds in found.items()
+    }
+    stock = medians["Inductor, Python"]
+    print(f"{'':26}{'us a call':>10}{'us host':>9}{'ratio':>7}")
+    for name in functions:
+        host = statistics.median(host for _, host in found[name])
+        print(f"{name:26}{medians[name]:10.0f}{host:9.0f}{medians[name] / stock:7.2f}")
+    for name, (other, bound) in BOUNDS.items():
+        if name in medians:
+            print(f"{name}: {medians[name] / medians[other]:.2f} of {other} (bound {bound})")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--blocks", type=int, default=24)
@@ -153,20 +188,12 @@ def main() -> None:
     x = torch.randn(1, TOKENS, WIDTH, device="cuda", dtype=torch.bfloat16)
 
     program = wir.capture(model, (x,))
-    direct, captured = wir.compile(program), wir.compile(program, cuda_graph=True)
-    functions: dict[str, Callable[[Tensor], Any]] = {"eager": model}
-    for name, options in COMPILED.items():
-        if not (args.no_cpp and "C++" in name):
-            functions[name] = torch.compile(copy.deepcopy(model), **options)
-    functions["wir.compile"] = lambda x: direct(x)[0]
-    if not args.no_cpp:
-        direct_cpp = wir.compile(program, "cpp")
-        functions["wir.compile, C++"] = lambda x: direct_cpp(x)[0]
-    functions["wir.compile, graph"] = lambda x: captured(x)[0]
-    moving = Moving(wir.compile(program, cuda_graph=True), x)
-    functions["the same, x moves"] = moving
-    for function in functions.values():
-        times(function, x, 20)
+    functions = make_functions(model, program, x, with_cpp=not args.no_cpp)
+    stays, moves = (wir.compile(program, cuda_graph=True) for _ in range(2))
+    functions["wir.compile, graph"] = lambda x: stays(x)[0]
+    functions["the same, x moves"] = Moving(moves, x)
+    for name in ("wir.compile, graph", "the same, x moves"):
+        times(functions[name], x, 20)
     expected = functions["Inductor, Python"](x).clone()
 
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in functions}
@@ -174,27 +201,15 @@ def main() -> None:
         for name, function in functions.items():
             found[name].append(times(function, x, 60))
 
-    medians = {
-        name: statistics.median(total for total, _ in rounds) for name, rounds in found.items()
-    }
-    stock = medians["Inductor, Python"]
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {args.blocks} blocks")
-    print(f"{'':26}{'us a call':>10}{'us host':>9}{'ratio':>7}  bits")
-    for name, rounds in found.items():
-        total = medians[name]
-        host = statistics.median(host for _, host in rounds)
-        bits = "same" if torch.equal(functions[name](x), expected) else "differ"
-        print(f"{name:26}{total:10.0f}{host:9.0f}{total / stock:7.2f}  {bits}")
-    print(
-        f"the kernels alone, as a captured graph: {kernel_time(functions['wir.compile'], x):.0f} us"
-    )
-    for name, (other, bound) in BOUNDS.items():
-        if name not in medians:
-            continue
-        print(f"{name}: {medians[name] / medians[other]:.2f} of {other} (bound {bound})")
-    for name, function in (("x stays", captured), ("x moves", moving.f)):
+    report(found, functions)
+    differ = [name for name, f in functions.items() if not torch.equal(f(x), expected)]
+    print(f"bits that differ from Inductor's: {', '.join(differ) or 'none'}")
+    alone = kernel_time(functions["wir.compile"], x)
+    print(f"the kernels alone, as a captured graph: {alone:.0f} us")
+    for name, captured in (("x stays", stays), ("x moves", moves)):
         print(f"a replay on the host, {name}, us:")
-        for part, each in parts(function, x).items():
+        for part, each in parts(captured, x).items():
             print(f"    {part:20}{each:6.1f}")
 
 
