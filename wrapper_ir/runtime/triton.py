@@ -31,6 +31,7 @@ The types are Triton's, ``:16`` promises a multiple of 16 (for pointers: bytes).
 from __future__ import annotations
 
 import functools
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -84,10 +85,13 @@ class TritonKernels:
 
     Args:
         device: The GPU that they run on.
+        switches: Whether each launch makes that GPU the current one for its time, for modules that
+            use several.
     """
 
-    def __init__(self, device: str | torch.device = "cuda") -> None:
+    def __init__(self, device: str | torch.device = "cuda", *, switches: bool = False) -> None:
         self._device = torch.device(device)
+        self._switches = switches
         self._sources: dict[str, TritonSource] = {}
 
     def add(  # noqa: PLR0913 - each says one thing of the kernel
@@ -148,7 +152,10 @@ class TritonKernels:
         launcher = _launcher()
         with torch.cuda.device(self._device):
             torch.empty(1, device=self._device)  # makes the device's context, where kernels go
-            return tuple(_load(launcher, source) for source in self._sources.values())
+            return tuple(
+                _load(launcher, source, self._device, switches=self._switches)
+                for source in self._sources.values()
+            )
 
 
 @functools.cache
@@ -159,20 +166,40 @@ def _launcher() -> Any:  # noqa: ANN401 - a module without types
     return module
 
 
-def _load(launcher: Any, source: TritonSource) -> Callable[..., None]:  # noqa: ANN401 - as above
-    binary = compile_kernel(source)
-    if binary.cooperative:
-        raise TritonKernelError(kernel=source.name, reason="it is a cooperative launch")
+def _load(
+    launcher: Any,  # noqa: ANN401 - as above
+    source: TritonSource,
+    device: torch.device,
+    *,
+    switches: bool,
+) -> Callable[..., None]:
+    binary = compile_kernel(source, brings_scratch=True)
+    types = "".join(_letter(type_) for type_ in source.signature.values())
     kernel: Callable[..., None] = launcher.load(
         source.name,
         binary.code,
         binary.symbol,
-        "".join(_letter(type_) for type_ in source.signature.values()),
+        f"{types}O" if binary.scratch else types,
         binary.unused,
         binary.threads,
         binary.shared,
+        binary.cooperative,
+        switches,
     )
-    return kernel
+    return _with_scratch(kernel, binary.scratch, device) if binary.scratch else kernel
+
+
+def _with_scratch(
+    kernel: Callable[..., None], size: int, device: torch.device
+) -> Callable[..., None]:
+    """Return a kernel that is given memory of its own, ``size`` bytes a block, at each launch."""
+
+    @functools.wraps(kernel, assigned=("__name__",))
+    def launch(grid: tuple[int, ...], stream: int, *args: Any) -> None:
+        memory = torch.empty(math.prod(grid) * size, dtype=torch.uint8, device=device)
+        kernel(grid, stream, *args, memory)
+
+    return launch
 
 
 def _letter(type_: str) -> str:

@@ -92,6 +92,8 @@ class GpuBinary:
         shared: Bytes of shared memory of a block, given at launch.
         unused: Pointers after the parameters that the kernel has no use for.
         cooperative: Whether its blocks wait for each other, so that all must run at once.
+        scratch: Bytes of memory that a launch has to bring along for each block, passed after the
+            parameters.
     """
 
     arch: int
@@ -101,6 +103,7 @@ class GpuBinary:
     shared: int
     unused: int
     cooperative: bool = False
+    scratch: int = 0
 
 
 def arch_number(arch: str) -> int:
@@ -189,12 +192,15 @@ def _unpacked(data: bytes) -> GpuBinary:
     return GpuBinary(code=code, **json.loads(head))
 
 
-def compile_kernel(source: TritonSource, arch: int | None = None) -> GpuBinary:
+def compile_kernel(
+    source: TritonSource, arch: int | None = None, *, brings_scratch: bool = False
+) -> GpuBinary:
     """Have Triton compile a kernel, or find what it compiled before.
 
     Args:
         source: The kernel.
         arch: For which compute capability; by default that of the current GPU.
+        brings_scratch: Whether the launch can bring along what ``GpuBinary.scratch`` says.
 
     Raises:
         TritonKernelError: Triton is not installed, the kernel does not compile, or it needs what
@@ -204,12 +210,11 @@ def compile_kernel(source: TritonSource, arch: int | None = None) -> GpuBinary:
     metadata = binary.metadata
     if getattr(metadata, "num_ctas", 1) != 1:
         raise TritonKernelError(kernel=source.name, reason="it is launched in clusters of blocks")
-    scratch = [
-        size
-        for name in ("global_scratch_size", "profile_scratch_size")
-        if (size := getattr(metadata, name, None)) is not None
-    ]
-    if any(scratch):
+    # Triton appends a pointer for each kind of scratch memory, whether there is any or not.
+    kinds = ("global_scratch_size", "profile_scratch_size")
+    sizes = [size for kind in kinds if (size := getattr(metadata, kind, None)) is not None]
+    scratch = sizes[0] if sizes else 0
+    if any(sizes[1:]) or (scratch and not brings_scratch):
         raise TritonKernelError(kernel=source.name, reason="it asks for scratch memory")
     return GpuBinary(
         arch=metadata.target.arch if arch is None else arch,
@@ -217,8 +222,9 @@ def compile_kernel(source: TritonSource, arch: int | None = None) -> GpuBinary:
         symbol=metadata.name,
         threads=metadata.num_warps * WARP,
         shared=metadata.shared,
-        unused=len(scratch),
+        unused=len(sizes) - 1 if scratch else len(sizes),
         cooperative=bool(getattr(metadata, "launch_cooperative_grid", False)),
+        scratch=scratch,
     )
 
 

@@ -80,7 +80,7 @@ class CallLines(RegionBase):
     def visit_kernel_call(self, line: KernelCall) -> None:
         if line.stream:
             self.unsupported(line, "streams are not supported in Python yet")
-        kernel = self.context.kernel(line.kernel)
+        kernel = self.context.kernel(line.kernel, line.device)
         args = [self.arg(line, arg) for arg in line.args]
         if line.grid:
             args = [self.context.dims(line.grid), self._stream(line), *args]

@@ -12,9 +12,10 @@ from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
 from wrapper_ir.emitters.python.statements import Group, Node, call, tuple_of
 from wrapper_ir.emitters.python.statements import keyword as named
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU, Device, Layout
 from wrapper_ir.lines.schema import OpSchema, parse_schema
+from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,6 +92,8 @@ class Context:
         #: Functions that check results, by what they check.
         self.shared_checks: dict[str, str] = {}
         self._devices: dict[Device, str] = {}
+        self._kernels: dict[tuple[str, Device], str] = {}
+        self._launches: dict[str, dict[Device, None]] | None = None
         #: The one GPU that the program uses; None where there are several, or none.
         self.gpu = only_gpu(program)
 
@@ -112,9 +115,24 @@ class Context:
         """The identifier of a symbol."""
         return self.names["symbol", name]
 
-    def kernel(self, name: str) -> str:
-        """The identifier of a compiled kernel."""
-        return self.names["kernel", name]
+    def kernel(self, name: str, device: Device = CPU) -> str:
+        """The identifier of a compiled kernel; where it runs on several GPUs, of the one there."""
+        key = (name, device)
+        if key not in self._kernels:
+            first = all(name != other for other, _ in self._kernels)
+            plain = self.names["kernel", name]
+            self._kernels[key] = plain if first else self.names.fresh(plain)
+        return self._kernels[key]
+
+    def launched_on(self, kernel: str) -> list[Device]:
+        """The devices that a kernel is launched on; for one that never is, the only GPU."""
+        if self._launches is None:
+            self._launches = {}
+            for _, line in walk(self.program):
+                if isinstance(line, KernelCall):
+                    self._launches.setdefault(line.kernel, {})[line.device] = None
+        none = {} if self.gpu is None else {self.gpu: None}
+        return list(self._launches.get(kernel, none))
 
     def expr(self, value: Scalar) -> str:
         """A number or expression."""

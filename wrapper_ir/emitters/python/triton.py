@@ -17,6 +17,7 @@ from wrapper_ir.emitters.python.statements import (
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
+    from wrapper_ir.lines.layout import Device
 
 __all__ = ["TritonSection"]
 
@@ -24,32 +25,48 @@ _COLLECTION = "triton_kernels"
 
 
 class TritonSection:
-    """The Triton kernels: added one by one, compiled by Triton when the file is loaded."""
+    """The Triton kernels: added one by one, compiled by Triton when the file is loaded.
+
+    Those of each GPU are a collection of their own: a kernel that is launched on two is in both.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._members: list[str] = []
+        self._collections: dict[Device, tuple[str, list[str]]] = {}
 
     def add(self, line: KernelDefinition, source: TritonKernel) -> str | None:
         """Adds a kernel; returns what is in the way, if something is."""
-        device = self._context.gpu
-        if device is None:
-            return "Triton kernels are not supported in programs for several GPUs, or for none"
+        devices = self._context.launched_on(line.name)
+        if any(device.type != "cuda" for device in devices):
+            return "Triton kernels are only launched on GPUs"
         writer = self._context.section("triton")
-        if not self._members:
-            made = call(self._context.helper("TritonKernels"), self._context.device(device))
-            writer.lines(*statement(made, 0, head=f"{_COLLECTION} = "))
-        name = self._context.kernel(line.name)
-        self._members.append(name)
-        for text in statement(call(f"{_COLLECTION}.add", *_args(name, source)), 0):
-            writer.verbatim(text)
+        for device in devices:
+            collection, members = self._collection(device)
+            name = self._context.kernel(line.name, device)
+            members.append(name)
+            for text in statement(call(f"{collection}.add", *_args(name, source)), 0):
+                writer.verbatim(text)
         return None
+
+    def _collection(self, device: Device) -> tuple[str, list[str]]:
+        """The collection of a GPU's kernels, made for the first one."""
+        if device not in self._collections:
+            names = self._context.names
+            name = names.fresh(_COLLECTION) if self._collections else _COLLECTION
+            args: list[Node] = [self._context.device(device)]
+            if self._context.gpu is None:
+                args.append(keyword("switches", "True"))
+            made = call(self._context.helper("TritonKernels"), *args)
+            self._context.section("triton").lines(*statement(made, 0, head=f"{name} = "))
+            self._collections[device] = (name, [])
+        return self._collections[device]
 
     def finish(self) -> None:
         """Writes what loads the kernels."""
-        if self._members:
-            load = call(f"{_COLLECTION}.load")
-            self._context.section("triton").lines(*assignment(self._members, load, 0, unpack=True))
+        writer = self._context.section("triton")
+        for collection, members in self._collections.values():
+            load = call(f"{collection}.load")
+            writer.lines(*assignment(members, load, 0, unpack=True))
 
 
 def _args(name: str, source: TritonKernel) -> list[Node]:

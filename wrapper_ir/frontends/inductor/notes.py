@@ -79,12 +79,14 @@ class TritonNote:
 
     Attributes:
         name: Inductor's name of the kernel, unique within a graph and its subgraphs.
-        code: Inductor's text, with the function's name filled in: it is ``name``.
+        code: Inductor's text, with the function's name filled in.
+        entry: The function's name: ``name``, or what the user called it.
         buffers: What this call passes for each pointer, by the parameter's name.
         nodes: The IR nodes that the kernel computes.
     """
 
     name: str
     code: str
+    entry: str
     buffers: Mapping[str, BufferNote]
     nodes: tuple[Any, ...] = ()

@@ -26,6 +26,7 @@ from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import ControlNote
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, statistics
+from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.frontends.inductor.unsupported import announcing, may_refuse, refuse
 from wrapper_ir.lines.expr import UnsupportedExprError
 
@@ -61,6 +62,8 @@ class _Notes:
         #: Index of a kernel call -> the kernel and its arguments.
         self.call_notes: dict[int, KernelNote | TritonNote] = {}
         self._next_call: KernelNote | TritonNote | None = None
+        #: Name of a kernel -> how Inductor defines it.
+        self.definitions: dict[str, str] = {}
         #: Index of the first line of a choice, loop or call of a subgraph -> what wrote it.
         self.control_notes: dict[int, ControlNote] = {}
         #: Wrappers of the graph's partitions, by name.
@@ -69,6 +72,27 @@ class _Notes:
     def note_kernel(self, note: KernelNote | TritonNote) -> None:
         """Keep a note for the call of this kernel, which comes next."""
         self._next_call = note
+
+    def define_kernel(self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any) -> Any:
+        """Define a kernel as Inductor does, keeping the text."""
+        self.definitions[kernel_name] = kernel_body
+        stock: Any = super()
+        return stock.define_kernel(kernel_name, kernel_body, *args, **kwargs)
+
+    def define_user_defined_triton_kernel(
+        self, kernel: Any, configs: Any, kwargs: Any, *args: Any
+    ) -> Any:
+        """Define a kernel of the user's as Inductor does, noting what it is called with."""
+        stock: Any = super()
+        made = stock.define_user_defined_triton_kernel(kernel, configs, kwargs, *args)
+        name: str = made[0]
+        self.note_kernel(
+            note_of_users_kernel(name, self.definitions[name], kwargs, _writing_node())
+        )
+        return made
+
+    def register_alignment_check_inputs(self) -> None:
+        """Leave inputs that lie at odd addresses to the function that Inductor puts around ours."""
 
     def writeline(self, line: Any) -> None:
         """Append a line, noting who writes it."""
@@ -190,6 +214,7 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
     def __init__(self, session: Session, *args: Any) -> None:
         self._open_notes(session)
         super().__init__(*args)
+        self.definitions = self.parent_wrapper.definitions
 
     create = NotingWrapper.create
 

@@ -34,6 +34,8 @@ struct Driver {
   CUresult (*set_attribute)(CUfunction, int, int);
   CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
       unsigned, CUstream, void**, void**);
+  CUresult (*launch_together)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+      unsigned, unsigned, CUstream, void**);
 } driver;
 
 void* (*tensor_data)(PyObject*) = nullptr;  // null: the method of `tensor_method` instead
@@ -49,6 +51,8 @@ struct Kernel {
   CUcontext context;
   unsigned threads;
   unsigned shared;  // bytes
+  bool together;    // its blocks wait for each other, so all have to run at once
+  bool switches;    // another device may be the current one
   int num_params;
   int num_unused;          // pointers after the parameters that the kernel has no use for
   char types[kMaxParams];  // one letter a parameter: O a pointer, else as in `put`
@@ -70,7 +74,9 @@ bool open_driver() {
          find(driver.get_context, "cuCtxGetCurrent") &&
          find(driver.set_context, "cuCtxSetCurrent") && find(driver.load, "cuModuleLoadData") &&
          find(driver.get_function, "cuModuleGetFunction") &&
-         find(driver.set_attribute, "cuFuncSetAttribute") && find(driver.launch, "cuLaunchKernel");
+         find(driver.set_attribute, "cuFuncSetAttribute") &&
+         find(driver.launch_together, "cuLaunchCooperativeKernel") &&
+         find(driver.launch, "cuLaunchKernel");
 }
 
 bool succeeded(CUresult result, PyObject* name, const char* what) {
@@ -186,13 +192,28 @@ bool read_grid(const Kernel* kernel, PyObject* grid, unsigned (&out)[3]) {
   return true;
 }
 
+CUresult launch_once(
+    const Kernel* kernel, const unsigned (&grid)[3], CUstream stream, void** params) {
+  if (kernel->together) {
+    return driver.launch_together(kernel->function, grid[0], grid[1], grid[2], kernel->threads, 1,
+        1, kernel->shared, stream, params);
+  }
+  return driver.launch(kernel->function, grid[0], grid[1], grid[2], kernel->threads, 1, 1,
+      kernel->shared, stream, params, nullptr);
+}
+
 CUresult launch(const Kernel* kernel, const unsigned (&grid)[3], CUstream stream, void** params) {
-  CUresult result = driver.launch(kernel->function, grid[0], grid[1], grid[2], kernel->threads, 1,
-      1, kernel->shared, stream, params, nullptr);
+  CUcontext before = nullptr;
+  if (kernel->switches && driver.get_context(&before) == 0 && before != kernel->context) {
+    CUresult result = driver.set_context(kernel->context);
+    if (result == 0) result = launch_once(kernel, grid, stream, params);
+    driver.set_context(before);
+    return result;
+  }
+  CUresult result = launch_once(kernel, grid, stream, params);
   if (result == kInvalidContext && driver.set_context(kernel->context) == 0) {
     // A thread that has not used the GPU before.
-    result = driver.launch(kernel->function, grid[0], grid[1], grid[2], kernel->threads, 1, 1,
-        kernel->shared, stream, params, nullptr);
+    result = launch_once(kernel, grid, stream, params);
   }
   return result;
 }
@@ -258,15 +279,15 @@ PyType_Spec kernel_spec = { "wir_launch.Kernel", sizeof(Kernel), 0,
   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, kernel_slots };
 PyTypeObject* kernel_type = nullptr;
 
-// load(name, code, symbol, types, unused, threads, shared) -> kernel
+// load(name, code, symbol, types, unused, threads, shared, together, switches) -> kernel
 PyObject* load(PyObject*, PyObject* args) {
   PyObject* name = nullptr;
   const char *code = nullptr, *symbol = nullptr, *types = nullptr;
   Py_ssize_t code_size = 0, num_types = 0;
-  int unused = 0;
+  int unused = 0, together = 0, switches = 0;
   unsigned threads = 0, shared = 0;
-  if (!PyArg_ParseTuple(args, "Uy#ss#iII", &name, &code, &code_size, &symbol, &types, &num_types,
-          &unused, &threads, &shared)) {
+  if (!PyArg_ParseTuple(args, "Uy#ss#iIIpp", &name, &code, &code_size, &symbol, &types, &num_types,
+          &unused, &threads, &shared, &together, &switches)) {
     return nullptr;
   }
   if (num_types + unused > kMaxParams) {
@@ -280,6 +301,8 @@ PyObject* load(PyObject*, PyObject* args) {
   kernel->name = Py_NewRef(name);
   kernel->threads = threads;
   kernel->shared = shared;
+  kernel->together = together != 0;
+  kernel->switches = switches != 0;
   kernel->num_params = static_cast<int>(num_types);
   kernel->num_unused = unused;
   std::memcpy(kernel->types, types, static_cast<std::size_t>(num_types));

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES
 from wrapper_ir.frontends.inductor.convert.interface import convert_inputs, convert_results
 from wrapper_ir.frontends.inductor.convert.lines import LineConverter
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
@@ -62,6 +64,8 @@ def _convert(shared: Shared, wrapper: Any, graph: Any, names: Sequence[str]) -> 
     results = convert_results(scope, wrapper.get_graph_outputs())
     if wrapper.checks_inputs:
         scope.body[start:start] = _missing_checks(scope, inputs)
+    if wrapper.session.capture:
+        _check_alignment(scope, start, inputs)
     return Region(inputs, tuple(scope.body), results)
 
 
@@ -86,6 +90,20 @@ def _missing_checks(scope: Scope, inputs: tuple[Input, ...]) -> list[AssertLayou
     checked = {line.buffer for line in scope.body if isinstance(line, AssertLayout)}
     names = [value.name for value in inputs if isinstance(value, BufferInput)]
     return [AssertLayout(name) for name in names if name in scope.used - checked]
+
+
+def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> None:
+    """Have the addresses checked of inputs that a kernel takes to be multiples of 16 bytes.
+
+    Functions of ``torch.compile`` are called by one of Inductor's that copies such inputs.
+    """
+    names = [value.name for value in inputs if isinstance(value, BufferInput)]
+    wanted = {name: None for name in names if name in scope.shared.aligned}
+    for index, line in enumerate(scope.body):
+        if isinstance(line, AssertLayout) and line.buffer in wanted:
+            scope.body[index] = dataclasses.replace(line, alignment=GPU_ALIGN_BYTES)
+            del wanted[line.buffer]
+    scope.body[start:start] = [AssertLayout(name, alignment=GPU_ALIGN_BYTES) for name in wanted]
 
 
 def _role(graph: Any, *, is_inference: bool) -> GraphRole:

@@ -45,8 +45,8 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
 def _name(buffer: Any) -> str:
     try:
         return str(buffer.get_name())
-    except (AttributeError, NotImplementedError):
-        return ""
+    except (AttributeError, NotImplementedError, AssertionError):
+        return ""  # it makes no buffer of its own
 
 
 def _own_value(node: Any) -> torch.fx.Node | None:

@@ -24,7 +24,7 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import Layout
-from wrapper_ir.lines.memory import Reinterpret
+from wrapper_ir.lines.memory import Allocate, Reinterpret
 from wrapper_ir.lines.program import (
     AnyLine,
     Constant,
@@ -77,6 +77,7 @@ class Shared:
     definitions: dict[str, KernelDefinition] = field(default_factory=dict)
     kernel_names: dict[Any, str] = field(default_factory=dict)
     triton_kernels: dict[Any, Any] = field(default_factory=dict)
+    aligned: set[str] = field(default_factory=set)
     reserved: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
 
@@ -174,6 +175,17 @@ class Scope:
     def root(self, name: str) -> str:
         """Return the name that owns the storage of a buffer, or through which it came in."""
         return self._root[name]
+
+    def is_unwritten(self, name: str) -> bool:
+        """Whether a buffer of Inductor's lies in memory that was made and not written to since."""
+        root = self._root.get(self.resolve(name))
+        for line in reversed(self.body):
+            if isinstance(line, Allocate) and line.out == root:
+                return not line.zeroed
+            found = effects(line, _NO_LAYOUTS)
+            if any(self._root.get(other) == root for other in (*found.writes, *found.takes)):
+                return False
+        return False
 
     def retire(self, donor: str) -> None:
         """Forget a storage's views: its names end where it is taken over."""

@@ -1,16 +1,19 @@
-"""Calls of Triton kernels that Inductor wrote."""
+"""Calls of Triton kernels: those that Inductor wrote, and those of the user."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.frontends.inductor.compat import ir
+from wrapper_ir.frontends.inductor.convert.grids import UnknownGridError, grid_of
 from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.triton import Pinned, pin
+from wrapper_ir.frontends.inductor.pinning import Pinned, pin
 from wrapper_ir.lines import expr as ours
-from wrapper_ir.lines.args import Arg, BufferArg, ScalarArg
+from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
 from wrapper_ir.lines.kernels import (
     BufferParam,
     KernelCall,
@@ -34,6 +37,7 @@ __all__ = ["convert_triton_call"]
 
 _SCALARS: Final = {
     "i1": ScalarType.BOOL,
+    "u1": ScalarType.BOOL,
     "i32": ScalarType.INT32,
     "i64": ScalarType.INT64,
     "u64": ScalarType.UINT64,
@@ -43,51 +47,84 @@ _SCALARS: Final = {
 
 _LARGE: Final = 8192
 
-_MOST_BLOCKS: Final = 65535
-"""In the second and the third dimension of a grid, by CUDA's rules."""
-
 
 def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
-    """Convert a ``KernelCallLine`` of a Triton kernel by the note that its scheduling left.
+    """Convert a ``KernelCallLine`` of a Triton kernel by the note that was left for it.
 
     Raises:
         UnsupportedLineError: It passes something, or asks for a grid, that has no typed form.
     """
     if getattr(line, "current_stream_idx", None):
         raise _unsupported(note, "it runs on a stream of its own")
-    name, kernel, pinned = _definition(scope, line, note)
-    given = dict(zip(pinned.signature, line.call_args, strict=False))
-    call = KernelCall(
-        kernel=name,
-        args=tuple(_argument(scope, note, param, given[param.name]) for param in kernel.params),
-        device=to_device(line.device),
-        grid=_grid(scope, note, pinned, given),
-    )
+    passed = _passed(line)
+    note = _with_first_writes(scope, note)
+    name, kernel, pinned = _definition(scope, note, passed)
+    given = _by_name(line, pinned, passed)
+    args = [_argument(scope, note, param, given[param.name]) for param in kernel.params]
+    for param, arg in zip(kernel.params, args, strict=True):
+        if isinstance(arg, BufferArg) and pinned.signature[param.name].endswith(":16"):
+            scope.shared.aligned.add(scope.root(arg.buffer))
+    grid = _grid(scope, note, pinned, given)
+    call = KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
     scope.emit_call(call, note.nodes)
 
 
-def _definition(scope: Scope, line: Any, note: TritonNote) -> tuple[str, KernelDefinition, Pinned]:
+def _passed(line: Any) -> list[Any]:
+    """Return what the launcher is given: names of buffers, or nodes, or numbers."""
+    if line.raw_keys is None:
+        return list(line.call_args)
+    pairs = zip(line.raw_args, line.call_args, strict=True)
+    return [raw if isinstance(raw, ir.IRNode) else printed for raw, printed in pairs]
+
+
+def _by_name(line: Any, pinned: Pinned, passed: list[Any]) -> dict[str, Any]:
+    """Return what is passed for each parameter, and for what the grid takes besides."""
+    extra = pinned.grid.extra
+    names = pinned.signature if line.raw_keys is None else line.raw_keys
+    own = len(passed) - len(extra)
+    return {
+        **dict(zip(names, passed[:own], strict=False)),
+        **dict(zip(extra, passed[own:], strict=True)),
+    }
+
+
+def _with_first_writes(scope: Scope, note: TritonNote) -> TritonNote:
+    """Narrow the access to memory that nothing has written to: there is nothing to read in it."""
+    buffers = {
+        param: (
+            dataclasses.replace(buffer, access=Access.WRITE)
+            if buffer.access is Access.READ_WRITE and scope.is_unwritten(buffer.buffer)
+            else buffer
+        )
+        for param, buffer in note.buffers.items()
+    }
+    return dataclasses.replace(note, buffers=buffers)
+
+
+def _definition(
+    scope: Scope, note: TritonNote, passed: list[Any]
+) -> tuple[str, KernelDefinition, Pinned]:
     """Return the kernel's definition, made and tuned on first use."""
     shared = scope.shared
     access = tuple((param, buffer.access) for param, buffer in note.buffers.items())
     key = (note.name, note.code, access)
     if key not in shared.triton_kernels:
-        pinned = pin(note, [_example(scope, note, arg) for arg in line.call_args])
+        pinned = pin(note, lambda: [_example(scope, note, value) for value in passed])
         name, number = note.name, 1
         while name in shared.definitions:
             number += 1
             name = f"{note.name}_{number}"
-        passed = [(p, type_) for p, type_ in pinned.signature.items() if type_ != "constexpr"]
-        params = tuple(_parameter(note, param, type_) for param, type_ in passed)
+        types = {p: t for p, t in pinned.signature.items() if t != "constexpr"}
         source = TritonKernel(
             pinned.code,
-            note.name,
-            tuple(passed),
+            note.entry,
+            tuple(types.items()),
             tuple(pinned.constants.items()),
             pinned.warps,
             pinned.stages,
             pinned.options,
         )
+        params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
         made = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
         shared.definitions[name] = made
         shared.triton_kernels[key] = (name, made, pinned)
@@ -109,6 +146,8 @@ def _parameter(note: TritonNote, param: str, type_: str) -> Param:
 
 def _argument(scope: Scope, note: TritonNote, param: Param, given: Any) -> Arg:
     if isinstance(param, BufferParam):
+        if isinstance(given, ir.IRNode):
+            return BufferArg(scope.reference(given), param.access)
         buffer = note.buffers[param.name]
         return BufferArg(scope.resolve(buffer.buffer), param.access)
     if param.name in note.buffers:
@@ -137,51 +176,36 @@ def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
 def _grid(
     scope: Scope, note: TritonNote, pinned: Pinned, given: Mapping[str, Any]
 ) -> tuple[Dim, ...]:
-    """Return the grid: as many blocks as cover each of the kernel's ranges."""
-
-    def blocks(range_: str) -> Dim:
-        return covering(range_, pinned.constants.get(f"{range_.upper()}BLOCK", 1))
-
-    def covering(range_: str, block: Any) -> Dim:
-        return ours.dim(ours.CeilDiv(scope.dim(_number(given[f"{range_}numel"])), block))
-
-    match pinned.grid_type:
-        case "Grid1D":
-            return (blocks("x"),)
-        case "Grid2D":
-            return (blocks("x"), blocks("y"))
-        case "Grid3D":
-            return (blocks("x"), blocks("y"), blocks("z"))
-        case "Grid2DWithYZOverflow":
-            x, y = blocks("x"), blocks("y")
-            layers = ours.dim(ours.CeilDiv(y, _MOST_BLOCKS))
-            return (x, ours.dim(ours.CeilDiv(y, layers)), layers)
-        case "SplitScanGrid":
-            return (blocks("r0_"), covering("x", 1))
-        case "MixOrderReductionGrid":
-            return (covering("x", pinned.constants["RSPLIT_SIZE"]),)
-        case other:
-            raise _unsupported(note, f"its grid is a '{other}'")
+    try:
+        return grid_of(pinned.grid, lambda name: scope.dim(_number(given[name])))
+    except UnknownGridError as error:
+        raise _unsupported(note, str(error)) from error
 
 
 def _example(scope: Scope, note: TritonNote, given: Any) -> Any:
     """Return an argument to try configurations with: zeros of a buffer's size, or a number."""
-    if not isinstance(given, str):
-        return _hint(scope, scope.dim(getattr(given, "inner_expr", given)))
-    layout = scope.layout(scope.resolve(given))
-    bytes_ = _hint(scope, layout.extent) * layout.dtype.itemsize
+    if isinstance(given, ir.IRNode):
+        name, dtype = scope.reference(given), given.get_dtype()
+    elif isinstance(given, str):
+        name = scope.resolve(given)
+        dtype = next(b.dtype for b in note.buffers.values() if b.buffer == given)
+    elif isinstance(given, (bool, int, float)):
+        return given
+    else:
+        return _hint(scope, scope.scalar(getattr(given, "inner_expr", given)))
+    layout = scope.layout(name)
+    bytes_ = int(_hint(scope, layout.extent)) * layout.dtype.itemsize
     device = torch.device(str(layout.device))
-    dtype = next(b.dtype for b in note.buffers.values() if b.buffer == given)
     return torch.zeros(bytes_, dtype=torch.uint8, device=device).view(dtype)
 
 
-def _hint(scope: Scope, value: Dim) -> int:
+def _hint(scope: Scope, value: Scalar) -> int | float:
     """A size to expect; where the program knows none, one that keeps a GPU busy."""
     symbols = scope.shared.symbols
     hints = {name: symbols[name].hint for name in ours.free_symbols(value)}
-    return int(
-        ours.substitute(value, {n: _LARGE if h is None else int(h) for n, h in hints.items()})
-    )
+    found = ours.substitute(value, {n: _LARGE if h is None else int(h) for n, h in hints.items()})
+    is_real = isinstance(found, float) or not float(found).is_integer()
+    return float(found) if is_real else int(found)
 
 
 def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:

@@ -1,0 +1,199 @@
+"""Triton kernels of Inductor's, tuned once and pinned.
+
+Inductor's text of a kernel holds a list of configurations and a decorator that tries them when the
+kernel is first run. A program is to be the same each time, so we have Inductor try them now, keep
+the one that won, and take the decorator off: what is left is plain Triton.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError, UnsupportedTorchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wrapper_ir.frontends.inductor.notes import TritonNote
+
+__all__ = ["Pinned", "pin", "plain_triton"]
+
+#: What Inductor's decorators and helpers for tuning are called in a kernel's text.
+_TUNING: Final = "triton_heuristics"
+
+_HINTS: Final = "torch._inductor.runtime.hints"
+
+#: Options of Triton's compiler that change what a kernel computes or how it is launched.
+_OPTIONS: Final = (
+    "debug",
+    "sanitize_overflow",
+    "enable_fp_fusion",
+    "enable_reflect_ftz",
+    "launch_cooperative_grid",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchGrid:
+    """How many blocks a kernel is launched over, in the words of Inductor's launcher.
+
+    Attributes:
+        sizes: Three expressions in Python over the kernel's parameters, or numbers.
+        steps: Assignments of what the expressions use besides.
+        extra: What the caller passes after the kernel's own arguments, by name.
+    """
+
+    sizes: tuple[str | int, ...]
+    steps: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A kernel with the configuration that won.
+
+    Attributes:
+        code: Plain Triton.
+        signature: Triton's type of each parameter, ``constexpr`` for constants, in order.
+        constants: Values of constants.
+        grid: Its grid.
+        warps: Warps a block.
+        stages: Stages of software pipelining.
+        options: Further options of Triton's compiler.
+    """
+
+    code: str
+    signature: Mapping[str, str]
+    constants: Mapping[str, Any]
+    grid: LaunchGrid
+    warps: int
+    stages: int
+    options: tuple[tuple[str, bool], ...]
+
+
+def pin(note: TritonNote, examples: Callable[[], Sequence[Any]]) -> Pinned:
+    """Have Inductor try a kernel's configurations, and return it with the one that won.
+
+    Args:
+        note: The kernel.
+        examples: Makes what to try them with: an argument for each that the launcher takes.
+
+    Raises:
+        UnsupportedLineError: It asks for a launch of a kind that we do not know.
+    """
+    tuner = _tuner(note)
+    tuner.precompile()
+    if len(tuner.launchers) > 1:
+        tuner.autotune_to_one_config(*examples())
+    config = tuner.launchers[0].config
+    meta = tuner._create_compile_meta(config)
+    options = tuner._create_compile_options(config, meta)
+    for name in ("launch_pdl", "num_consumer_groups", "num_buffers_warp_spec"):
+        if options.get(name):
+            raise _unsupported(note, f"it is launched with {name}")
+    return Pinned(
+        plain_triton(note.code, note.entry),
+        _signature(tuner.fn.arg_names, meta),
+        {name: _constant(note, name, value) for name, value in meta["constants"].items()},
+        _launch_grid(tuner.inductor_meta, config),
+        int(config.num_warps),
+        int(config.num_stages),
+        tuple(
+            (name, bool(options[name]))
+            for name in _OPTIONS
+            if name in options and (options[name] or name != "launch_cooperative_grid")
+        ),
+    )
+
+
+def _tuner(note: TritonNote) -> Any:
+    """Load Inductor's text of a kernel; the function in it is Inductor's tuner."""
+    try:
+        codecache = importlib.import_module("torch._inductor.codecache")
+        tuner = getattr(codecache.PyCodeCache.load(note.code), note.entry)
+        for needed in ("precompile", "_create_compile_meta", "_create_compile_options"):
+            getattr(tuner, needed)
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
+    return tuner
+
+
+def _launch_grid(meta: Mapping[str, Any], config: Any) -> LaunchGrid:
+    heuristics = importlib.import_module("torch._inductor.runtime.triton_heuristics")
+    grid = heuristics.GridExpr.from_meta(meta, config)
+    extra = tuple(meta.get("extra_launcher_args", ()))
+    return LaunchGrid((grid.x_grid, grid.y_grid, grid.z_grid), tuple(grid.prefix), extra)
+
+
+def _constant(note: TritonNote, name: str, value: Any) -> Any:
+    """Return the value of a constant of the kernel, of a type that a program can hold."""
+    value = getattr(value, "value", value)  # of tl.constexpr
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    shown = type(value).__name__
+    raise _unsupported(note, f"its constant '{name}' is a {shown}, not a number or a string")
+
+
+def _signature(names: Sequence[str], meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return the type of each parameter, with ``:16`` where a multiple of 16 is promised."""
+    (promises,) = meta["configs"][:1]
+    found: dict[str, str] = {}
+    for position, name in enumerate(names):
+        type_ = str(meta["signature"].get(name, "constexpr"))
+        if name in meta["constants"]:
+            type_ = "constexpr"
+        promised = any(what == ["tt.divisibility", 16] for what in promises.get((position,), ()))
+        found[name] = f"{type_}:16" if promised and type_ != "constexpr" else type_
+    return found
+
+
+def plain_triton(code: str, name: str) -> str:
+    """Return a kernel's text without the decorator that tunes it and what only that needs."""
+    tree = ast.parse(code)
+    lines = code.splitlines()
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=found) if found == name:
+                for decorator in node.decorator_list:
+                    if _mentions_tuning(decorator):
+                        _cut(lines, decorator)
+            case ast.ImportFrom(names=aliases) if any(a.name == _TUNING for a in aliases):
+                kept = ", ".join(_imported(a) for a in aliases if a.name != _TUNING)
+                _cut(lines, node)
+                if kept:
+                    lines[node.lineno - 1] = f"from {node.module} import {kept}"
+            case ast.ImportFrom(module=module) if module == _HINTS:
+                _cut(lines, node)
+            case ast.Expr():
+                _cut(lines, node)
+            case _:
+                pass
+    text = "\n".join(line for line in lines if line != _CUT)
+    return text.strip() + "\n"
+
+
+_CUT: Final = "\0"
+
+
+def _cut(lines: list[str], node: ast.stmt | ast.expr) -> None:
+    assert node.end_lineno is not None
+    for number in range(node.lineno - 1, node.end_lineno):
+        lines[number] = _CUT
+
+
+def _imported(alias: ast.alias) -> str:
+    return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+
+
+def _mentions_tuning(node: ast.expr) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == _TUNING for n in ast.walk(node))
+
+
+def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
+    return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
