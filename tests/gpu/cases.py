@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention.flex_attention import flex_attention
 
 __all__ = ["CASES", "Case"]
 
@@ -26,11 +28,12 @@ class Function(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """A model, what it is given, and which sizes of that are dynamic."""
+    """A model, what it is given, which sizes of that are dynamic, and settings of Inductor's."""
 
     make: Callable[[], nn.Module]
     inputs: Callable[[], tuple[Tensor, ...]]
     dynamic: tuple[dict[int, Any], ...] | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 def t(*size: int, dtype: torch.dtype = torch.float32, device: str = "cuda") -> Tensor:
@@ -41,8 +44,13 @@ def _function(
     function: Callable[..., Any],
     *sizes: tuple[int, ...],
     dynamic: tuple[dict[int, Any], ...] | None = None,
+    dtype: torch.dtype = torch.float32,
+    **config: Any,
 ) -> Case:
-    return Case(lambda: Function(function), lambda: tuple(t(*size) for size in sizes), dynamic)
+    def inputs() -> tuple[Tensor, ...]:
+        return tuple(t(*size, dtype=dtype) for size in sizes)
+
+    return Case(lambda: Function(function), inputs, dynamic, config)
 
 
 def _mlp() -> nn.Module:
@@ -67,7 +75,17 @@ class Attention(nn.Module):
         return x + self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
 
 
+def _flex(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return flex_attention(q, k, v, score_mod=lambda score, b, h, i, j: score - (i - j).abs() * 0.1)
+
+
+def _seeded(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.rand_like(x) + functional.dropout(x, 0.3), torch.randint_like(x, 0, 9)
+
+
 _ANY = torch.export.Dim.DYNAMIC
+
+_TEMPLATES: dict[str, Any] = {"max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
 
 CASES: dict[str, Case] = {
     "pointwise": _function(lambda x, w: torch.relu(x @ w) * 2 + x, (64, 64), (64, 64)),
@@ -106,4 +124,70 @@ CASES: dict[str, Case] = {
     "mlp": Case(_mlp, lambda: (t(32, 64),)),
     "conv": Case(_conv, lambda: (t(2, 3, 16, 16),)),
     "attention": Case(Attention, lambda: (t(2, 10, 64),)),
+    "template": _function(
+        lambda x, w: torch.relu(x @ w), (64, 128), (128, 32), dtype=torch.bfloat16, **_TEMPLATES
+    ),
+    "template_batched": _function(
+        lambda x, w: torch.bmm(x, w).sin(),
+        (4, 64, 128),
+        (4, 128, 64),
+        dtype=torch.bfloat16,
+        **_TEMPLATES,
+    ),
+    "template_dynamic": _function(
+        lambda x, w: torch.relu(x @ w),
+        (48, 64),
+        (64, 64),
+        dynamic=({0: _ANY}, {}),
+        dtype=torch.bfloat16,
+        **_TEMPLATES,
+    ),
+    "template_conv": Case(
+        _conv,
+        lambda: (t(2, 3, 16, 16),),
+        config={"max_autotune": True, "max_autotune_conv_backends": "TRITON"},
+    ),
+    "flex_attention": _function(_flex, *3 * [(1, 2, 128, 64)], dtype=torch.bfloat16),
+    "combo": _function(
+        lambda x, w: (x.sin(), w.cos(), x[:7] + 1, w.sum(-1)),
+        (64, 64),
+        (64, 32),
+        combo_kernels=True,
+    ),
+    "combo_dynamic": _function(
+        lambda x, w: (x.sin(), w.cos(), x.sum(-1), w.amax(-1)),
+        (48, 64),
+        (48, 32),
+        dynamic=({0: _ANY}, {0: _ANY}),
+        combo_kernels=True,
+    ),
+    "foreach": _function(lambda x, y: torch._foreach_add([x, y], [y, x]), (64, 64), (64, 64)),
+    "blocks_that_wait": _function(
+        lambda x: torch.softmax(x, -1),
+        (4, 1 << 16),
+        **{"triton.force_cooperative_reductions": True},
+    ),
+    "random": _function(_seeded, (64, 64)),
+    "mixed": Case(
+        lambda: Function(lambda x, y: ((x + 1).cpu() + y, x * y.cuda())),
+        lambda: (t(8, 16), t(8, 16, device="cpu")),
+    ),
+    "not_blocking": Case(
+        lambda: Function(lambda x, y: (x * y.cuda(non_blocking=True)).cpu() + y),
+        lambda: (t(8, 16), t(8, 16, device="cpu")),
+    ),
+    "odd_address": Case(
+        lambda: Function(lambda x: x * 2 + 1), lambda: (t(64 * 64 + 1)[1:].view(64, 64),)
+    ),
 }
+
+if importlib.util.find_spec("triton"):
+    from tests.gpu.user_kernels import USERS
+
+    CASES |= {name: _function(function, (64, 64), (64, 64)) for name, function in USERS.items()}
+    CASES["users_kernel_dynamic"] = _function(
+        USERS["users_kernel"], (48, 64), (48, 64), dynamic=({0: _ANY}, {0: _ANY})
+    )
+    CASES["users_kernel_tuned_dynamic"] = _function(
+        USERS["users_kernel_tuned"], (48, 64), (48, 64), dynamic=({0: _ANY}, {0: _ANY})
+    )

@@ -195,7 +195,7 @@ def _with_scratch(
     """Return a kernel that is given memory of its own, ``size`` bytes a block, at each launch."""
 
     @functools.wraps(kernel, assigned=("__name__",))
-    def launch(grid: tuple[int, ...], stream: int, *args: Any) -> None:
+    def launch(grid: tuple[int, ...], stream: int, *args: object) -> None:
         memory = torch.empty(math.prod(grid) * size, dtype=torch.uint8, device=device)
         kernel(grid, stream, *args, memory)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.notes import TritonNote
 
-__all__ = ["Pinned", "pin", "plain_triton"]
+__all__ = ["LaunchGrid", "Pinned", "pin", "plain_triton", "with_types"]
 
 #: What Inductor's decorators and helpers for tuning are called in a kernel's text.
 _TUNING: Final = "triton_heuristics"
@@ -97,10 +97,12 @@ def pin(note: TritonNote, examples: Callable[[], Sequence[Any]]) -> Pinned:
     for name in ("launch_pdl", "num_consumer_groups", "num_buffers_warp_spec"):
         if options.get(name):
             raise _unsupported(note, f"it is launched with {name}")
+    values = {name: getattr(v, "value", v) for name, v in meta["constants"].items()}
+    types = {name: repr(v) for name, v in values.items() if _is_triton_type(v)}
     return Pinned(
-        plain_triton(note.code, note.entry),
-        _signature(tuner.fn.arg_names, meta),
-        {name: _constant(note, name, value) for name, value in meta["constants"].items()},
+        with_types(plain_triton(note.code, note.entry), note.entry, types),
+        {n: t for n, t in _signature(tuner.fn.arg_names, meta).items() if n not in types},
+        {n: _constant(note, n, v) for n, v in values.items() if n not in types},
         _launch_grid(tuner.inductor_meta, config),
         int(config.num_warps),
         int(config.num_stages),
@@ -133,11 +135,14 @@ def _launch_grid(meta: Mapping[str, Any], config: Any) -> LaunchGrid:
 
 def _constant(note: TritonNote, name: str, value: Any) -> Any:
     """Return the value of a constant of the kernel, of a type that a program can hold."""
-    value = getattr(value, "value", value)  # of tl.constexpr
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     shown = type(value).__name__
     raise _unsupported(note, f"its constant '{name}' is a {shown}, not a number or a string")
+
+
+def _is_triton_type(value: Any) -> bool:
+    return type(value).__name__ == "dtype" and type(value).__module__.startswith("triton.")
 
 
 def _signature(names: Sequence[str], meta: Mapping[str, Any]) -> dict[str, str]:
@@ -176,6 +181,30 @@ def plain_triton(code: str, name: str) -> str:
                 pass
     text = "\n".join(line for line in lines if line != _CUT)
     return text.strip() + "\n"
+
+
+def with_types(code: str, name: str, types: Mapping[str, str]) -> str:
+    """Return a kernel's text with parameters that are types of Triton's made constants of it.
+
+    Args:
+        code: Plain Triton.
+        name: The kernel.
+        types: What each of these parameters is, in Python.
+    """
+    if not types:
+        return code
+    tree = ast.parse(code)
+    (kernel,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
+    args = kernel.args
+    defaults = dict(zip(reversed(args.args), reversed(args.defaults), strict=False))
+    args.args = [arg for arg in args.args if arg.arg not in types]
+    args.defaults = [defaults[arg] for arg in args.args if arg in defaults]
+    values = [ast.parse(f"{n}: tl.constexpr = {value}").body[0] for n, value in types.items()]
+    kernel.body[0:0] = values
+    first = min([kernel.lineno, *(decorator.lineno for decorator in kernel.decorator_list)])
+    lines = code.splitlines()
+    lines[first - 1 : kernel.end_lineno] = ast.unparse(kernel).splitlines()
+    return "\n".join(lines) + "\n"
 
 
 _CUT: Final = "\0"

@@ -1,8 +1,9 @@
-"""Triton kernels, noted where they are defined: Inductor's by its scheduling, a user's by theirs."""
+"""Triton kernels, noted where they are defined: Inductor's own, and those of users."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
         written_elsewhere = note.buffer in kernel.args.output_buffers
         if note.access is Access.READ and note.buffer in changed and not written_elsewhere:
             # A template writes to what it lists among its inputs, such as sums of attention.
-            note = BufferNote(note.param, note.buffer, note.dtype, Access.READ_WRITE)  # noqa: PLW2901
+            note = dataclasses.replace(note, access=Access.READ_WRITE)
         found[note.param] = note
     for workspace in getattr(kernel.args, "workspace_args", ()):
         param, buffer = workspace.inner_name, workspace.outer_name

@@ -214,7 +214,8 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
     def __init__(self, session: Session, *args: Any) -> None:
         self._open_notes(session)
         super().__init__(*args)
-        self.definitions = self.parent_wrapper.definitions
+        parent: Any = self.parent_wrapper
+        self.definitions = parent.definitions
 
     create = NotingWrapper.create
 

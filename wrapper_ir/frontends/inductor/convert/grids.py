@@ -8,7 +8,6 @@ worked out with our expressions in place of numbers, whatever kind it is of.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -16,6 +15,8 @@ import sympy
 from wrapper_ir.lines import expr as ours
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from wrapper_ir.frontends.inductor.pinning import LaunchGrid
     from wrapper_ir.lines.expr import Dim
 
@@ -57,7 +58,7 @@ def _evaluate(text: str, value: Callable[[str], Any]) -> Any:
     return _value(ast.parse(text.strip(), mode="eval").body, value)
 
 
-def _value(node: ast.expr, value: Callable[[str], Any]) -> Any:  # noqa: PLR0911 - one a case
+def _value(node: ast.expr, value: Callable[[str], Any]) -> Any:
     match node:
         case ast.Constant(value=int(number)):
             return sympy.Integer(number)
