@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wrapper_ir.frontends.inductor.triton import plain_triton
+from wrapper_ir.frontends.inductor.pinning import plain_triton, with_types
 
 TEXT = """
 import triton
@@ -54,3 +54,24 @@ def test_what_tunes_is_taken_off() -> None:
 
 def test_plain_text_stays() -> None:
     assert plain_triton(PLAIN, "triton_poi_fused_add_0") == PLAIN
+
+
+def test_types_of_tritons_go_into_the_text() -> None:
+    text = """\
+import triton.language as tl
+
+@triton.jit
+def other(T: tl.constexpr):
+    return T
+
+@triton.jit
+def rounded(a, out, T: tl.constexpr, BLOCK: tl.constexpr = 64):
+    tl.store(out, tl.load(a).to(T))
+
+LAST = 1
+"""
+    assert with_types(text, "rounded", {"T": "triton.language.float16"}) == text.replace(
+        "a, out, T: tl.constexpr, BLOCK: tl.constexpr = 64):\n",
+        "a, out, BLOCK: tl.constexpr=64):\n    T: tl.constexpr = triton.language.float16\n",
+    )
+    assert with_types(text, "rounded", {}) == text
