@@ -55,6 +55,18 @@ return %e
 STATIC = DYNAMIC.replace("s0, s0]", "16, 16]").replace("{1, s0}", "{1, 16}")
 
 
+def test_on_a_gpu_arenas_belong_to_streams() -> None:
+    text = STATIC.replace("@cpu", "@cuda:0")
+    source = wir.emit(wir.parse(text), arena="kept").source
+    assert "kept_pool0 = KeptGpuArena(\n    cuda_0,\n    4096,\n" in source
+    assert "b = pool0[1]" in source
+    assert "KeptHeap" not in source
+    assert (
+        "kept_pool0 = KeptGpuArena(cuda_0)\n"
+        in wir.emit(wir.parse(DYNAMIC.replace("@cpu", "@cuda:0")), arena="kept").source
+    )
+
+
 def made_input(size: int = 16) -> Tensor:
     """Of numbers whose products are exact."""
     return torch.randint(-1, 2, (size, size)).float()

@@ -121,10 +121,34 @@ def test_arenas_of_regions_last_for_the_region() -> None:
 
 
 def test_other_devices_have_arenas_for_a_call() -> None:
-    text = "".join(f"%a{n} = allocate : f32[{n + 1}] @cuda:0\n" for n in range(3))
+    text = "".join(f"%a{n} = allocate : f32[{n + 1}] @xpu:0\n" for n in range(3))
     kept = plan(program(text), arena="kept")
     assert len(slices(kept.program)) == 3
     assert kept.report.kept_bytes == 0
+
+
+def test_gpus_keep_arenas_of_their_own_in_which_places_are_aligned_for_libraries() -> None:
+    text = """
+        %a = allocate : f32[100] @cuda:0
+        %b = allocate : f32[s0] @cuda:0
+        %c = allocate : f32[100] @cuda:1
+        %d = allocate : f32[200] @cuda:1
+        %e = allocate : f32[100] @cpu
+        %f = reuse %a : f32[100] @cuda:0
+        %g = reuse %b : f32[s0] @cuda:0
+        %h = reuse %c : f32[100] @cuda:1
+        %i = reuse %d : f32[200] @cuda:1
+        %j = reuse %e : f32[100] @cpu
+        """
+    kept = plan(program(text), arena="kept")
+    check_plan(kept.program)
+    assert len(kept_pools(kept.program)) == 3
+    assert kept.report.kept_bytes == (512 + 512) + (512 + 1024) + 448
+    lines = body_of(kept.program)
+    # Whatever the size is, it takes up a multiple of 512 bytes.
+    assert "compute CeilDiv(4*s0, 512)" in lines
+    assert pools(kept.program)["pool1"] == 1536
+    assert {each.offset % 512 for arena in kept.report.arenas[:2] for each in arena.slices} == {0}
 
 
 def test_symbolic_sizes_are_kept_and_counted_at_the_hints() -> None:

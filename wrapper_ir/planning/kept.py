@@ -1,9 +1,10 @@
 """Arenas that outlive a call: which those of a program are.
 
-An arena can be kept from call to call if the main body allocates and frees it, in ordinary memory
-of the CPU: there fresh memory is what costs, a page fault for every 4 KiB touched. Arenas of
-regions last for a run of their region. What code of others sees (custom ops, regions) stays out:
-it may hold on to a buffer, whose contents the next call would change.
+An arena can be kept from call to call if the main body allocates and frees it in ordinary memory.
+On a CPU fresh memory costs a page fault for every 4 KiB touched; on a GPU it is the host's time for
+each allocation that is saved. Arenas of regions last for a run of their region. What code of others
+sees (custom ops, regions) stays out: it may hold on to a buffer, whose contents the next call would
+change.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ARENAS: Final = ("call", "kept")
 
 def can_keep(device: Device, memory: MemoryKind) -> bool:
     """Whether arenas there can be kept from call to call."""
-    return device == CPU and memory is MemoryKind.DEFAULT
+    return (device == CPU or device.type == "cuda") and memory is MemoryKind.DEFAULT
 
 
 def seen_by_strangers(region: Region, program: Program, liveness: Liveness) -> set[Life]:

@@ -30,9 +30,9 @@ from wrapper_ir.lines import (
 from wrapper_ir.lines.expr import Dim, ToFloat, dim
 from wrapper_ir.planning.arenas import Cut, leases
 from wrapper_ir.planning.linear import Ground, expression, linear
-from wrapper_ir.planning.offsets import ALIGNMENT, assign_offsets, check_offsets
+from wrapper_ir.planning.offsets import assign_offsets, check_offsets
 from wrapper_ir.planning.relations import Units, placed, relations
-from wrapper_ir.planning.sizes import Rounded, Sizes
+from wrapper_ir.planning.sizes import Rounded, Sizes, alignment_of
 from wrapper_ir.verify.prove import Facts
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class _Pooling:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.sizes = Sizes(program)
-        self.rounded = Rounded(program, ALIGNMENT)
+        self.rounded = Rounded(program)
         self.facts = Facts(program)
         self.ground = Ground(program)
         self.buffers: dict[str, Layout] = {}
@@ -111,11 +111,11 @@ class _Pooling:
         """Plans one arena and notes what becomes of the lines."""
         tenants = lease.tenants
         begin, end = tenants[0].start, max(tenant.end for tenant in tenants)
-        name = self.fresh("pool")
+        name, alignment = self.fresh("pool"), alignment_of(lease.place.device)
         # A storage without bytes at the hints still has a place among the others.
         intervals = [(t.start, t.end, max(self.sizes.value(t.nbytes), 1)) for t in tenants]
-        plan = assign_offsets(intervals, ALIGNMENT, nodes=SEARCH_NODES)
-        check_offsets(intervals, plan.offsets, alignment=ALIGNMENT, height=plan.height)
+        plan = assign_offsets(intervals, alignment, nodes=SEARCH_NODES)
+        check_offsets(intervals, plan.offsets, alignment=alignment, height=plan.height)
         offsets: list[Dim] = list(plan.offsets)
         height: Dim = plan.height
         if any(type(tenant.nbytes) is not int for tenant in tenants):
@@ -125,11 +125,11 @@ class _Pooling:
                 return self.compute(f"{name}_{kind}", value, edit.before[begin])
 
             # A name is bound before this arena and those allocated after it, all in this region.
-            units = Units(self.ground, ALIGNMENT)
+            units = Units(self.ground, alignment)
             sizes = [units.of(tenant.nbytes, compute) for tenant in tenants]
             lows, top = placed(relations(intervals, plan.offsets), sizes, units, compute)
-            offsets = [expression(low, ALIGNMENT) for low in lows]
-            height = dim(top * ALIGNMENT)
+            offsets = [expression(low, alignment) for low in lows]
+            height = dim(top * alignment)
         self.buffers[name] = Layout(DType.UINT8, lease.place.device, (height,), (1,))
         edit.before[begin].append(AllocatePool(name, lease.place.memory))
         for tenant, offset in zip(tenants, offsets, strict=True):

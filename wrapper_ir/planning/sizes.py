@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 import sympy
 
 from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError, dim, free_symbols, substitute
+from wrapper_ir.lines.layout import CPU
+from wrapper_ir.planning.offsets import ALIGNMENT
 from wrapper_ir.verify.prove import grows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wrapper_ir.lines import Layout, Program, SymbolInfo
+    from wrapper_ir.lines import Device, Layout, Program, SymbolInfo
 
 ASSUMED: Final = 8192
 """Taken for a symbol without a hint, moved into the symbol's range."""
@@ -85,13 +87,23 @@ class Sizes:
 class Rounded(Sizes):
     """Sizes as any allocator gives them out: rounded up, so that arenas have no disadvantage."""
 
-    def __init__(self, program: Program, alignment: int) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self._alignment = alignment
+        self._alignments = {name: alignment_of(of.device) for name, of in program.buffers.items()}
 
     def of(self, name: str) -> int:
-        """Bytes of a buffer at the hints, a multiple of the alignment."""
-        return -(-super().of(name) // self._alignment) * self._alignment
+        """Bytes of a buffer at the hints, a multiple of the alignment on its device."""
+        alignment = self._alignments[name]
+        return -(-super().of(name) // alignment) * alignment
+
+
+def alignment_of(device: Device) -> int:
+    """Bytes that places in arenas on a device are multiples of.
+
+    On GPUs as many as PyTorch's allocator gives: libraries choose their kernels by alignment too,
+    and would otherwise compute something else, to the last bit, than without arenas.
+    """
+    return ALIGNMENT if device == CPU else 512
 
 
 def _typical(info: SymbolInfo | None) -> int:

@@ -14,7 +14,6 @@ from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.kept import ARENAS
 from wrapper_ir.planning.liveness import Liveness
-from wrapper_ir.planning.offsets import ALIGNMENT
 from wrapper_ir.planning.placement import compute_symbols
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.reuse import reuse_storage
@@ -85,7 +84,7 @@ def _needed(program: Program) -> int:
 
 
 def _rounded(program: Program) -> Sizes:
-    sizes = Rounded(program, ALIGNMENT)
+    sizes = Rounded(program)
     compute_symbols(program, sizes)
     return sizes
 

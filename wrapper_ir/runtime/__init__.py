@@ -31,6 +31,7 @@ from wrapper_ir.runtime.errors import (
 from wrapper_ir.runtime.graphs import CudaGraphs
 from wrapper_ir.runtime.heap import KeptHeap
 from wrapper_ir.runtime.kept import Arena, KeptArena
+from wrapper_ir.runtime.kept_gpu import KeptGpuArena
 from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
 from wrapper_ir.runtime.main import make_constants, random_tensor, run_main
 from wrapper_ir.runtime.outputs import (
@@ -79,6 +80,7 @@ __all__ = [
     "InputCountError",
     "InputLayoutError",
     "KeptArena",
+    "KeptGpuArena",
     "KeptHeap",
     "KeptViews",
     "MisalignedViewError",

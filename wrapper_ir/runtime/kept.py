@@ -48,13 +48,20 @@ class Arena(tuple[Tensor, ...]):
         cls,
         nbytes: int,
         views: Sequence[tuple[torch.dtype, Sequence[int], Sequence[int], int]] = (),
+        device: torch.device | None = None,
     ) -> Arena:
-        """Allocate an arena, and make its views: dtype, size, stride, place in bytes of each."""
+        """Allocate an arena, and make its views: dtype, size, stride, place in bytes of each.
+
+        It is on the CPU unless a device is given.
+        """
         # Not inference tensors, even if this call is in inference mode: the next may not be.
         with torch.inference_mode(mode=False), unserved():
-            memory = empty_strided_cpu((nbytes,), (1,), torch.uint8)
-            if nbytes >= _LARGE:
-                advise_huge_pages(memory)
+            if device is not None:
+                memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
+            else:
+                memory = empty_strided_cpu((nbytes,), (1,), torch.uint8)
+                if nbytes >= _LARGE:
+                    advise_huge_pages(memory)
             arena = cls(reinterpret_as(memory, *view) for view in views)
         arena.memory, arena.home, arena._typed = memory, None, {torch.uint8: memory}
         return arena

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.statements import Node, call, statement, tuple_of
+from wrapper_ir.lines.layout import CPU
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
@@ -25,8 +26,8 @@ def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
     for pool, views in context.facts.arenas.items():
         variable = context.buffer(pool)
         kept = renderer.kept_pools[pool] = context.names.fresh(f"kept_{variable}")
-        args: list[Node] = []
-        nbytes = program.layout(pool).nbytes
+        device, nbytes = program.layout(pool).device, program.layout(pool).nbytes
+        args: list[Node] = [] if device == CPU else [context.device(device)]
         if isinstance(nbytes, int):
             args.append(str(nbytes))
         for position, (name, start) in enumerate(views.items()):
@@ -35,7 +36,7 @@ def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
             size, stride = context.dims(layout.size), context.dims(layout.stride)
             args.append(tuple_of([dtype, size, stride, str(start)]))
             renderer.given[name] = f"{variable}[{position}]"
-        made = call(context.helper("KeptArena"), *args)
+        made = call(context.helper("KeptArena" if device == CPU else "KeptGpuArena"), *args)
         context.section("kept").lines(*statement(made, 0, head=f"{kept} = "))
     return list(renderer.kept_pools.values())
 

@@ -32,11 +32,11 @@ Key = tuple[str, str]
 """What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
-    CppKernels CudaGraphs InputChecks KeptArena KeptHeap KeptViews Outputs Scratch TensorSpec
-    TritonKernels check_layout check_number check_result check_symbol check_that current_stream
-    empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
-    random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
-    run_while run_while_stacked
+    CppKernels CudaGraphs InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs Scratch
+    TensorSpec TritonKernels check_layout check_number check_result check_symbol check_that
+    current_stream empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once
+    past_autograd random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check
+    run_main run_while run_while_stacked
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
 """Everything that emitted files may import from the runtime package."""
 

@@ -1,0 +1,78 @@
+"""Arenas on a GPU that outlive a call.
+
+What is saved there is the host's time: one tensor is made instead of many, and views of fixed shape
+are made once. The GPU is still busy with an arena when the call has returned; the next call may use
+it all the same if it is on the same stream, where it comes later. So each stream has arenas of its
+own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from wrapper_ir.runtime._private import current_stream
+from wrapper_ir.runtime.kept import Arena, register
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["KeptGpuArena"]
+
+
+class KeptGpuArena:
+    """A place on a GPU for buffers that never leave a call, kept for the next call on its stream.
+
+    Args:
+        device: The GPU.
+        nbytes: Its size; ``None`` where each call says what it needs.
+        *views: Of a place of fixed size: dtype, size, stride and place in bytes of each buffer.
+
+    A call takes an arena for itself and gives it back, so calls in several threads, or one inside
+    another, never share memory. A call that is being captured as a CUDA graph gets a new one, which
+    is never given to another: the graph's replays will use it whenever they come.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        nbytes: int | None = None,
+        *views: tuple[torch.dtype, Sequence[int], Sequence[int], int],
+    ) -> None:
+        self._device, self._index = device, device.index or 0
+        self._nbytes = nbytes
+        self._views = views
+        self._free: dict[int, list[Arena]] = {}
+        register(self)
+
+    def take(self, nbytes: int = 0) -> Arena:
+        """Return an arena with undefined contents, of so many bytes at least if that varies."""
+        size = nbytes if self._nbytes is None else self._nbytes
+        if torch.cuda.is_current_stream_capturing():
+            return Arena.make(size, self._views, self._device)
+        free = self._free.setdefault(current_stream(self._index), [])
+        try:
+            arena = free.pop()  # atomic: no two threads get the same one
+        except IndexError:
+            arena = Arena.make(size, self._views, self._device)
+        else:
+            if arena.memory.numel() < size:
+                del arena  # before the larger one is there
+                arena = Arena.make(size, self._views, self._device)
+        arena.home = free
+        return arena
+
+    def give(self, arena: Arena) -> None:
+        """Take an arena back, unless what is kept was released since it was taken."""
+        home, arena.home = arena.home, None
+        if home is not None:
+            home.append(arena)  # after a release this is a list that nobody looks at any more
+
+    def release(self) -> int:
+        """Free what no call uses now, have calls in progress free what they use; return bytes.
+
+        PyTorch's allocator has it then; it gives the memory to others when the stream is done.
+        """
+        free, self._free = self._free, {}
+        return sum(arena.memory.numel() for arenas in free.values() for arena in arenas)
