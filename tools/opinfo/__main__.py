@@ -13,6 +13,7 @@ import argparse
 import sys
 import time
 from collections import deque
+from itertools import zip_longest
 from pathlib import Path
 
 from tools.opinfo import exported
@@ -83,19 +84,24 @@ def _options() -> argparse.Namespace:
 
 
 def _requests(options: argparse.Namespace, findings: Findings) -> deque[Request]:
-    """Return what has still to be tried, in batches; what would spoil a batch goes alone."""
-    requests: deque[Request] = deque()
+    """Return what has still to be tried, a batch of each element type in turn."""
     names = op_names(options.ops)
-    lone = UNINITIALISED | findings.amiss()
+    batches = []
     for number, dtype in enumerate(options.dtype):
         tried = names[number % options.every :: options.every]
         left = [name for name in tried if findings.missing(dtype, name, options.emitter)]
-        alone = [name for name in left if name in lone]
-        shared = [name for name in left if name not in lone]
-        batches = [shared[i : i + options.batch] for i in range(0, len(shared), options.batch)]
-        for batch in (*batches, *([name] for name in alone)):
-            requests.append(Request(tuple(batch), dtype, options.samples, tuple(options.emitter)))
-    return requests
+        rest = (dtype, options.samples, tuple(options.emitter))
+        made = _batches(left, options.batch, UNINITIALISED | findings.amiss())
+        batches.append([Request(ops, *rest) for ops in made])
+    turns = zip_longest(*batches)
+    return deque(request for turn in turns for request in turn if request is not None)
+
+
+def _batches(names: list[str], count: int, lone: frozenset[str]) -> list[tuple[str, ...]]:
+    """Return names in batches; what would spoil one goes alone."""
+    shared = [name for name in names if name not in lone]
+    found = [tuple(shared[i : i + count]) for i in range(0, len(shared), count)]
+    return found + [(name,) for name in names if name in lone]
 
 
 def _progress(done: int, total: int, began: float, latest: str) -> None:

@@ -34,7 +34,7 @@ class Declarations(Part):
         min: int | None = None,
         max: int | None = None,
         hint: int | None = None,
-        kind: SymbolKind | Literal["int", "float", "bool"] = SymbolKind.INT,
+        kind: SymbolKind | Literal["int", "float", "bool", "none"] = SymbolKind.INT,
         unbacked: bool = False,
     ) -> sympy.Symbol:
         """Declares a symbol, to be used in sizes and arguments.

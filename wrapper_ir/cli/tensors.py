@@ -47,7 +47,7 @@ def read_inputs(program: Program, file: str) -> tuple[Any, ...]:
         found = [found[name] for name in names]
     if len(found) != len(names):
         raise InputsError(reason=f"{len(found)} given, the program takes {len(names)}")
-    return tuple(map(_input, program.inputs, found))
+    return tuple(_input(program, *each) for each in zip(program.inputs, found, strict=True))
 
 
 def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
@@ -64,7 +64,7 @@ def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
         (
             _made_up(program.layout(each.name), hints, generator)
             if isinstance(each, BufferInput)
-            else hints[each.symbol]
+            else hints.get(each.symbol)
         )
         for each in program.inputs
     )
@@ -129,7 +129,9 @@ def _read(file: str) -> dict[str, Any] | Sequence[Any]:
     return found if isinstance(found, (dict, list, tuple)) else [found]
 
 
-def _input(declared: BufferInput | ScalarInput, value: object) -> Tensor | float:
+def _input(
+    program: Program, declared: BufferInput | ScalarInput, value: object
+) -> Tensor | float | None:
     if isinstance(declared, BufferInput):
         if not isinstance(value, torch.Tensor):
             reason = f"{declared.name} is a tensor, {type(value).__name__} is given"
@@ -137,6 +139,8 @@ def _input(declared: BufferInput | ScalarInput, value: object) -> Tensor | float
         return value
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         return value.item()
+    if value is None and program.symbols[declared.symbol].kind is SymbolKind.NONE:
+        return None
     if not isinstance(value, (bool, int, float)):
         reason = f"{declared.symbol} is a number, {type(value).__name__} is given"
         raise InputsError(reason=reason)
@@ -151,6 +155,8 @@ def _hints(program: Program) -> dict[str, int]:
     hints = {}
     for name in sorted(wanted):
         info = program.symbols.get(name)
+        if info is not None and info.kind is SymbolKind.NONE:
+            continue
         if info is None or info.hint is None or info.kind is not SymbolKind.INT:
             raise InputsError(
                 reason=f"there is no typical value for {name}", hint="give inputs with --inputs"

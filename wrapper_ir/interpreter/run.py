@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["interpret"]
 
-_KINDS = {SymbolKind.INT: int, SymbolKind.FLOAT: float, SymbolKind.BOOL: bool}
+_KINDS = {
+    SymbolKind.INT: int,
+    SymbolKind.FLOAT: float,
+    SymbolKind.BOOL: bool,
+    SymbolKind.NONE: type(None),
+}
 
 
 def interpret(

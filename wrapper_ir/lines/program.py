@@ -99,11 +99,15 @@ class FrozenMap(Mapping[str, V], Generic[V]):
 
 
 class SymbolKind(enum.Enum):
-    """What a symbol stands for."""
+    """What a symbol stands for.
+
+    ``NONE`` is no number: an input for which the caller passes None. No expression may use it.
+    """
 
     INT = "int"
     FLOAT = "float"
     BOOL = "bool"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)

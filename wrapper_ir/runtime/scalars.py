@@ -24,7 +24,7 @@ def check_number(
     Args:
         name: What errors call it.
         value: The input.
-        kind: ``int``, ``float`` (an int will do) or ``bool``.
+        kind: ``int``, ``float`` (an int will do), ``bool``, or ``type(None)`` for no number.
         low: The least it may be.
         high: The most it may be.
         optional: Whether None will do, since nothing depends on the value.
@@ -40,7 +40,7 @@ def check_number(
         raise InputLayoutError(
             name=name,
             difference="type",
-            expected=f"a number of type {kind.__name__}",
+            expected="None" if kind is type(None) else f"a number of type {kind.__name__}",
             got=f"a value of type {given.__name__}",
             hint="pass inputs in the order and form in which the program was made",
         )

@@ -106,7 +106,7 @@ def example_inputs(program: Program, *, seed: int = 0) -> list[Any]:
 
 def _example_tensor(program: Program, layout: Layout) -> Tensor:
     def number(value: Any) -> int:  # noqa: ANN401 - an expression
-        symbols = {name: int(_example_number(program, name)) for name in free_symbols(value)}
+        symbols = {name: int(_example_number(program, name) or 0) for name in free_symbols(value)}
         return int(substitute(value, symbols))
 
     size, stride = tuple(map(number, layout.size)), tuple(map(number, layout.stride))
@@ -114,8 +114,10 @@ def _example_tensor(program: Program, layout: Layout) -> Tensor:
     return random_tensor(dtype, size, stride, str(layout.device))
 
 
-def _example_number(program: Program, symbol: str) -> int | float | bool:
+def _example_number(program: Program, symbol: str) -> int | float | bool | None:
     info = program.symbols[symbol]
+    if info.kind is SymbolKind.NONE:
+        return None
     if info.kind is SymbolKind.BOOL:
         return True
     if info.kind is SymbolKind.FLOAT:

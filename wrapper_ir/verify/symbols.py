@@ -104,7 +104,10 @@ class Symbols:
         sound = True
         for name, is_integer in _symbols_of(value):
             info = self.state.program.symbols.get(name)
-            if info is not None and is_integer is (info.kind is SymbolKind.FLOAT):
+            if info is None:
+                continue
+            is_none = info.kind is SymbolKind.NONE
+            if is_none or is_integer is (info.kind is SymbolKind.FLOAT):
                 sound = False
                 used = "an int" if is_integer else "a float"
                 self.state.report(
@@ -192,7 +195,8 @@ class Symbols:
         if dtype.is_floating:
             fits = kind is SymbolKind.FLOAT
         else:
-            fits = not dtype.is_complex and kind is not SymbolKind.FLOAT
+            is_whole = kind in (SymbolKind.INT, SymbolKind.BOOL)
+            fits = not dtype.is_complex and is_whole
         if not fits:
             self.state.report(
                 rules.SYMBOL_KIND,
@@ -206,6 +210,7 @@ _ACCEPTED = {
     SymbolKind.INT: ("int",),
     SymbolKind.FLOAT: ("float", "int"),
     SymbolKind.BOOL: ("bool",),
+    SymbolKind.NONE: (),
 }
 
 
@@ -223,6 +228,8 @@ def _kind_of(value: Scalar) -> str:
 
 
 def _with_article(kind: str) -> str:
+    if kind == SymbolKind.NONE.value:
+        return kind
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Tables"]
 
-_KINDS = {SymbolKind.INT: "kInteger", SymbolKind.FLOAT: "kReal", SymbolKind.BOOL: "kBool"}
+_KINDS = {
+    SymbolKind.INT: "kInteger",
+    SymbolKind.FLOAT: "kReal",
+    SymbolKind.BOOL: "kBool",
+    SymbolKind.NONE: "kNone",
+}
 _TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
 
 _DEFAULTS = ("0, nullptr", "nullptr", "false", "-1")
@@ -123,10 +128,13 @@ class Tables:
             name = literals.string(param.name)
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
         kind = _KINDS[self._program.symbols[param.symbol].kind]
-        if param.symbol not in self._context.statics.symbols:
-            kind = "kNone"  # anything will do
         name = literals.string(param.symbol)
-        fixed = "" if kind == "kNone" else self._fixed(param.symbol, kind)
+        if kind == "kNone":
+            fixed = ", true"
+        elif param.symbol not in self._context.statics.symbols:
+            kind, fixed = "kNone", ""  # anything will do
+        else:
+            fixed = self._fixed(param.symbol, kind)
         return f"{{{name}, wir::Kind::{kind}, false, false, {{}}{fixed}}}"
 
     def _fixed(self, symbol: str, kind: str) -> str:

@@ -68,7 +68,7 @@ def _converted(expr: CExpr, type_: CType) -> str:
 def symbol_type(kind: SymbolKind) -> CType:
     """The type of a symbol's variable."""
     match kind:
-        case SymbolKind.INT:
+        case SymbolKind.INT | SymbolKind.NONE:  # nothing reads the variable of the latter
             return CType.INT
         case SymbolKind.FLOAT:
             return CType.REAL

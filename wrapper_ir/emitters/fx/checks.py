@@ -47,7 +47,7 @@ __all__ = [
     "stride_of",
 ]
 
-_KINDS: Final = {"int": int, "float": float, "bool": bool}
+_KINDS: Final = {"int": int, "float": float, "bool": bool, "none": type(None)}
 
 
 def spec_of(name: str, layout: Layout) -> list[object]:
@@ -201,12 +201,14 @@ def _fake_check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
 # check_number: the type of a scalar input, and the range of any symbol.
 
 
-def _check_number(value: float, name: str, kind: str, low: int | None, high: int | None) -> None:
+def _check_number(
+    value: float | None, name: str, kind: str, low: int | None, high: int | None
+) -> None:
     check_number(name, value, _KINDS[kind], low, high)
 
 
 def _fake_check_number(value: Any, name: str, kind: str, low: int | None, high: int | None) -> None:
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float, type(None))):
         check_number(name, value, _KINDS[kind], low, high)
         return
     if low is not None:
@@ -257,7 +259,7 @@ CHECK_ALIGNMENT: Final = _op(
     _fake_check_alignment,
 )
 CHECK_NUMBER: Final = _op(
-    "check_number(Scalar value, str name, str kind, int? low, int? high) -> ()",
+    "check_number(Scalar? value, str name, str kind, int? low, int? high) -> ()",
     _check_number,
     _fake_check_number,
 )

@@ -110,6 +110,8 @@ class Values(NoValues):
             return self._shapes.create_unbacked_symfloat()
         if info.kind is SymbolKind.BOOL:
             return self._shapes.create_unbacked_symbool()
+        if info.kind is SymbolKind.NONE:
+            return None
         # Torch takes sizes below 2 for fixed ones.
         if info.hint is not None and info.hint >= 2 and not info.unbacked:
             context: Any = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])

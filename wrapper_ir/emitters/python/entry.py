@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry"]
 
-_KINDS = {SymbolKind.INT: "int", SymbolKind.FLOAT: "float", SymbolKind.BOOL: "bool"}
+_KINDS = {
+    SymbolKind.INT: "int",
+    SymbolKind.FLOAT: "float",
+    SymbolKind.BOOL: "bool",
+    SymbolKind.NONE: "type(None)",
+}
 
 
 class Entry:

@@ -206,5 +206,7 @@ def _example(program: Program, name: str) -> str:
         return "True"
     if info.kind is SymbolKind.FLOAT:
         return "1.0"
+    if info.kind is SymbolKind.NONE:
+        return "None"
     low = 2 if info.lower is None else max(info.lower, 2)
     return str(info.hint if info.hint is not None else min(low, info.upper or low))

@@ -127,7 +127,7 @@ class Run {
     const wir::InputSpec& spec = info_.inputs[i];
     if (spec.kind == wir::Kind::kNone) {
       slots_[i].tensor = nullptr;
-      return true;
+      return !spec.is_fixed || value == Py_None || refuse(i, value);
     }
     if (spec.kind != wir::Kind::kTensor) {
       return number_in(spec.kind, value, &slots_[i]) || refuse(i, value);

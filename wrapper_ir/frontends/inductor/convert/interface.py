@@ -56,12 +56,12 @@ def _input(scope: Scope, name: str, value: Any) -> Input:
         original = scope.graph.graph_inputs_original.get(name)
         return BufferInput(scope.name(name), donated=isinstance(original, ir.DonatedBuffer))
     if value is None:
-        # Passed for the sake of the position: the graph does not look at it.
-        return _unnamed_number(scope, name)
+        return _unnamed_number(scope, name, SymbolKind.NONE)
     if isinstance(value, sympy.Symbol) and value.name not in scope.bound:
         return ScalarInput(scope.bind(value))
     if isinstance(value, sympy.Basic):
-        number = _unnamed_number(scope, name, is_float=isinstance(value, _FLOATS))
+        kind = SymbolKind.FLOAT if isinstance(value, _FLOATS) else SymbolKind.INT
+        number = _unnamed_number(scope, name, kind)
         _check_known(scope, number.symbol, value)
         return number
     raise UnsupportedLineError(
@@ -71,10 +71,9 @@ def _input(scope: Scope, name: str, value: Any) -> Input:
     )
 
 
-def _unnamed_number(scope: Scope, name: str, *, is_float: bool = False) -> ScalarInput:
+def _unnamed_number(scope: Scope, name: str, kind: SymbolKind) -> ScalarInput:
     """Return an input that binds a symbol which nothing uses: its value is known otherwise."""
     name = scope.name(name)
-    kind = SymbolKind.FLOAT if is_float else SymbolKind.INT
     scope.shared.symbols[name] = SymbolInfo(kind)
     scope.bound.add(name)
     scope.shared.bound.add(name)

@@ -48,7 +48,8 @@ struct InputSpec {
   bool written;       // the program writes to it
   TensorSpec tensor;  // of a kTensor
   // A number that the program was made for and takes no other. PyTorch's Python loader passes only
-  // tensors on, so such numbers may be left out, and so may kNone.
+  // tensors on, so such numbers may be left out, and so may kNone; of that kind, whether it has to
+  // be None, or anything will do.
   bool is_fixed = false;
   Slot fixed = {};
 };
