@@ -20,6 +20,8 @@ from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import AnyLine, Program
 
+_NO_LAYOUTS: Final = Program()
+
 
 class Alias(NamedTuple):
     """``name`` is, or with ``may`` perhaps is, a view of the storage of ``source``."""
@@ -85,6 +87,11 @@ def effects(line: AnyLine, program: Program) -> Effects:
         if layout is not None and layout.symbols:
             found.uses_symbols |= layout.symbols
     return found
+
+
+def written(line: AnyLine) -> list[str]:
+    """Every buffer that holds something new after ``line``, which depends on no layout."""
+    return effects(line, _NO_LAYOUTS).written
 
 
 def _file(value: Any, role: Role, found: Effects, sources: list[str]) -> None:

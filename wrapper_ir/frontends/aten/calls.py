@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -30,10 +30,9 @@ from wrapper_ir.frontends.aten.state import (
 )
 from wrapper_ir.frontends.aten.unbacked import Binding, bind_unbacked, bindings_of, kind_of
 from wrapper_ir.lines.args import CallResult, Relation, ResultBuffer, ResultSymbol
-from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.effects import written
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.program import Program
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.schema import OpSchema
 
 __all__ = ["Expected", "call_op", "declare", "emit_call", "expected_of"]
-
-#: What a call writes depends on no layout.
-_NO_LAYOUTS: Final = Program()
 
 
 def call_op(walk: GraphWalk, node: Node) -> Any:
@@ -114,7 +110,7 @@ def emit_call(
         device=call.device(),
     )
     held = call.held(node.name)
-    values = tuple(held.get(name, "") for name in effects(line, _NO_LAYOUTS).written)
+    values = tuple(held.get(name, "") for name in written(line))
     walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
     bind_unbacked(walk, node, expected.bindings, call.leaves)
     return value

@@ -11,9 +11,10 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
-from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
+from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.held import held_values
 from wrapper_ir.frontends.inductor.convert.origins import OriginTable
+from wrapper_ir.frontends.inductor.convert.symbols import symbol_info
 from wrapper_ir.frontends.inductor.convert.values import (
     tensor_layout,
     to_device,
@@ -21,7 +22,7 @@ from wrapper_ir.frontends.inductor.convert.values import (
     to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.effects import written
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
@@ -29,9 +30,7 @@ from wrapper_ir.lines.program import (
     AnyLine,
     Constant,
     ConstantKind,
-    Program,
     SymbolInfo,
-    SymbolKind,
 )
 
 if TYPE_CHECKING:
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim, Scalar
 
 __all__ = ["Scope", "Shared"]
-
-#: What a call writes depends on no layout.
-_NO_LAYOUTS: Final = Program()
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -357,7 +353,7 @@ class Scope:
         """
         held = held_values((*nodes, *leaves), self._real_names, self.graph)
         held = {self.name(name): value for name, value in held.items()}
-        values = tuple(held.get(name, "") for name in effects(line, _NO_LAYOUTS).written)
+        values = tuple(held.get(name, "") for name in written(line))
         origin = self.shared.origins.of(nodes, values if any(values) else ())
         self.emit(dataclasses.replace(line, origin=origin))
 
@@ -389,31 +385,3 @@ def _constant_kind(tensor: torch.Tensor) -> ConstantKind:
         return ConstantKind.PACKED
     is_parameter = isinstance(tensor, torch.nn.Parameter)
     return ConstantKind.PARAMETER if is_parameter else ConstantKind.TENSOR
-
-
-def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
-    """Return kind, range and hint of one of torch's symbols."""
-    shape_env = graph.sizevars.shape_env
-    is_float = symbol_is_type(symbol, (SymT.FLOAT, SymT.UNBACKED_FLOAT))
-    unbacked = symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
-    if is_float:
-        return SymbolInfo(SymbolKind.FLOAT, unbacked=unbacked)
-    values = shape_env.var_to_range.get(symbol)
-    return SymbolInfo(
-        SymbolKind.INT,
-        _bound(values.lower) if values is not None else None,
-        _bound(values.upper) if values is not None else None,
-        _hint(symbol, graph),
-        unbacked,
-    )
-
-
-def _bound(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, sympy.Integer)) else None
-
-
-def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
-    sizevars = graph.sizevars
-    known = getattr(sizevars, "backed_var_to_val", None) or getattr(sizevars, "var_to_val", {})
-    value = known.get(symbol)
-    return int(value) if isinstance(value, (int, sympy.Integer)) else None
