@@ -20,8 +20,6 @@ from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import AnyLine, Program
 
-_NO_LAYOUTS: Final = Program()
-
 
 class Alias(NamedTuple):
     """``name`` is, or with ``may`` perhaps is, a view of the storage of ``source``."""
@@ -70,8 +68,11 @@ class Effects:
         )
 
 
-def effects(line: AnyLine, program: Program) -> Effects:
-    """What ``line`` does in ``program`` (which gives the layouts of what it defines)."""
+def effects(line: AnyLine, program: Program | None = None) -> Effects:
+    """What ``line`` does in ``program``, which gives the layouts of what it defines.
+
+    Without a program the symbols in those layouts are left out.
+    """
     found = Effects()
     sources: list[str] = []
     for name, role in _plan(type(line)):
@@ -82,16 +83,13 @@ def effects(line: AnyLine, program: Program) -> Effects:
             _file(value, role, found, sources)
     for source in sources:
         found.aliases.extend(Alias(name, source, may=False) for name in found.defines)
+    if program is None:
+        return found
     for name in found.defines:
         layout = program.buffers.get(name)
         if layout is not None and layout.symbols:
             found.uses_symbols |= layout.symbols
     return found
-
-
-def written(line: AnyLine) -> list[str]:
-    """Every buffer that holds something new after ``line``, which depends on no layout."""
-    return effects(line, _NO_LAYOUTS).written
 
 
 def _file(value: Any, role: Role, found: Effects, sources: list[str]) -> None:

@@ -30,7 +30,7 @@ from wrapper_ir.frontends.aten.state import (
 )
 from wrapper_ir.frontends.aten.unbacked import Binding, bind_unbacked, bindings_of, kind_of
 from wrapper_ir.lines.args import CallResult, Relation, ResultBuffer, ResultSymbol
-from wrapper_ir.lines.effects import written
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU, Device
 
@@ -110,7 +110,7 @@ def emit_call(
         device=call.device(),
     )
     held = call.held(node.name)
-    values = tuple(held.get(name, "") for name in written(line))
+    values = tuple(held.get(name, "") for name in effects(line).written)
     walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
     bind_unbacked(walk, node, expected.bindings, call.leaves)
     return value

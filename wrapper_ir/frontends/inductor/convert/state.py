@@ -22,7 +22,7 @@ from wrapper_ir.frontends.inductor.convert.values import (
     to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.effects import written
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
@@ -178,7 +178,7 @@ class Scope:
         for line in reversed(self.body):
             if isinstance(line, Allocate) and line.out == root:
                 return not line.zeroed
-            found = effects(line, _NO_LAYOUTS)
+            found = effects(line)
             if any(self._root.get(other) == root for other in (*found.writes, *found.takes)):
                 return False
         return False
@@ -353,7 +353,7 @@ class Scope:
         """
         held = held_values((*nodes, *leaves), self._real_names, self.graph)
         held = {self.name(name): value for name, value in held.items()}
-        values = tuple(held.get(name, "") for name in written(line))
+        values = tuple(held.get(name, "") for name in effects(line).written)
         origin = self.shared.origins.of(nodes, values if any(values) else ())
         self.emit(dataclasses.replace(line, origin=origin))
 
