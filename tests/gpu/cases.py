@@ -149,13 +149,13 @@ CASES: dict[str, Case] = {
     ),
     "flex_attention": _function(_flex, *3 * [(1, 2, 128, 64)], dtype=torch.bfloat16),
     "combo": _function(
-        lambda x, w: (x.sin(), w.cos(), x[:7] + 1, w.sum(-1)),
+        lambda x, w: (x.sin(), w.cos(), x[:7] + 1, w.amax(-1)),
         (64, 64),
         (64, 32),
         combo_kernels=True,
     ),
     "combo_dynamic": _function(
-        lambda x, w: (x.sin(), w.cos(), x.sum(-1), w.amax(-1)),
+        lambda x, w: (x.sin(), w.cos(), x.amin(-1), w.amax(-1)),
         (48, 64),
         (48, 32),
         dynamic=({0: _ANY}, {0: _ANY}),

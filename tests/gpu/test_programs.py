@@ -236,6 +236,42 @@ def test_a_chosen_configuration_stays() -> None:
     assert all(map(same, function(*inputs), again(*inputs)))
 
 
+@pytest.mark.parametrize("name", ["with_heuristics", "over_a_grid_of_the_data"])
+def test_kernels_that_dynamo_alone_knows(name: str) -> None:
+    function = getattr(pytest.importorskip("tests.gpu.user_kernels"), name)
+    x, y = t(64, 64), t(64, 64)
+    found = []
+    for backend in ("wrapper_ir", "inductor"):
+        torch._dynamo.reset()
+        with torch._dynamo.config.patch(capture_scalar_outputs=True):
+            found.append(torch.compile(function, backend=backend, fullgraph=True)(x, y))
+    assert same(*found)
+
+
+def test_descriptors_made_on_the_host_are_refused() -> None:
+    function = pytest.importorskip("tests.gpu.user_kernels").with_descriptors
+    torch._dynamo.reset()
+    with pytest.raises(WrapperIRError, match="takes descriptors of tensors"):
+        torch.compile(function, backend="wrapper_ir", fullgraph=True)(t(64, 64), t(64, 64))
+
+
+def test_what_a_kernel_of_the_user_gets_is_changed() -> None:
+    """Also where it is an input of the graph."""
+    kernels = pytest.importorskip("tests.gpu.user_kernels")
+
+    def model(x: Tensor) -> Tensor:
+        kernels.increase[(32,)](x, x.numel(), BLOCK=128)
+        return x * 2
+
+    found = []
+    for backend in ("wrapper_ir", "inductor"):
+        torch._dynamo.reset()
+        x = torch.arange(4096.0, device="cuda")
+        found.append((torch.compile(model, backend=backend, fullgraph=True)(x), x))
+    assert all(map(same, *found))
+    assert found[0][1][0] == 1
+
+
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are not two GPUs")
 def test_two_gpus() -> None:
     def model(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:

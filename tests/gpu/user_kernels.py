@@ -8,13 +8,14 @@ import torch
 import triton
 import triton.language as tl
 from torch.library import wrap_triton
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
-__all__ = ["USERS"]
+__all__ = ["USERS", "over_a_grid_of_the_data", "with_descriptors", "with_heuristics"]
 
 SCALE: tl.constexpr = tl.constexpr(3)
 
@@ -84,6 +85,12 @@ def doubled_tiles(a, out, rows, columns, BLOCK: tl.constexpr):
     target.store(at, source.load(at) * 2)
 
 
+@triton.jit
+def copied_tiles(source, target, BLOCK: tl.constexpr):
+    at = [tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK]
+    target.store(at, source.load(at))
+
+
 def _blocks(count: int) -> Callable[[dict[str, Any]], tuple[int]]:
     return lambda meta: (triton.cdiv(count, meta["BLOCK"]),)
 
@@ -111,16 +118,15 @@ def called_differently(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
 
 def with_heuristics(a: Tensor, b: Tensor) -> Tensor:
     out = torch.empty_like(a)
-    wrap_triton(plus_one)[_blocks(a.numel())](a, out, a.numel(), BLOCK=256)
+    plus_one[_blocks(a.numel())](a, out, a.numel(), BLOCK=256)
     return out + b
 
 
 def in_place(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     doubled, other = a * 2, b + 1
-    part = doubled[3:]
-    wrap_triton(increase)[_blocks(part.numel())](part, part.numel(), BLOCK=128)
+    wrap_triton(increase)[_blocks(doubled.numel())](doubled.view(-1), doubled.numel(), BLOCK=128)
     wrap_triton(increase)[_blocks(other.numel())](other, other.numel(), BLOCK=128)
-    return doubled.sum(0), other
+    return doubled.amax(0), other
 
 
 def of_one_element(a: Tensor, b: Tensor) -> Tensor:
@@ -143,12 +149,26 @@ def with_scratch_memory(a: Tensor, b: Tensor) -> Tensor:
     return out + b
 
 
+def over_a_grid_of_the_data(a: Tensor, b: Tensor) -> Tensor:
+    out = torch.zeros_like(a)
+    blocks = (b > 0).sum().item()
+    torch._check(blocks >= 1)
+    add[(blocks,)](a, b, out, a.numel(), BLOCK=64)
+    return out
+
+
+def with_descriptors(a: Tensor, b: Tensor) -> Tensor:
+    out = torch.empty_like(a)
+    source, target = (TensorDescriptor.from_tensor(x, [16, 16]) for x in (a, out))
+    copied_tiles[(a.shape[0] // 16, a.shape[1] // 16)](source, target, BLOCK=16)
+    return out + b
+
+
 #: Each takes two matrices of one size, 64 by 64, on a GPU.
 USERS: dict[str, Callable[..., Any]] = {
     "users_kernel": simple,
     "users_kernel_tuned": with_configurations,
     "users_kernel_options": called_differently,
-    "users_kernel_heuristics": with_heuristics,
     "users_kernel_in_place": in_place,
     "users_kernel_one_element": of_one_element,
     "users_kernel_type": with_a_type,

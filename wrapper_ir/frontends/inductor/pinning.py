@@ -179,7 +179,7 @@ def plain_triton(code: str, name: str) -> str:
                 _cut(lines, node)
             case _:
                 pass
-    text = "\n".join(line for line in lines if line != _CUT)
+    text = "\n".join(line if line.strip() else "" for line in lines if line != _CUT)
     return text.strip() + "\n"
 
 

@@ -40,9 +40,9 @@ def convert_kernel_call(scope: Scope, line: Any, note: KernelNote | TritonNote |
     """
     if note is None:
         language = "Triton" if line.triton else "neither C++ nor Triton"
-        raise UnsupportedLineError(
-            kind="KernelCallLine", text=line.kernel_name, why=f"its kernel is {language}"
-        )
+        several = line.kernel_name.startswith("multi_kernel_")
+        why = "it is several kernels, of which calls choose" if several else f"it is {language}"
+        raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
     if isinstance(note, TritonNote):
         convert_triton_call(scope, line, note)
         return

@@ -48,12 +48,14 @@ class StringConverter:
         """
         if text.lstrip().startswith("#") or not text.strip() or id(node) in self._done:
             return
-        if node is not None and text == _alignment_check(node):
+        # A call that only changes others has no name, and no result whose layout is checked.
+        is_named = getattr(node, "name", None) is not None
+        if is_named and text == _alignment_check(node):
             self._assert_alignment(node)
             return
-        if node is not None and text == f"track_tensor({node.get_name()}, '{node.get_name()}')":
+        if is_named and text == f"track_tensor({node.get_name()}, '{node.get_name()}')":
             return  # a note for Inductor's checks of its own plan
-        if node is not None and _is_layout_check(text, node):
+        if is_named and _is_layout_check(text, node):
             name, origin = self._scope.resolve(node.get_name()), self._scope.origin(node)
             self._scope.emit(AssertLayout(name, node.get_op_name(), origin=origin))
             return
@@ -61,7 +63,7 @@ class StringConverter:
             return
         handler = _HANDLERS.get(type(node).__name__)
         if handler is None:
-            writer = "unknown" if node is None else f"{type(node).__name__} {node.get_name()}"
+            writer = "unknown" if node is None else f"{type(node).__name__} {node.name}"
             raise UnsupportedLineError(
                 kind="raw string", text=repr(text), why=f"written by {writer}"
             )
@@ -121,6 +123,14 @@ class StringConverter:
             why="it changes the size of a storage, which is fixed in a program",
         )
 
+    def _refuse_descriptor(self, node: Any) -> None:
+        raise UnsupportedLineError(
+            kind="Triton kernel",
+            text=node.get_kernel_and_metadata()[0].__name__,
+            why="it takes descriptors of tensors, which are made on the host",
+            hint="make them in the kernel, with tl.make_tensor_descriptor",
+        )
+
     def _call_in_place(self, node: Any) -> None:
         self._externs.call(node, node_op(node), (*node.inputs, *node.constant_args), {})
 
@@ -156,6 +166,7 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "DynamicSliceSize": StringConverter._slice_size,
     "MemoryCheckKernel": StringConverter._check_memory,
     "ResizeStorageBytes": StringConverter._refuse_resize,
+    "UserDefinedTritonKernel": StringConverter._refuse_descriptor,
 }
 
 
