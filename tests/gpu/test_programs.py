@@ -50,9 +50,7 @@ def captured(name: str) -> tuple[nn.Module, wir.Program, tuple[Tensor, ...]]:
         return model, wir.capture(model, inputs, **options), inputs
 
 
-def compiled(
-    name: str, model: nn.Module, inputs: tuple[Tensor, ...], backend: str = "inductor"
-) -> list[Tensor]:
+def compiled(name: str, model: nn.Module, inputs: tuple[Tensor, ...], backend: str) -> list[Tensor]:
     torch._dynamo.reset()
     for value, sizes in zip(inputs, CASES[name].dynamic or (), strict=False):
         for size in sizes:
@@ -63,10 +61,14 @@ def compiled(
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
+def stock(name: str, model: nn.Module, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+    return compiled(name, model, inputs, "inductor")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_as_stock(name: str) -> None:
     model, program, inputs = captured(name)
-    expected = compiled(name, model, inputs)
+    expected = stock(name, model, inputs)
     function = wir.compile(program)
     torch.manual_seed(1)
     actual = function(*inputs)
@@ -78,7 +80,7 @@ def test_the_same_as_stock(name: str) -> None:
 def test_the_backend_gives_the_same(name: str) -> None:
     torch.manual_seed(0)
     model, inputs = CASES[name].make().cuda(), CASES[name].inputs()
-    expected = compiled(name, model, inputs)
+    expected = stock(name, model, inputs)
     after = torch.rand(1, device="cuda")
     before = torch.rand(1)
     actual = compiled(name, model, inputs, "wrapper_ir")
