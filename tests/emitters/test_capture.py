@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
 
 import wrapper_ir as wir
 from wrapper_ir.emitters.capture import why_not_captured
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.errors import OptionValueError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = """
 wir 2
@@ -127,3 +132,24 @@ return %h
     )
     assert "@cuda_graphs\n@on_device(cuda_0)\ndef call(args):" in source
     assert "CudaGraphs" not in wir.emit(wir.parse(text)).source
+
+
+def test_programs_in_cpp_are_wrapped_likewise() -> None:
+    program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
+    artifact = wir.emit(program, "cpp", cuda_graph=True)
+    assert "captured(call, CaptureFacts(program='p'" in artifact.module_source
+    assert "captured" not in wir.emit(program, "cpp").module_source
+    x = torch.ones(4)
+    for function, result in (
+        (artifact.load(), lambda f: f(x)),
+        (artifact.load_boxed(), lambda f: f([x])),
+    ):
+        assert torch.equal(result(function)[0], x)
+        assert function.cuda_graphs.status.reasons == {"nothing of it is on a GPU": 1}
+        assert function.release() == 0
+
+
+def test_exported_libraries_do_not_capture(tmp_path: Path) -> None:
+    program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
+    with pytest.raises(UnsupportedError, match="cuda_graph"):
+        wir.export(program, tmp_path / "p.so", cuda_graph=True)

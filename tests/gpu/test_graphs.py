@@ -49,6 +49,20 @@ def test_the_same_as_without(name: str) -> None:
         assert status.replays >= 3
 
 
+@pytest.mark.parametrize("name", ["dynamic", "attention"])
+def test_the_same_in_cpp(name: str) -> None:
+    _, program, inputs = captured(name)
+    plain, replayed = wir.compile(program), wir.compile(program, "cpp", cuda_graph=True)
+    for _ in range(5):
+        inputs = again(inputs)
+        assert all(map(same, replayed(*inputs), plain(*inputs)))
+    assert replayed.cuda_graphs.status.replays >= 3
+    for weight in program.data.values():
+        weight.data = weight.data + 1
+    assert all(map(same, replayed(*inputs), plain(*inputs)))
+    assert not replayed.cuda_graphs.status.reasons
+
+
 def test_sizes_take_turns() -> None:
     _, program, _ = captured("dynamic")
     plain = wir.compile(program)

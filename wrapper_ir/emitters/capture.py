@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.emitters.facts import mutated_inputs
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.control import Cond, While
 from wrapper_ir.lines.effects import effects
@@ -24,7 +25,15 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import Program
 
-__all__ = ["RESULTS", "GraphOptions", "graph_options", "why_not_captured"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "RESULTS",
+    "CaptureFacts",
+    "GraphOptions",
+    "capture_facts",
+    "graph_options",
+    "why_not_captured",
+]
 
 RESULTS: Final = ("fresh", "shared")
 """Whose memory results of replayed calls are."""
@@ -63,6 +72,46 @@ def graph_options(*, cuda_graph: object, limit: object, results: object) -> Grap
         expected = "one of " + ", ".join(map(repr, RESULTS))
         raise OptionValueError(option="cuda_graph_results", value=results, expected=expected)
     return GraphOptions(limit, str(results)) if cuda_graph else None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFacts:
+    """What must be known of a program to capture its calls: plain data, the same for every target.
+
+    Attributes:
+        program: Its name.
+        device: Its GPU; empty where there are reasons.
+        writes: Positions of inputs that it writes to.
+        constants: Names of its constants on the GPU.
+        limit: How many graphs are kept.
+        results: Whose memory results are.
+        reasons: Why its calls cannot be captured, where that is so.
+    """
+
+    program: str
+    device: str = ""
+    writes: tuple[int, ...] = ()
+    constants: tuple[str, ...] = ()
+    limit: int = DEFAULT_LIMIT
+    results: str = "fresh"
+    reasons: tuple[str, ...] = ()
+
+
+def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
+    """Return what must be known of a program to capture its calls."""
+    reasons = why_not_captured(program)
+    if reasons:
+        return CaptureFacts(program.name, reasons=reasons)
+    device = next(each.device for each in program.buffers.values() if _is_gpu(each.device))
+    constants = [name for name in program.constants if program.layout(name).device == device]
+    return CaptureFacts(
+        program.name,
+        str(device),
+        tuple(mutated_inputs(program)),
+        tuple(constants),
+        options.limit,
+        options.results,
+    )
 
 
 def why_not_captured(program: Program) -> tuple[str, ...]:

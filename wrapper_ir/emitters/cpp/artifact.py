@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.emitters.capture import CaptureFacts
 from wrapper_ir.emitters.cpp.gpu import GpuUnit
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import Program
@@ -54,6 +55,7 @@ class CppArtifact:
         kernels: The C++ kernels, each once.
         program: What it was made from. Values of constants are in ``program.data``.
         gpu_kernels: The Triton kernels, each once; the build has Triton compile them.
+        graphs: How its calls are captured as CUDA graphs, once it is loaded; ``None`` if not.
     """
 
     source: str
@@ -62,6 +64,7 @@ class CppArtifact:
     kernels: tuple[KernelUnit, ...]
     program: Program
     gpu_kernels: tuple[GpuUnit, ...] = ()
+    graphs: CaptureFacts | None = None
 
     @property
     def module_source(self) -> str:

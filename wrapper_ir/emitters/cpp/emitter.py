@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
+from wrapper_ir.emitters.capture import (
+    DEFAULT_LIMIT,
+    RESULTS,
+    GraphOptions,
+    capture_facts,
+    graph_options,
+)
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.gpu import gpus_of
@@ -47,6 +54,11 @@ class CppEmitter(Emitter):
         keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
             one; 0 for none. It is kept once for each call that may run at a time.
         out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
+        cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be; not
+            in what is exported.
+        cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs.
+        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
+            or ``shared``: the graph's own, which the next call writes to.
     """
 
     name: ClassVar[str] = "cpp"
@@ -63,6 +75,17 @@ class CppEmitter(Emitter):
 
     out: bool = field(
         default=False, metadata={"help": "take memory for results from callers: out=[...]"}
+    )
+    cuda_graph: bool = field(
+        default=False, metadata={"help": "capture calls as CUDA graphs and replay them"}
+    )
+    cuda_graph_limit: int = field(
+        default=DEFAULT_LIMIT,
+        metadata={"help": "how many graphs are kept, one for each set of sizes"},
+    )
+    cuda_graph_results: str = field(
+        default="fresh",
+        metadata={"help": "whose memory results of replayed calls are", "choices": RESULTS},
     )
 
     def __post_init__(self) -> None:
@@ -81,6 +104,14 @@ class CppEmitter(Emitter):
             raise OptionValueError(
                 option="keep_buffers", value=self.keep_buffers, expected="a number of bytes"
             )
+        self._graphs()
+
+    def _graphs(self) -> GraphOptions | None:
+        return graph_options(
+            cuda_graph=self.cuda_graph,
+            limit=self.cuda_graph_limit,
+            results=self.cuda_graph_results,
+        )
 
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
@@ -98,8 +129,15 @@ class CppEmitter(Emitter):
                 whole.line(f"// {name}")
                 whole.blank()
             whole.extend(writer)
+        graphs = self._graphs()
         return CppArtifact(
-            whole.text(), sources, whole.source_map(), files.kernels, program, files.gpu_kernels
+            whole.text(),
+            sources,
+            whole.source_map(),
+            files.kernels,
+            program,
+            files.gpu_kernels,
+            None if graphs is None else capture_facts(program, graphs),
         )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
 from wrapper_ir.emitters.cpp.gpu import GpuUnit
+from wrapper_ir.emitters.cpp.graphs import captured, unboxed
 from wrapper_ir.emitters.cpp.loaded_errors import Reporter, input_specs
 from wrapper_ir.emitters.cpp.loaded_module import extension_module
 from wrapper_ir.emitters.cpp.loaded_probes import probe_function
@@ -85,7 +86,11 @@ def _load(
         raise MissingConstantError(program=program.name, names=names)
     constants = tuple(program.data[name] for name in program.constants)
     library = _build(Sources(artifact.sources, artifact.kernels, artifact.gpu_kernels), options)
-    return load_library(library, constants, name=program.name, keep=num_runners, boxed=boxed)
+    if artifact.graphs is None:
+        return load_library(library, constants, name=program.name, keep=num_runners, boxed=boxed)
+    plain = load_library(library, constants, name=program.name, keep=num_runners, boxed=True)
+    function = captured(plain, artifact.graphs, program.data)
+    return function if boxed else unboxed(function, program.name)
 
 
 def _build(sources: Sources, options: Mapping[str, Any]) -> Path:

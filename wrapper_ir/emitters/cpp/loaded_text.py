@@ -54,6 +54,10 @@ def module_text(artifact: CppArtifact) -> str:
         lines += ["_gpu_kernels = [", *map(_gpu_literal, artifact.gpu_kernels), "]", ""]
     made = f"boxed_call({program.name!r}, _files, _kernels, _constants, globals(){more})"
     lines += [f"call = {made}", ""]
+    if artifact.graphs is not None:
+        lines.insert(2, "from wrapper_ir.emitters.capture import CaptureFacts")
+        lines.insert(3, "from wrapper_ir.emitters.cpp.graphs import captured")
+        lines += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
     return "\n".join(lines)
 
 

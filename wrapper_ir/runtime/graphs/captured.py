@@ -288,14 +288,21 @@ class CudaGraphs:
         if graph.moving:
             copy(graph.places, [args[n] for n in graph.moving])
         graph.recording.replay()
-        for n in self._writes:
-            if n in graph.moving:
-                with torch.no_grad():
-                    args[n].copy_(graph.places[graph.moving.index(n)])
+        if self._writes:
+            self._wrote(graph, args)
         self._journal.replays += 1
         results = graph.results.give(args)
         args.clear()
         return results
+
+    def _wrote(self, graph: _Graph, args: list[Any]) -> None:
+        """Copy what was written to places back, and have autograd know of what was written to."""
+        for n in self._writes:
+            if n in graph.moving:
+                with torch.no_grad():
+                    args[n].copy_(graph.places[graph.moving.index(n)])
+            elif not args[n].is_inference():
+                torch.autograd.graph.increment_version(args[n])
 
     def _again(self, call: _Call, graph: _Graph, args: list[Any]) -> tuple[Any, ...]:
         """Capture a call anew whose inputs or constants have moved."""
