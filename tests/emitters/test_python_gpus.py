@@ -1,0 +1,69 @@
+"""Programs that use several GPUs, as Python: what is written for each of them. None is needed."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+import wrapper_ir as wir
+from wrapper_ir.errors import WrapperIRError
+
+TEXT = """
+wir 2
+program @two inference planned
+
+input %x : f32[64] @cuda:0
+input %y : f32[64] @cuda:1
+
+kernel @double(x: in f32, out: out f32) triton entry "double" signature {x: "*fp32", out: "*fp32"}
+  | import triton
+  | import triton.language as tl
+  |
+  | @triton.jit
+  | def double(x, out):
+  |     tl.store(out + tl.arange(0, 64), tl.load(x + tl.arange(0, 64)) * 2)
+
+  %a = allocate : f32[64] @cuda:0
+  call @double(%x, out %a) @cuda:0 grid [1]
+  %b = allocate : f32[64] @DEVICE
+  call @double(%y, out %b) @DEVICE grid [1]
+return %a, %b
+"""
+
+
+def emitted(device: str) -> str:
+    text = TEXT.replace("DEVICE", device)
+    if device == "cuda:0":
+        text = text.replace("cuda:1", "cuda:0")
+    return wir.emit(wir.parse(text)).source
+
+
+def test_each_gpu_has_its_kernels_and_its_stream() -> None:
+    source = emitted("cuda:1")
+    ast.parse(source)
+    for line in (
+        "triton_kernels = TritonKernels(cuda_0, switches=True)",
+        "triton_kernels_1 = TritonKernels(cuda_1, switches=True)",
+        "(double,) = triton_kernels.load()",
+        "(double_1,) = triton_kernels_1.load()",
+        "    stream = current_stream(0)",
+        "    double((1,), stream, x, a)",
+        "    stream_1 = current_stream(1)",
+        "    double_1((1,), stream_1, y, b)",
+    ):
+        assert line in source.splitlines()
+    assert "on_device" not in source
+
+
+def test_one_gpu_is_made_the_current_one() -> None:
+    source = emitted("cuda:0")
+    assert "switches" not in source
+    assert source.count("TritonKernels(cuda_0)") == 1
+    assert "@on_device(cuda_0)" in source.splitlines()
+
+
+def test_kernels_on_the_host_are_refused() -> None:
+    text = TEXT.replace("DEVICE", "cpu").replace("%y : f32[64] @cuda:1", "%y : f32[64] @cpu")
+    with pytest.raises(WrapperIRError, match="only launched on GPUs"):
+        wir.emit(wir.parse(text))
