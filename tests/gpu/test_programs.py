@@ -50,14 +50,20 @@ def captured(name: str) -> tuple[nn.Module, wir.Program, tuple[Tensor, ...]]:
         return model, wir.capture(model, inputs, **options), inputs
 
 
-def compiled(name: str, model: nn.Module, inputs: tuple[Tensor, ...], backend: str) -> list[Tensor]:
+def compiled(
+    name: str,
+    model: nn.Module,
+    inputs: tuple[Tensor, ...],
+    backend: str,
+    options: dict[str, Any] | None = None,
+) -> list[Tensor]:
     torch._dynamo.reset()
     for value, sizes in zip(inputs, CASES[name].dynamic or (), strict=False):
         for size in sizes:
             torch._dynamo.mark_dynamic(value, size)
     torch.manual_seed(1)
     with torch.no_grad(), torch._inductor.config.patch(dict(CASES[name].config)):
-        results = torch.compile(model, backend=backend)(*inputs)
+        results = torch.compile(model, backend=backend, options=options)(*inputs)
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES
 from wrapper_ir.emitters.cpp.exprs import CppExprs
-from wrapper_ir.emitters.cpp.gpu import GpuKernels, device_index, gpus_of
+from wrapper_ir.emitters.cpp.gpu import GpuKernels, device_index, device_parts, device_type, gpus_of
 from wrapper_ir.emitters.cpp.kernels import Callees
 from wrapper_ir.emitters.cpp.names import Key, make_names
 from wrapper_ir.emitters.cpp.state import StateMembers
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
 
-__all__ = ["Context", "device_parts", "line_source"]
+__all__ = ["Context", "line_source"]
 
 
 class Context:
@@ -197,19 +196,6 @@ class Context:
 
 
 _DYNAMIC = -(2**63)
-
-
-def device_parts(device: Device) -> tuple[str, str]:
-    """Type and index of a device; any index where it has none, as there is but one CPU."""
-    index = -1 if device.type == "cpu" or device.index is None else device.index
-    return device_type(device), str(index)
-
-
-def device_type(device: Device) -> str:
-    """The number of a type of devices, by its name where generated files know one."""
-    if device.type in ("cpu", "cuda"):
-        return f"wir::device::{device.type}"
-    return str(DEVICE_TYPES.get(device.type, DEVICE_TYPES["privateuseone"]))
 
 
 def _what(line: AnyLine) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES
 from wrapper_ir.emitters.cpp.places import element_type
 from wrapper_ir.emitters.cpp.text import statement
 from wrapper_ir.emitters.cpp.types import CType
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import Program
 
-__all__ = ["GpuKernels", "GpuUnit", "device_index", "gpus_of", "parameter_of"]
+__all__ = [
+    "GpuKernels",
+    "GpuUnit",
+    "device_index",
+    "device_parts",
+    "device_type",
+    "gpus_of",
+    "parameter_of",
+]
 
 _NUMBERS: Final = {
     "i1": CType.BOOL,
@@ -72,6 +81,19 @@ def gpus_of(program: Program) -> tuple[Device, ...]:
 def device_index(device: Device) -> int:
     """The number of a GPU; the first where a program does not say which."""
     return 0 if device.index is None else device.index
+
+
+def device_parts(device: Device) -> tuple[str, str]:
+    """Type and index of a device; any index where it has none, as there is but one CPU."""
+    index = -1 if device.type == "cpu" or device.index is None else device.index
+    return device_type(device), str(index)
+
+
+def device_type(device: Device) -> str:
+    """The number of a type of devices, by its name where generated files know one."""
+    if device.type in ("cpu", "cuda"):
+        return f"wir::device::{device.type}"
+    return str(DEVICE_TYPES.get(device.type, DEVICE_TYPES["privateuseone"]))
 
 
 def parameter_of(type_: str) -> CType | None:

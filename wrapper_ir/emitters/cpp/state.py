@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.gpu import device_index, device_type
 from wrapper_ir.emitters.cpp.places import Place, element_type, place_of
 from wrapper_ir.emitters.cpp.statics import same_view, source_of
 from wrapper_ir.emitters.cpp.text import call
@@ -74,10 +75,14 @@ class StateMembers:
         """The member that is a kept pool, memory of all its bytes where their number is fixed."""
         member = f"state.{self._context.buffer(name)}"
         self._context.has_arenas = True
-        self._member(f"wir::Arena {self._context.buffer(name)};")
-        size = self._context.program.layout(name).nbytes
+        layout = self._context.program.layout(name)
+        size, where = layout.nbytes, ""
+        if layout.device.type != "cpu":
+            where = f", {device_type(layout.device)}, {device_index(layout.device)}"
+        grows_on = f"{{0{where}}}" if where and not isinstance(size, int) else ""
+        self._member(f"wir::Arena {self._context.buffer(name)}{grows_on};")
         if isinstance(size, int):
-            self._create(f"{member} = wir::Arena({size});")
+            self._create(f"{member} = wir::Arena({size}{where});")
             self._kept_bytes += size
         else:
             self._held.append(f"{member}.bytes()")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from wrapper_ir.emitters.arenas import allocates_much
 from wrapper_ir.emitters.facts import Storages, free_region_symbols
 from wrapper_ir.lines.control import Region
-from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -102,11 +101,7 @@ def _arenas(program: Program, storages: Storages) -> tuple[str, ...]:
     # The planner is a large package; only programs with kept arenas need this of it.
     from wrapper_ir.planning.kept import kept_pools  # noqa: PLC0415
 
-    return tuple(
-        name
-        for name in kept_pools(program)
-        if name not in storages.handled and program.layout(name).device == CPU
-    )
+    return tuple(name for name in kept_pools(program) if name not in storages.handled)
 
 
 def _buffers(

@@ -16,7 +16,12 @@ namespace wir {
 class Arena {
  public:
   Arena() = default;
-  explicit Arena(std::int64_t bytes) { allocate(bytes); }
+  // With no bytes it is empty until a call says how many it needs.
+  explicit Arena(std::int64_t bytes, std::int32_t device_type = device::cpu,
+                 std::int32_t device_index = 0)
+      : device_type_(device_type), device_index_(device_index) {
+    if (bytes != 0) allocate(bytes);
+  }
 
   // A tensor of bytes that begins where the arena does. Views of it that were made before the arena
   // grew are views of nothing.
@@ -45,18 +50,22 @@ class Arena {
   void allocate(std::int64_t bytes) {
     static constexpr std::int64_t kOne = 1;
     bytes_ = 0;
-    memory_ = empty(1, &bytes, &kOne, {dtype::uint8, device::cpu, 0});
-    advise_huge_pages(data(memory_), static_cast<std::size_t>(bytes));
+    memory_ = empty(1, &bytes, &kOne, {dtype::uint8, device_type_, device_index_});
+    if (device_type_ == device::cpu) {
+      advise_huge_pages(data(memory_), static_cast<std::size_t>(bytes));
+    }
     // Storage that is lent cannot be resized: a library op whose result is larger than its place
     // fails, instead of moving the arena from under the others.
     check(aoti_torch_create_tensor_from_blob(data(memory_), 1, &bytes, &kOne, 0, dtype::uint8,
-                                             device::cpu, 0, shown_.out()));
+                                             device_type_, device_index_, shown_.out()));
     bytes_ = bytes;
   }
 
   Tensor memory_;
   Tensor shown_;
   std::int64_t bytes_ = 0;
+  std::int32_t device_type_ = device::cpu;
+  std::int32_t device_index_ = 0;
 };
 
 }  // namespace wir
