@@ -112,6 +112,7 @@ def export(  # noqa: PLR0913 - all but two are named
     debug_info: bool = False,
     constants: str = "auto",
     metadata: Mapping[str, str] | None = None,
+    gpu_arch: str | tuple[str, ...] = (),
     debug: DebugPrinter | str | int | None = None,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -133,6 +134,8 @@ def export(  # noqa: PLR0913 - all but two are named
         constants: ``embedded`` in the library, ``beside`` it in a file that is mapped into memory,
             or ``auto``: embedded up to 512 MiB.
         metadata: What a package is to say of itself besides; loaders return it.
+        gpu_arch: What Triton kernels are compiled for: ``"sm_90"``, or several, of which the one
+            that fits the GPU is taken when the library is loaded. By default this machine's GPU.
         debug: What values the library can show while it runs: a ``DebugPrinter``, or a level such
             as ``"print"``, with which it begins; the level can be changed where it runs. Without
             it nothing is built in, whatever the environment says here.
@@ -155,7 +158,7 @@ def export(  # noqa: PLR0913 - all but two are named
 
     # What can be refused at once is, before any work is done.
     build: dict[str, Any] = {"isa": isa, "debug_info": debug_info, "constants": constants}
-    build |= {"jobs": jobs, "progress": progress}
+    build |= {"gpu_arch": gpu_arch, "jobs": jobs, "progress": progress}
     package.check(path, metadata, **build)
     printer = None if debug is None else make_printer(debug)
     if printer is not None:

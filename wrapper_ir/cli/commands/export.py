@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from wrapper_ir.cli.command import (
@@ -21,6 +23,7 @@ wrapper-ir export program.wir -o model_sources       # a folder that CMake build
 wrapper-ir export program.wir -o model.pt2 --debug print   # WRAPPER_IR_DEBUG switches it
 wrapper-ir capture model.py:make --isa x86-64-v3 -o v3.wir
 wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of that level
+wrapper-ir export gpu.wir -o gpu.pt2 --gpu-arch sm_80 --gpu-arch sm_90
 """))
 @program_argument
 @click.option("-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so or nothing.")
@@ -36,6 +39,13 @@ wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of 
 @click.option(
     "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
 )
+@click.option(
+    "--gpu-arch",
+    multiple=True,
+    metavar="SM",
+    help="What Triton kernels are compiled for, sm_90 say; may be given several times."
+    " By default this machine's GPU.",
+)
 @debug_options("Build in probes: print, check, stats, ...")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at once.")
 @emitter_options("the emitter cpp")
@@ -47,6 +57,7 @@ def export(  # noqa: PLR0913 - one for each option
     debug_info: bool,
     constants: str,
     metadata: tuple[str, ...],
+    gpu_arch: tuple[str, ...],
     debug: str | None,
     debug_filter: str,
     debug_poison: bool,
@@ -75,18 +86,22 @@ def export(  # noqa: PLR0913 - one for each option
         printer = make_printer(debug or "off", debug_filter, poison=debug_poison)
     chosen = check_target("cpp", options)
     about = read_pairs(metadata)
-    check(output, about, isa=isa, debug_info=debug_info, constants=constants, jobs=jobs)
+    how: dict[str, Any] = {
+        "isa": isa,
+        "debug_info": debug_info,
+        "constants": constants,
+        "gpu_arch": gpu_arch,
+        "jobs": jobs,
+    }
+    check(output, about, **how)
     program = read_program(file, data=True)
     with bar(f"building {output}") as progress:
         export_program(
             program,
             output,
-            isa=isa,
-            debug_info=debug_info,
-            constants=constants,
             metadata=about,
             debug=printer,
-            jobs=jobs,
             progress=progress,
+            **how,
             **chosen,
         )

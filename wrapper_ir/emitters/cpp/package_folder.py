@@ -12,9 +12,11 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp.build import linked_constants, prepared
+from wrapper_ir.emitters.cpp.build_gpu import GPU_FILE, chosen_archs, write_kernels
 from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_features
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
-from wrapper_ir.emitters.cpp.build_work import has_probes, uses_heap, uses_ops
+from wrapper_ir.emitters.cpp.build_work import has_probes, uses_gpu, uses_heap, uses_ops
+from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, native_units
 from wrapper_ir.toolchain.objects import generated_flags
@@ -48,11 +50,11 @@ set(WIR_TORCH_DIR "" CACHE PATH "The directory of PyTorch; empty to look for it"
 if(WIR_TORCH_DIR)
   set(torch_includes
     "${{WIR_TORCH_DIR}}/include" "${{WIR_TORCH_DIR}}/include/torch/csrc/api/include")
-  set(torch_library "${{WIR_TORCH_DIR}}/lib/libtorch_cpu.so")
+  set(torch_library "${{WIR_TORCH_DIR}}/lib/libtorch_cpu.so"{cuda_library})
 else()
   find_package(Torch REQUIRED)
   set(torch_includes ${{TORCH_INCLUDE_DIRS}})
-  set(torch_library torch_cpu)
+  set(torch_library torch_cpu{cuda_target})
 endif()
 
 add_library({name} MODULE
@@ -63,12 +65,21 @@ target_link_libraries({name} PRIVATE ${{torch_library}})
 target_link_options({name} PRIVATE
   "-Wl,--version-script=${{CMAKE_CURRENT_SOURCE_DIR}}/exports.map"
   -Wl,--gc-sections -Wl,-z,noexecstack -Wl,--strip-all)
-{constants}
+{constants}{gpu_kernels}
 set(plain_flags
   {plain_flags})
 set_source_files_properties({plain_sources}
   PROPERTIES COMPILE_OPTIONS "${{plain_flags}}")
 {kernel_flags}"""
+
+#: For a file of assembler that includes others beside it.
+_INCLUDING: Final = """\
+set_source_files_properties({file} PROPERTIES
+  COMPILE_OPTIONS "-Wa,-I${{CMAKE_CURRENT_SOURCE_DIR}}")
+"""
+
+_GPU_ROW: Final = """
+| `gpu_kernels.s`, `*.cubin` | the Triton kernels, compiled |"""
 
 _README: Final = """\
 # {name}
@@ -76,10 +87,10 @@ _README: Final = """\
 A model as a C++ library, exported by wrapper_ir. `cmake` builds `{name}.so` from it; how is said at
 the top of `CMakeLists.txt`. Load the library beside PyTorch, from C++ or Python:
 
-    torch::inductor::AOTIModelContainerRunnerCpu runner("build/{name}.so");
+    torch::inductor::AOTIModelContainerRunner{device} runner("build/{name}.so");
     std::vector<at::Tensor> results = runner.run({{input}});
 
-    runner = torch._C._aoti.AOTIModelContainerRunnerCpu("build/{name}.so", 1)
+    runner = torch._C._aoti.AOTIModelContainerRunner{device}("build/{name}.so", 1)
     results = runner.run([input])
 
 | file | what it is |
@@ -87,7 +98,7 @@ the top of `CMakeLists.txt`. Load the library beside PyTorch, from C++ or Python
 | `program*.cpp` | the program: tables of what goes in and out, and one function |
 | `kernels*.cpp` | the kernels, as Inductor wrote them |
 | `cpu.cpp` | by which the library refuses processors that it was not built for |
-| `{blob}` | the values of constants |
+| `{blob}` | the values of constants |{gpu_row}
 | `runtime/` | the runtime part, the same for every program |
 
 {isa}
@@ -106,6 +117,7 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     target = _identifier(name)
     compiler = find_compiler(options.cache)
     table, embed, chosen = prepared(artifact, options)
+    archs = chosen_archs(artifact.gpu_kernels, options.gpu_arch)
     # Not for this processor in particular: whoever builds it may have another one.
     plain = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
     fixed = [isa for _, isa in chosen if not isa.native]
@@ -118,21 +130,32 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
         (folder / file).write_text(text, encoding="utf-8")
     probes = has_probes(artifact.sources)
     ops, heap = probes or uses_ops(artifact.sources), uses_heap(artifact.sources)
-    runtime = _copy_runtime(folder, native_units(ops=ops, probes=probes, heap=heap))
+    gpu = uses_gpu(artifact.sources)
+    runtime = _copy_runtime(folder, native_units(ops=ops, probes=probes, heap=heap, gpu=gpu))
+    if artifact.gpu_kernels:
+        write_kernels(folder, artifact.gpu_kernels, archs, options.cache or default_cache())
     blob = linked_constants(artifact.program, table, folder, target, embed=embed)
     plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
+    assembled = [*(["constants.s"] if blob else []), *([GPU_FILE] if artifact.gpu_kernels else [])]
     cmake = _CMAKE.format(
         name=target,
-        sources=_listed(
-            [*runtime, *plain_sources, *kernel_files, *(["constants.s"] if blob else [])]
-        ),
+        sources=_listed([*runtime, *plain_sources, *kernel_files, *assembled]),
         constants=_constants_rule(target, blob, embed=embed),
+        gpu_kernels=_INCLUDING.format(file=GPU_FILE) if artifact.gpu_kernels else "",
+        cuda_library=' "${WIR_TORCH_DIR}/lib/libtorch_cuda.so"' if gpu else "",
+        cuda_target=" torch_cuda" if gpu else "",
         plain_flags=" ".join(generated_flags(compiler)),
         plain_sources=" ".join([*runtime, *plain_sources]),
         kernel_flags="".join(map(_kernel_rule, kernel_files, kernels)),
     )
     (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
-    page = _README.format(name=target, blob=blob or "(none)", isa=_about_isa(options.isa))
+    page = _README.format(
+        name=target,
+        blob=blob or "(none)",
+        isa=_about_isa(options.isa),
+        device="Cuda" if gpu else "Cpu",
+        gpu_row=_GPU_ROW if artifact.gpu_kernels else "",
+    )
     (folder / "README.md").write_text(page, encoding="utf-8")
     about = {"made by": "wrapper_ir", "library": f"{target}.so", "isa": options.isa}
     (folder / MARKER).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -174,11 +197,8 @@ def _constants_rule(target: str, blob: str | None, *, embed: bool) -> str:
     if blob is None:
         return ""
     if embed:
-        return (
-            "set_source_files_properties(constants.s PROPERTIES\n"
-            '  COMPILE_OPTIONS "-Wa,-I${CMAKE_CURRENT_SOURCE_DIR}"\n'
-            f'  OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/{blob}")\n'
-        )
+        depends = f'\n  OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/{blob}"'
+        return _INCLUDING.format(file="constants.s").replace(")\n", f"{depends})\n")
     return (
         f"add_custom_command(TARGET {target} POST_BUILD COMMAND ${{CMAKE_COMMAND}} -E\n"
         f'  create_symlink "${{CMAKE_CURRENT_SOURCE_DIR}}/{blob}"\n'
