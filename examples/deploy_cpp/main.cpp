@@ -10,6 +10,7 @@
 
 #include <ATen/core/Formatting.h>
 #include <ATen/ops/arange.h>
+#include <c10/core/Device.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
@@ -24,7 +25,10 @@ at::Tensor ramp(const std::vector<std::int64_t>& sizes) {
 int run(const std::string& package, const std::vector<std::int64_t>& sizes) {
   c10::InferenceMode mode;
   torch::inductor::AOTIModelPackageLoader loader(package);
-  for (const at::Tensor& result : loader.run({ramp(sizes)})) std::cout << result << '\n';
+  const at::Device device(loader.get_metadata()["AOTI_DEVICE_KEY"]);  // "cpu" or "cuda"
+  for (const at::Tensor& result : loader.run({ramp(sizes).to(device)})) {
+    std::cout << result.cpu() << '\n';
+  }
   return EXIT_SUCCESS;
 }
 

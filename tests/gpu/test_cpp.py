@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import subprocess
 import threading
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ import torch
 from torch import nn
 
 import wrapper_ir as wir
+from tests.export.deploy import compile_program
 from tests.gpu.cases import CASES, t
 from tests.gpu.test_programs import captured, compiled, no_tuning_by_time, same
 from wrapper_ir.errors import WrapperIRError
@@ -160,3 +163,26 @@ def test_code_for_several_gpus() -> None:
     program = wir.plan_memory(program)
     function = wir.emit(program, "cpp").load(gpu_arch=("sm_80", f"sm_{major}{minor}"))
     assert all(map(same, function(*inputs), wir.compile(program)(*inputs)))
+
+
+def test_a_program_without_python(tmp_path: Path) -> None:
+    model, program, _ = captured("mlp")
+    package = wir.export(program, tmp_path / "mlp.pt2")
+    command = [compile_program(tmp_path), package, "32", "64"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    x = (torch.arange(32 * 64, dtype=torch.float32) / (32 * 64)).reshape(32, 64).cuda()
+    with torch.no_grad():
+        expected = model(x).flatten().tolist()
+    found = [float(number) for number in re.findall(r"-?\d\.\d{4}", done.stdout)]
+    # It prints columns in groups where they do not fit on a line, and scales none of them here.
+    assert sorted(found) == pytest.approx(sorted(expected), abs=2e-4)
+
+
+def test_folders(tmp_path: Path) -> None:
+    _, program, inputs = captured("softmax")
+    folder = wir.export(program, tmp_path / "sources", gpu_arch=("sm_80", "sm_90"))
+    assert len(list(folder.glob("*_sm_80.cubin"))) == len(list(folder.glob("*_sm_90.cubin"))) >= 1
+    library = wir.export(program, tmp_path / "model.so")
+    runner = torch._C._aoti.AOTIModelContainerRunnerCuda(str(library), 1, "cuda", "")
+    assert all(map(same, runner.run(list(inputs)), wir.compile(program)(*inputs)))

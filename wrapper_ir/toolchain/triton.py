@@ -32,6 +32,7 @@ __all__ = [
     "compiled_binary",
     "current_arch",
     "jit_function",
+    "keep_binary",
 ]
 
 WARP: Final = 32
@@ -145,12 +146,17 @@ def compiled_binary(source: TritonSource, arch: int, cache: DiskCache) -> GpuBin
             if found is None:
                 with _compiling:  # Triton's compiler is not made for threads
                     made = compile_kernel(source, arch)
-                with cache.scratch() as folder:
-                    file = folder / "kernel.cubin"
-                    file.write_bytes(_packed(made))
-                    cache.put(key, "cubin", file)
+                keep_binary(source, made, cache)
                 return made
     return _unpacked(found.read_bytes())
+
+
+def keep_binary(source: TritonSource, binary: GpuBinary, cache: DiskCache) -> None:
+    """Have a kernel's machine code found in the cache from now on."""
+    with cache.scratch() as folder:
+        file = folder / "kernel.cubin"
+        file.write_bytes(_packed(binary))
+        cache.put(binary_key(source, binary.arch), "cubin", file)
 
 
 def binary_key(source: TritonSource, arch: int) -> str:

@@ -146,6 +146,8 @@ def load_library(
     return function
 
 
+_NO_CUDA: Final = "the program runs on a GPU: it takes a PyTorch that was built with CUDA"
+
 _opening = threading.Lock()
 _open_libraries: dict[tuple[str, str], Any] = {}
 
@@ -158,5 +160,6 @@ def _open(module: Any, file: Path, symbol: str) -> Any:  # noqa: ANN401 - a caps
             try:
                 _open_libraries[key] = module.open(*key)
             except ImportError as error:
-                raise LibraryLoadError(library=key[0], reason=str(error)) from error
+                hint = _NO_CUDA if "libtorch_cuda" in str(error) else None
+                raise LibraryLoadError(library=key[0], reason=str(error), hint=hint) from error
         return _open_libraries[key]

@@ -1,0 +1,134 @@
+"""Triton kernels in C++, as far as that needs neither a GPU nor Triton."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+from tests.emitters.corpus import program
+from tests.emitters.cpp.compiling import check_syntax
+from wrapper_ir.emitters import EmitError
+from wrapper_ir.emitters.cpp.build import BuildOptions, build
+from wrapper_ir.emitters.cpp.build_gpu import chosen_archs, write_kernels
+from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.toolchain.cache import DiskCache, default_cache
+from wrapper_ir.toolchain.compiler import find_compiler
+from wrapper_ir.toolchain.native import native_include_dirs
+from wrapper_ir.toolchain.objects import assemble
+from wrapper_ir.toolchain.triton import GpuBinary, TritonSource, keep_binary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wrapper_ir.emitters.cpp import CppArtifact
+
+needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+
+SYMBOL = 'a "name" \\ of its own'
+
+
+def emitted(text: str) -> CppArtifact:
+    made: Any = wir.emit(wir.parse(text), "cpp")
+    return made
+
+
+def triton_text() -> str:
+    return str(program("triton"))
+
+
+def with_binaries(cache: DiskCache, *archs: int) -> CppArtifact:
+    """The program, its kernel in a cache as if it had been compiled."""
+    artifact = emitted(triton_text())
+    (kernel,) = artifact.gpu_kernels
+    for arch in archs:
+        binary = GpuBinary(arch, b"code %d" % arch, SYMBOL, 128, 1000 + arch, 2, arch == 90)
+        keep_binary(kernel.source, binary, cache)
+    return artifact
+
+
+@needs_no_gpu
+def test_without_a_gpu_an_architecture_must_be_named(tmp_path: Path) -> None:
+    made = program("triton")
+    with pytest.raises(WrapperIRError, match="there is no GPU here") as caught:
+        wir.export(made, tmp_path / "model.so")
+    assert "gpu_arch='sm_90'" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="Triton is there")
+def test_without_triton_nothing_is_built(tmp_path: Path) -> None:
+    with pytest.raises(WrapperIRError, match="'triton_poi_fused_relu_0': Triton is not installed"):
+        wir.export(program("triton"), tmp_path / "model.so", gpu_arch="sm_90")
+    assert not list(tmp_path.iterdir())
+
+
+def test_architectures() -> None:
+    kernels = emitted(triton_text()).gpu_kernels
+    assert chosen_archs(kernels, ("sm_90", "sm_80", "sm_90a")) == (80, 90)
+    assert chosen_archs((), ()) == ()
+    for wrong in ("90", "sm_", "gfx942", "sm_90\n"):
+        with pytest.raises(OptionValueError, match="gpu_arch"):
+            chosen_archs(kernels, wrong)
+
+
+def test_images_are_what_the_runtime_part_reads(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache")
+    (kernel,) = with_binaries(cache, 80, 90).gpu_kernels
+    write_kernels(tmp_path, (kernel,), (80, 90), cache)
+    compiler = find_compiler(cache)
+    made = assemble(compiler, tmp_path / "gpu_kernels.s")
+    (tmp_path / "main.cpp").write_text(f"""
+#include <cstdio>
+#include <wir/gpu.h>
+extern "C" const wir::GpuImage {kernel.symbol}[];
+int main() {{
+  for (const wir::GpuImage* image = {kernel.symbol}; image->arch != 0; ++image) {{
+    std::printf("%d %d %.7s %s %u %u\\n", image->arch, image->cooperative, image->code,
+                image->symbol, image->threads, image->shared);
+  }}
+}}
+""")
+    includes = [f"-I{path}" for path in native_include_dirs()]
+    command = [*compiler.command, "-std=c++20", *includes, "main.cpp", made.name, "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"80 0 code 80 {SYMBOL} 128 1080\n90 1 code 90 {SYMBOL} 128 1090\n"
+
+
+def test_a_library_is_built_and_says_what_it_lacks(tmp_path: Path) -> None:
+    artifact = with_binaries(default_cache(), 70)
+    library = build(artifact, tmp_path, BuildOptions(gpu_arch="sm_70")).file
+    assert b"code 70" in library.read_bytes()
+    with pytest.raises(WrapperIRError, match=r"libtorch_cuda|CUDA driver|sm_70|its code|GPU"):
+        artifact.load(gpu_arch="sm_70")(torch.zeros(4))
+
+
+def test_text_in_caches_is_no_code() -> None:
+    odd = '# """ \\ \\n {x} \u20ac'
+    artifact = emitted(
+        triton_text().replace("  | import triton\n", f"  | {odd}\n  | import triton\n", 1)
+    )
+    (kernel,) = artifact.gpu_kernels
+    assert kernel.source.code.startswith(odd)
+    assert odd not in artifact.source
+    variables: dict[str, Any] = {}
+    exec(artifact.module_source.partition("\ncall = ")[0], variables)
+    ((symbol, *fields),) = variables["_gpu_kernels"]
+    assert (symbol, TritonSource(*fields)) == (kernel.symbol, kernel.source)
+
+
+def test_the_text_compiles() -> None:
+    check_syntax(emitted(triton_text()).source)
+
+
+def test_what_cannot_be_passed_is_refused() -> None:
+    text = triton_text()
+    with pytest.raises(EmitError, match="Triton's type 'i8' cannot be passed"):
+        emitted(text.replace('xnumel: "i32"', 'xnumel: "i8"'))
+    with pytest.raises(EmitError, match="'xnumel' is a pointer to Triton"):
+        emitted(text.replace('xnumel: "i32"', 'xnumel: "*i32"'))
