@@ -104,7 +104,7 @@ def test_a_library_is_built_and_says_what_it_lacks(tmp_path: Path) -> None:
     artifact = with_binaries(default_cache(), 70)
     library = build(artifact, tmp_path, BuildOptions(gpu_arch="sm_70")).file
     assert b"code 70" in library.read_bytes()
-    with pytest.raises(WrapperIRError, match=r"libtorch_cuda|CUDA driver|sm_70|its code|GPU"):
+    with pytest.raises(WrapperIRError, match=r"libtorch_cuda|CUDA driver|wrong device"):
         artifact.load(gpu_arch="sm_70")(torch.zeros(4))
 
 
