@@ -27,7 +27,7 @@ __all__ = ["no_tuning_by_time"]
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_as_python_and_stock(name: str) -> None:
     model, program, inputs = captured(name)
-    expected = compiled(name, model, inputs)
+    expected = compiled(name, model, inputs, "inductor")
     function = wir.compile(program, "cpp")
     for _ in range(3):  # the second call uses what the first one kept
         torch.manual_seed(1)
@@ -40,7 +40,7 @@ def test_the_same_as_python_and_stock(name: str) -> None:
 def test_the_backend_gives_the_same(name: str) -> None:
     torch.manual_seed(0)
     model, inputs = CASES[name].make().cuda(), CASES[name].inputs()
-    expected = compiled(name, model, inputs)
+    expected = compiled(name, model, inputs, "inductor")
     actual = compiled(name, model, inputs, "wrapper_ir", {"emitter": "cpp"})
     assert all(map(same, actual, expected))
 
