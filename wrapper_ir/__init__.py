@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wrapper_ir import planning as planning
     from wrapper_ir import text as text
     from wrapper_ir.api import compile as compile
+    from wrapper_ir.api import cuda_graph_status as cuda_graph_status
     from wrapper_ir.api import emit as emit
     from wrapper_ir.api import export as export
     from wrapper_ir.api import release as release
@@ -75,6 +76,7 @@ _EXPORTS = {
     "canonical": "wrapper_ir.diffing",
     "capture": "wrapper_ir.frontends.inductor",
     "compile": "wrapper_ir.api",
+    "cuda_graph_status": "wrapper_ir.api",
     "diagnose": "wrapper_ir.verify",
     "diff": "wrapper_ir.diffing",
     "emit": "wrapper_ir.api",

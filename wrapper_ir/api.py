@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from wrapper_ir.debug_printer import DebugPrinter
     from wrapper_ir.emitters.base import Artifact
+    from wrapper_ir.runtime.graphs import GraphStatus
 
-__all__ = ["compile", "emit", "export", "release"]
+__all__ = ["compile", "cuda_graph_status", "emit", "export", "release"]
 
 
 def emit(program: Program, target: str = "python", **options: object) -> Artifact:
@@ -102,6 +103,16 @@ def release() -> int:
     # Where nothing was loaded, nothing is kept, and there is no need to load torch.
     kept = sys.modules.get("wrapper_ir.runtime.kept")
     return 0 if kept is None else int(kept.release())
+
+
+def cuda_graph_status() -> list[GraphStatus]:
+    """What became of the calls of every loaded program that was made with ``cuda_graph=True``.
+
+    How many were replayed, and why others ran the program itself. Those that ``torch.compile``
+    holds are among them.
+    """
+    found = sys.modules.get("wrapper_ir.runtime.graphs")
+    return [] if found is None else list(found.statuses())
 
 
 def export(  # noqa: PLR0913 - all but two are named

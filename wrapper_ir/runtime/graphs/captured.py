@@ -49,8 +49,8 @@ _PATIENCE: Final = 64
 class _Warm(NamedTuple):
     """What a call that ran the program leaves for the one that is captured."""
 
-    thread: int
-    """Libraries set up their handles for each thread."""
+    threads: set[int]
+    """Those that ran it: libraries set up their handles for each."""
     pointers: dict[int, int]
     """Where its tensors were, by position."""
 
@@ -171,9 +171,10 @@ class CudaGraphs:
             self._latest = graph
             return self._replay(call, graph, args)
         warm, thread = self._warm.get(key), threading.get_ident()
-        if warm is None or warm.thread != thread:
+        if warm is None or thread not in warm.threads:
+            threads = {thread} if warm is None else warm.threads | {thread}
             pointers = {n: arg.data_ptr() for n, arg in enumerate(args) if isinstance(arg, Tensor)}
-            self._warm.put(key, _Warm(thread, pointers))
+            self._warm.put(key, _Warm(threads, pointers))
             self._journal.ran()
             return call(args)
         return self._capture(call, key, warm.pointers, args)

@@ -48,9 +48,10 @@ class _Another:
     """The same memory in every call, as a tensor of its own."""
 
     value: Tensor
+    view: tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]
 
     def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        return self.value.detach()
+        return reinterpret_as(self.value, *self.view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +178,11 @@ class _Planner:
             return _InputView(position, _view(result, self._args[position].data_ptr()))
         if result.numel() and storage in self._constants:
             constant = self._constants[storage]
-            return _Same(constant) if result is constant else _Another(result)
+            return _Same(constant) if result is constant else _another(result)
         if result.device != self._device:
             raise UncopiedError(f"result {number} is on {result.device}")
         if self._is_shared:
-            return _Another(result)
+            return _another(result)
         return self._copied(storage, result)
 
     def _copied(self, storage: int, result: Tensor) -> _Result:
@@ -201,6 +202,10 @@ class _Planner:
     def _add(self, source: Tensor) -> _Fresh:
         self.sources.append(source)
         return _Fresh(len(self.sources) - 1)
+
+
+def _another(result: Tensor) -> _Another:
+    return _Another(result, _view(result, result.data_ptr()))
 
 
 def _storage(tensor: Tensor) -> int:
