@@ -21,8 +21,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch import Tensor
-from torch._higher_order_ops import triton_kernel_wrap
+from torch import Tensor, fx
+from torch._higher_order_ops import effects, triton_kernel_wrap
 from torch.fx.node import has_side_effect
 from typing_extensions import override
 
@@ -35,8 +35,6 @@ from wrapper_ir.toolchain.triton import TritonSource, jit_function
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from torch import fx
-
 __all__ = [
     "LAUNCH",
     "NO_CONSTANTS",
@@ -47,8 +45,18 @@ __all__ = [
     "launched",
 ]
 
-#: Passes over the graph keep its calls: a launch is there for its effect.
-LAUNCH: Final[Any] = has_side_effect(triton_kernel_wrap.triton_kernel_wrapper_mutation)
+
+def _kept(op: Any) -> Any:
+    """Have passes over graphs keep an op's calls: they are there for their effect."""
+    has_side_effect(op)
+    if not fx.Graph().call_function(op).is_impure():
+        # PyTorch 2.11 asks higher-order ops for nothing else.
+        effects._register_effectful_op(op, effects._EffectType.ORDERED)  # noqa: SLF001
+    return op
+
+
+LAUNCH: Final = _kept(triton_kernel_wrap.triton_kernel_wrapper_mutation)
+"""Torch's op that launches a Triton kernel."""
 
 _table: Final[Any] = triton_kernel_wrap.kernel_side_table
 
@@ -141,6 +149,7 @@ class PinnedKernel:
         """Triton's way to launch a kernel."""
         return functools.partial(self.launch, grid)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def launch(self, grid: Sequence[int], *args: Any, **kwargs: Any) -> None:
         """Launch it over a grid, on the current stream of the GPU that its tensors are on.
 
