@@ -95,18 +95,25 @@ EXACT = (
 )
 
 
+def seeded(function: Callable[..., Any], inputs: Any) -> Any:
+    torch.manual_seed(1)
+    return function(*inputs)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_bits(name: str) -> None:
     _, program, inputs = captured(name)
-    expected = wir.compile(program)(*inputs)
+    expected = seeded(wir.compile(program), inputs)
     artifact = emitted(program)
     failures = {}
+
+    def loaded(*_: Any) -> Callable[..., Any]:
+        return artifact.load()
+
     with torch.no_grad():
-        if not all(map(same, artifact.load()(*inputs), expected)):
-            failures["loaded"] = "other bits"
-        for way in EXACT:
+        for way in (loaded, *EXACT):
             try:
-                actual = way(artifact.graph_module, inputs)(*inputs)
+                actual = seeded(way(artifact.graph_module, inputs), inputs)
             except Exception as error:
                 failures[way.__name__] = f"{type(error).__name__}: {str(error)[:1500]}"
                 continue
