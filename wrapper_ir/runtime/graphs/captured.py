@@ -233,6 +233,7 @@ class CudaGraphs:
     ) -> _Graph:
         recorder = self._recorder
         places = [place_like(args[n]) for n in moving]
+        copy(places, [args[n] for n in moving])  # whoever looks at them early sees legal numbers
         given = list(args)
         for n, place in zip(moving, places, strict=True):
             given[n] = place
