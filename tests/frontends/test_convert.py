@@ -383,3 +383,16 @@ def test_the_same_model_gives_the_same_program() -> None:
     assert first == second
     assert str(first) == str(second)
     assert wir.parse(str(first)) == first
+
+
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code gen:UserWarning")
+def test_views_that_an_op_returns_begin_where_they_do() -> None:
+    x = torch.view_as_complex(matrix(7, 4, 2))  # torch.export says of what it is a view
+    program = captured(lambda x: (x[1:].chunk(2)[1], x.unbind(1)[3]), x)
+    (split,) = calls(program, "aten::split.Tensor")
+    _, part = split.results
+    assert isinstance(part, ResultBuffer)
+    assert part.relation is Relation.ALIAS
+    assert program.layout(part.out).offset == 16
+    for found, wanted in zip(wir.interpret(program, x), (x[4:], x[:, 3]), strict=True):
+        assert torch.equal(found, wanted)

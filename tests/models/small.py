@@ -94,6 +94,11 @@ def complex_numbers(x: Tensor) -> Any:
     return x * 2 + 1, x @ x.t(), x.abs().clone(), torch.view_as_real(x).clone()
 
 
+def parts_of_complex(x: Tensor) -> Any:
+    first, *rest = x.chunk(3)
+    return first, x.split([1, 3], 1), [part * 2 for part in rest]
+
+
 def int8_weights(x: Tensor, weight: Tensor, scales: Tensor) -> Any:
     return torch.ops.aten._weight_int8pack_mm(x, weight, scales)
 
@@ -156,6 +161,7 @@ class PackedLinear(nn.Module):
 
 KERNEL_FREE: Final = (
     Small("complex_numbers", complex_numbers, _square(torch.complex64)),
+    Small("parts_of_complex", parts_of_complex, _square(torch.complex64)),
     Small(
         "int8_weights",
         int8_weights,

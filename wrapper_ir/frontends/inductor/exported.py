@@ -76,6 +76,9 @@ def example_leaves(
 def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list[Guard]:
     """Return what an exported program assumed of its arguments' sizes.
 
+    What an example was a view of does not count: a program sees the view alone, and checks its
+    layout.
+
     Args:
         exported: The program.
         module: Its module, which knows how arguments are bound to names.
@@ -83,7 +86,7 @@ def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list
     Raises:
         CaptureError: An assumption is of a form that we do not know.
     """
-    texts = list(getattr(exported, "_guards_code", ()))
+    texts = [text for text in getattr(exported, "_guards_code", ()) if "._base." not in text]
     if not texts:
         return []
     reader = _Reader(_sources(exported, module))

@@ -11,16 +11,20 @@ import torch
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
 from wrapper_ir.frontends.inductor.convert.overloads import number_overload
-from wrapper_ir.frontends.inductor.convert.relations import Path, result_relation
+from wrapper_ir.frontends.inductor.convert.relations import (
+    Path,
+    offset_in_argument,
+    result_relation,
+)
 from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tensor_leaves
 from wrapper_ir.frontends.inductor.convert.values import to_device
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.args import CallResult, DTypeArg, ResultBuffer, ResultSymbol
+from wrapper_ir.lines.args import CallResult, DTypeArg, Relation, ResultBuffer, ResultSymbol
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
@@ -114,16 +118,32 @@ class ExternConverter:
         defined = self._results(node) if results else []
         if op._schema.name in _QUANTISING:
             self._note_quantised(defined, (*ordered, *(value for _, value in named)))
+        related = tuple(_related(op, result, ordered, named) for result in defined)
+        self._note_offsets(op, related, getattr(node, "origins", None) or ())
         device = node.get_device()
         line = ExternKernel(
             op=self._scope.shared.declare(op),
             args=ordered,
             kwargs=named,
-            results=tuple(_related(op, result, ordered, named) for result in defined),
+            results=related,
             device=to_device(device) if device is not None else CPU,
         )
         names = self.leaves[node.get_name()].values() if defined else ()
         self._scope.emit_call(line, [node], [self._scope.graph.get_buffer(n) for n in names])
+
+    def _note_offsets(
+        self, op: torch._ops.OpOverload, results: Sequence[CallResult], traced: Iterable[Any]
+    ) -> None:
+        """Give views the offsets that the trace knows."""
+        scope = self._scope
+        for result in results:
+            if not isinstance(result, ResultBuffer) or result.relation is not Relation.ALIAS:
+                continue
+            distance = offset_in_argument(op, result.path, traced)
+            if distance is not None and len(result.of) == 1:
+                begin = scope.dim(scope.layout(result.of[0]).offset + scope.dim(distance))
+                layout = replace(scope.layout(result.out), offset=begin)
+                scope.shared.buffers[result.out] = layout
 
     def _note_quantised(self, results: Sequence[CallResult], args: Sequence[Any]) -> None:
         """Give a result the element type that the call asks for: Inductor knows none of these."""

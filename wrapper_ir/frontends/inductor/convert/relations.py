@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NamedArg, Relation
+from wrapper_ir.lines.schema import parse_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import torch
 
-__all__ = ["result_relation"]
+__all__ = ["offset_in_argument", "result_relation"]
 
 #: Ops whose schema says "view" and which copy when they must: known only at run time.
 _MAY_COPY: Final = frozenset(
@@ -46,7 +47,8 @@ def result_relation(
     info = returns[index].alias_info if isinstance(index, int) and index < len(returns) else None
     if info is None:
         return Relation.FRESH, ()
-    wanted = _sets(info)
+    # Of a list torch tells the set of the list, not the one of the tensors in it.
+    wanted = _sets(info) or parse_schema(str(op._schema)).returns[int(index)].alias_sets
     named = _by_parameter(op, args, kwargs)
     sources: dict[str, None] = {}
     for parameter in op._schema.arguments:
@@ -57,6 +59,31 @@ def result_relation(
         return Relation.FRESH, ()
     may_copy = op._schema.name in _MAY_COPY
     return (Relation.MAY_ALIAS if may_copy else Relation.ALIAS), tuple(sources)
+
+
+def offset_in_argument(op: torch._ops.OpOverload, path: Path, traced: Iterable[Any]) -> Any:
+    """Return how many elements after its argument a view begins; None where nothing tells.
+
+    Inductor forgets it, the traced values know it.
+
+    Args:
+        op: What is called.
+        path: The view's place in what the op returns.
+        traced: The fx nodes that the call comes from.
+    """
+    calls = [each for each in traced if each.target is op]
+    if len(calls) != 1:
+        return None
+    (held,) = calls
+    found = held.meta.get("val")
+    for index in path:
+        found = found[index]
+    pairs = zip(op._schema.arguments, held.args, strict=False)
+    viewed = [value for parameter, value in pairs if parameter.alias_info is not None]
+    given = viewed[0].meta.get("val") if len(viewed) == 1 and hasattr(viewed[0], "meta") else None
+    if given is None or found.itemsize != given.itemsize:
+        return None
+    return found.storage_offset() - given.storage_offset()
 
 
 def _sets(info: Any) -> frozenset[str]:
