@@ -269,6 +269,7 @@ CASES: dict[str, Case] = {
     "while": Case(lambda: [torch.tensor(2), t(4), t(4)], _while),
     "while_number": Case(lambda: [t(8)], _while_number),
     "while_stacked": Case(lambda: [torch.tensor(1), t(3)], _while_stacked),
+    "while_without_rounds": Case(lambda: [t(0, 4).double()], lambda x: (x,)),
     "zero_sizes": Case(
         lambda: [t(0, 3), t(0), torch.tensor(-1.5)],
         lambda x, y, z: (

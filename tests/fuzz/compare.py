@@ -137,13 +137,9 @@ def _copied(value: Any) -> Any:
 
 
 def _sharing(values: list[Any]) -> list[int]:
-    """For each value the first one that lies in the same memory."""
+    """For each value the first one that lies in the same memory; one without elements is alone."""
     keys = [
-        (
-            v.untyped_storage().data_ptr()
-            if isinstance(v, Tensor) and v.untyped_storage().nbytes()
-            else None
-        )
+        v.untyped_storage().data_ptr() if isinstance(v, Tensor) and v.numel() else None
         for v in values
     ]
     return [n if key is None else keys.index(key) for n, key in enumerate(keys)]

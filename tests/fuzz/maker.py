@@ -33,6 +33,9 @@ class Made:
 SHORT = (3, 6, 10, 16, 24)
 LONG = (6, 20, 50, 100, 150, 250)
 
+#: Where slices of pools begin, in bytes: the size of the largest element.
+ALIGNMENT = 16
+
 #: What the bytes of an element type may be seen as.
 _BITS = {
     "f32": ("i32", "u8"),
@@ -254,7 +257,8 @@ class Maker(State):
         dtype = self.pick(_BITS[x.dtype.short])
         item = torch_dtype(x.layout).itemsize
         wanted = {"i32": 4, "u8": 1, "i64": 8}[dtype]
-        if wanted > item and self.root(x).owner is not x:
+        root = self.root(x)
+        if wanted > item and (root.owner is not x or (self.depth and not root.owned)):
             return  # where a view begins in memory is known in its own elements only
         nbytes, start = int(x.layout.numel) * item, int(x.layout.offset) * item
         if start % wanted == 0:
@@ -378,7 +382,7 @@ class Maker(State):
         if not layout.is_static or pool not in self.pools:
             return None
         start = 0 if pool.slices == 0 else self.used[pool.owner]
-        start = -(-start // 8) * 8
+        start = -(-start // ALIGNMENT) * ALIGNMENT
         room = pool.owner.layout.size[0]
         least = room if isinstance(room, int) else 192
         if start + int(layout.nbytes) > least:
@@ -528,7 +532,9 @@ class Maker(State):
         program = self.b.build(verify=False)
         seed = self.chance.randrange(2**31)
         overlapping = self.chance.random() < 0.1
-        return Made(program, lambda: _inputs(program, self.values, seed, overlapping=overlapping))
+        return Made(
+            program, lambda: inputs_for(program, self.values, seed, overlapping=overlapping)
+        )
 
 
 def make(seed: int, *, long: bool = False) -> Made:
@@ -536,7 +542,9 @@ def make(seed: int, *, long: bool = False) -> Made:
     return Maker(seed).make(long=long)
 
 
-def _inputs(program: Program, values: dict[str, int], seed: int, *, overlapping: bool) -> list[Any]:
+def inputs_for(
+    program: Program, values: dict[str, int], seed: int, *, overlapping: bool
+) -> list[Any]:
     """Inputs: small whole numbers, so that sums are exact; at times two that are one tensor."""
     generator = torch.Generator().manual_seed(seed)
     found: list[Any] = []
@@ -553,7 +561,9 @@ def _inputs(program: Program, values: dict[str, int], seed: int, *, overlapping:
         if overlapping and not item.donated and key in seen:
             found.append(seen[key])
             continue
+        # Zeros in all of it: views of it reach what lies between its elements.
         tensor = torch.empty_strided(size, stride, dtype=dtype)
+        tensor.untyped_storage().fill_(0)
         if seed % 3 == 0 and not item.donated:  # somewhere inside a larger piece of memory
             room = tensor.untyped_storage().nbytes() // dtype.itemsize + 8
             tensor = torch.zeros(room, dtype=dtype).as_strided(size, stride, 8)

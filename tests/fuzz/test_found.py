@@ -7,6 +7,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.fuzz.compare import FAST, difference
+from tests.fuzz.maker import inputs_for
 from wrapper_ir.lines import expr
 
 
@@ -44,3 +45,20 @@ def test_fx_halves_a_maximum_of_even_numbers() -> None:
         b.free(each)
     b.returns(x)
     assert difference(b.build(), [torch.ones(3)], [*FAST]) == ""
+
+
+def test_what_reuses_storage_without_elements_may_be_returned_twice() -> None:
+    b = wir.Builder("nothing_twice", stage="planned")
+    taken = b.reuse(b.allocate("f32", ()), "i32", (0,))
+    b.returns(taken, taken)
+    assert difference(b.build(), [], [*FAST]) == ""
+
+
+def test_inputs_hold_zeros_between_their_elements_too() -> None:
+    b = wir.Builder("between")
+    b.returns(b.input("x", "i64", (5,), stride=(2,)))
+    program = b.build()
+    for seed in (3, 4):  # inside a larger piece of memory, and alone
+        (tensor,) = inputs_for(program, {}, seed, overlapping=False)
+        between = tensor.as_strided((4,), (2,), tensor.storage_offset() + 1)
+        assert between.tolist() == [0, 0, 0, 0]

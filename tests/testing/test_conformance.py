@@ -17,7 +17,7 @@ class TestNumpy(EmitterConformance):
         embedding extern_fresh extern_out foreach fourier half_types index_put input_mutation item
         items list_results masks multi_output planned pools_types probes probes_in_regions residual
         reuse symbols topk unbacked while while_double while_in_cond while_number while_stacked
-        zeroed
+        while_without_rounds zeroed
         """.split())  # noqa: SIM905 - one name a line would take the page
     has_probes = False
 

@@ -228,7 +228,8 @@ NOT_READ_BACK = {
         AssertionError,
     ),
     **dict.fromkeys(
-        ("while", "while_double", "while_number", "while_stacked"), (AssertionError, RuntimeError)
+        ("while", "while_double", "while_number", "while_stacked", "while_without_rounds"),
+        (AssertionError, RuntimeError),
     ),
     "expressions": TypeError,
 }

@@ -80,10 +80,11 @@ inline Tensor clone(AtenTensorHandle tensor) {
 }
 
 // What a loop gives for a carried tensor: one of its own, even where that is one that was given.
+// Tensors without elements have no address, and torch refuses one that is both read and written.
 inline Tensor own(Tensor value, std::initializer_list<AtenTensorHandle> given) {
   const void* address = data(value);
   for (const AtenTensorHandle other : given) {
-    if (address != nullptr && data(other) == address) return clone(value);
+    if (data(other) == address) return clone(value);
   }
   return value;
 }
