@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import wrapper_ir as wir
-from wrapper_ir.runtime._private import same_pointers
 from wrapper_ir.runtime.graphs import captured as captured_calls
 
 if TYPE_CHECKING:
@@ -115,10 +114,7 @@ def parts(function: Callable[..., Any], x: Tensor) -> dict[str, float]:
     return {
         "layouts": host_time(lambda: captured_calls._fits(graph, [x])),
         "addresses": host_time(
-            lambda: (
-                same_pointers([x], graph.pointers, graph.fixed),
-                same_pointers(graphs._constants(), graph.constants, graph.every_constant),
-            )
+            lambda: graph.inputs.hold([x]) and graph.constants.hold(graphs._constants())
         ),
         "stream": host_time(
             lambda: (graphs._recorder.is_recording(), graphs._recorder.order(graph.places))

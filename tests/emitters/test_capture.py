@@ -132,6 +132,8 @@ return %h
     )
     assert "@cuda_graphs\n@on_device(cuda_0)\ndef call(args):" in source
     assert "CudaGraphs" not in wir.emit(wir.parse(text)).source
+    trusting = wir.emit(wir.parse(text), cuda_graph=True, checks="first_call").source
+    assert "limit=8, checks=False" in trusting
 
 
 def test_programs_in_cpp_are_wrapped_likewise() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from wrapper_ir.runtime import CudaGraphs
+from wrapper_ir.runtime.graphs.addresses import Addresses
 from wrapper_ir.runtime.graphs.cache import Cache
 from wrapper_ir.runtime.graphs.places import copy, is_dense, place_like
 
@@ -402,3 +403,38 @@ def test_the_process_knows_of_every_function() -> None:
     f(torch.ones(1))
     mine = [each for each in wir.cuda_graph_status() if "it is asked for" in each.reasons]
     assert mine == [graphs.status]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 40])
+def test_addresses_are_compared_one_by_one(count: int) -> None:
+    tensors: list[Any] = [torch.ones(1), 5, *(torch.ones(1) for _ in range(count))]
+    addresses = Addresses({n + 2: tensors[n + 2].data_ptr() for n in range(count)})
+    assert addresses.hold(tensors)
+    tensors[0] = torch.ones(1)
+    assert addresses.hold(tensors)
+    for n in range(count):
+        other = [*tensors]
+        other[n + 2] = torch.ones(1)
+        assert not addresses.hold(other)
+
+
+def test_what_is_no_tensor_has_no_address() -> None:
+    tensors: list[Any] = [torch.ones(1) for _ in range(9)]
+    addresses = Addresses({n: each.data_ptr() for n, each in enumerate(tensors)})
+    tensors[4] = "no tensor"
+    with pytest.raises((TypeError, AttributeError)):
+        addresses.hold(tensors)
+
+
+def test_layouts_of_parameters_may_be_taken_on_trust() -> None:
+    for checks, captures in ((True, 2), (False, 1)):
+        f, graphs = captured(lambda x, w: (x + w.sum(),), checks=checks)
+        x, w = torch.ones(2), torch.nn.Parameter(torch.ones(2, 3))
+        for _ in range(3):
+            f(x, w)
+        w.data = w.data.view(3, 2)
+        for _ in range(2):
+            assert f(x, w)[0].tolist() == [7, 7]
+        assert graphs.status.captures == captures
+        f(torch.ones(3), w)
+        assert graphs.status.plain == captures + 1

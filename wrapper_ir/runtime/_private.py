@@ -28,7 +28,6 @@ __all__ = [
     "enable_amx",
     "mend_capture",
     "reinterpret_tensor",
-    "same_pointers",
     "tensor_guard",
 ]
 
@@ -160,18 +159,3 @@ def mend_capture(device: int, pool: tuple[int, int]) -> None:
         torch.cuda.synchronize(device)
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
             torch.empty(1, device=torch.device("cuda", device)).zero_()
-
-
-def _public_same_pointers(
-    tensors: Sequence[Any], pointers: Sequence[int], positions: Sequence[int]
-) -> bool:
-    return all(tensors[n].data_ptr() == pointers[n] for n in positions)
-
-
-same_pointers: Final[Callable[[list[Any], list[int], list[int]], bool]] = getattr(
-    torch._C, "_tensors_data_ptrs_at_indices_equal", _public_same_pointers
-)
-"""``(tensors, pointers, positions)``: whether those at the positions have data at these addresses.
-
-There are as many addresses as tensors; those at other positions do not count.
-"""

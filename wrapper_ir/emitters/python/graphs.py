@@ -35,5 +35,7 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
         args.append(keyword("limit", str(facts.limit)))
         if facts.results != "fresh":
             args.append(keyword("results", literals.string(facts.results)))
+        if context.checks != "always":
+            args.append(keyword("checks", "False"))
     made = call(context.helper("CudaGraphs"), *args)
     writer.lines(*statement(made, 0, head="cuda_graphs = "))

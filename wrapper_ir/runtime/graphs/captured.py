@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from wrapper_ir.runtime._private import same_pointers, tensor_guard
+from wrapper_ir.runtime._private import tensor_guard
+from wrapper_ir.runtime.graphs.addresses import Addresses
 from wrapper_ir.runtime.graphs.cache import Cache
 from wrapper_ir.runtime.graphs.places import copy, extent, is_sparse_in_memory, place_like
 from wrapper_ir.runtime.graphs.recorder import CudaRecorder
@@ -62,24 +63,24 @@ class _Graph(NamedTuple):
     recording: Recording
     results: Results
     guard: Callable[..., bool] | None
-    tensors: tuple[int, ...]
-    """Positions of inputs that are tensors."""
+    checked: tuple[int, ...]
+    """Positions of the inputs that it looks at."""
     numbers: tuple[tuple[int, Any], ...]
     """Other inputs."""
-    fixed: list[int]
-    """Positions of inputs that are used where they are."""
-    pointers: list[int]
-    """Where the inputs are; of those that are copied, no matter."""
+    arity: int
+    """How many inputs there are."""
+    fixed: dict[int, int]
+    """Where the inputs are that are used where they are, by position."""
+    inputs: Addresses
+    """The same, to be compared."""
     moving: tuple[int, ...]
     """Positions of inputs that are copied."""
     places: list[Tensor]
     """Where to."""
     extents: dict[int, int]
     """Bytes of each tensor, for programs that write to inputs."""
-    constants: list[int]
+    constants: Addresses
     """Where the constants are."""
-    every_constant: list[int]
-    """Their positions."""
 
 
 class CudaGraphs:
@@ -93,6 +94,7 @@ class CudaGraphs:
         limit: How many graphs are kept: one for each set of sizes and numbers.
         results: ``fresh`` memory that nobody else has, or ``shared``: that of the graph, which the
             next call writes to.
+        checks: Whether to compare layouts of parameters in every call too, as other inputs' are.
         reasons: Why its calls cannot be captured, where that is so.
         recorder: What captures.
 
@@ -109,6 +111,7 @@ class CudaGraphs:
         constants: Callable[[], list[Tensor]] = list,
         limit: int = 8,
         results: str = "fresh",
+        checks: bool = True,
         reasons: tuple[str, ...] = (),
         recorder: Recorder | None = None,
     ) -> None:
@@ -116,6 +119,7 @@ class CudaGraphs:
         self._writes = tuple(writes)
         self._constants = constants
         self._is_shared = results == "shared"
+        self._checks = checks
         self._recorder = recorder or CudaRecorder(device or torch.device("cuda", 0))
         self._graphs: Cache[_Graph] = Cache(limit)
         self._warm: Cache[_Warm] = Cache(4 * limit)
@@ -242,23 +246,31 @@ class CudaGraphs:
         constants = self._constants()
         shared = self._is_shared
         results = Results(captured, tensors, constants, recorder.device, is_shared=shared)
-        originals = [args[n] for n in tensors]
+        checked = [
+            n for n in tensors if self._checks or not isinstance(args[n], torch.nn.Parameter)
+        ]
+        originals = [args[n] for n in checked]
         shapes = [tuple(tensor.shape) for tensor in originals]
         strides = [tensor.stride() for tensor in originals]
+        fixed = {
+            n: arg.data_ptr()
+            for n, arg in tensors.items()
+            if n not in moving and arg.device == recorder.device
+        }
         return _Graph(
             key,
             recording,
             results,
             tensor_guard(originals, shapes, strides),
-            tuple(tensors),
+            tuple(checked),
             tuple((n, arg) for n, arg in enumerate(args) if n not in tensors),
-            [n for n, arg in tensors.items() if n not in moving and arg.device == recorder.device],
-            [tensors[n].data_ptr() if n in tensors else 0 for n in range(len(args))],
+            len(args),
+            fixed,
+            Addresses(fixed),
             moving,
             places,
             {n: extent(tensor) for n, tensor in tensors.items()} if self._writes else {},
-            [constant.data_ptr() for constant in constants],
-            [*range(len(constants))],
+            Addresses({n: constant.data_ptr() for n, constant in enumerate(constants)}),
         )
 
     def _give_up(self, call: _Call, args: list[Any], reason: str) -> tuple[Any, ...]:
@@ -279,9 +291,7 @@ class CudaGraphs:
     # Replaying.
 
     def _replay(self, call: _Call, graph: _Graph, args: list[Any]) -> tuple[Any, ...]:
-        if not same_pointers(args, graph.pointers, graph.fixed):
-            return self._again(call, graph, args)
-        if not same_pointers(self._constants(), graph.constants, graph.every_constant):
+        if not (graph.inputs.hold(args) and graph.constants.hold(self._constants())):
             return self._again(call, graph, args)
         if self._writes and graph.moving and self._overlaps(graph, args):
             self._journal.ran("an input that the program writes to shares memory with another")
@@ -309,7 +319,7 @@ class CudaGraphs:
     def _again(self, call: _Call, graph: _Graph, args: list[Any]) -> tuple[Any, ...]:
         """Capture a call anew whose inputs or constants have moved."""
         self._moves += 1
-        before = {n: graph.pointers[n] for n in graph.fixed}
+        before = dict(graph.fixed)
         if self._moves <= _MOVES:  # a parameter that was replaced is likely to stay
             for n in graph.fixed:
                 if isinstance(args[n], torch.nn.Parameter):
@@ -319,7 +329,7 @@ class CudaGraphs:
 
     def _overlaps(self, graph: _Graph, args: list[Any]) -> bool:
         """Whether a tensor that is written to shares memory with one that is elsewhere now."""
-        starts = {n: args[n].data_ptr() for n in graph.tensors}
+        starts = {n: args[n].data_ptr() for n in graph.extents}
         for written in self._writes:
             start, end = starts[written], starts[written] + graph.extents[written]
             for n, other in starts.items():
@@ -332,14 +342,14 @@ class CudaGraphs:
 
 def _fits(graph: _Graph, args: list[Any]) -> bool:
     """Whether a call's inputs are like those that were captured."""
-    if graph.guard is None or len(args) != len(graph.pointers):
+    if graph.guard is None or len(args) != graph.arity:
         return False
     for n, value in graph.numbers:
         if args[n] is not value and (type(args[n]) is not type(value) or args[n] != value):
             return False
-    if not graph.numbers:
+    if len(graph.checked) == graph.arity:
         return graph.guard(*args)
-    return graph.guard(*[args[n] for n in graph.tensors])
+    return graph.guard(*[args[n] for n in graph.checked])
 
 
 def _key(args: list[Any]) -> Hashable:
