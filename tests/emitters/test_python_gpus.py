@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 
 import pytest
 
@@ -67,3 +68,18 @@ def test_kernels_on_the_host_are_refused() -> None:
     text = TEXT.replace("DEVICE", "cpu").replace("%y : f32[64] @cuda:1", "%y : f32[64] @cpu")
     with pytest.raises(WrapperIRError, match="only launched on GPUs"):
         wir.emit(wir.parse(text))
+
+
+def test_constants_are_values_of_python() -> None:
+    written = 'constants {A: inf, B: -inf, C: none, D: true, E: "x\'", F: -0.0}'
+    text = TEXT.replace("DEVICE", "cuda:1").replace('out: "*fp32"}', f'out: "*fp32"}} {written}')
+    source = wir.emit(wir.parse(text)).source
+    first, *_ = (
+        node.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.keyword) and node.arg == "constants"
+    )
+    values = eval(compile(ast.Expression(first), "constants", "eval"), {"float": float})
+    assert repr(values) == repr(
+        {"A": math.inf, "B": -math.inf, "C": None, "D": True, "E": "x'", "F": -0.0}
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.python import literals
@@ -86,4 +87,6 @@ def _args(name: str, source: TritonKernel) -> list[Node]:
 
 
 def _value(value: object) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({literals.string(repr(value))})"
     return literals.string(value) if isinstance(value, str) else repr(value)

@@ -125,10 +125,10 @@ class StringConverter:
 
     def _refuse_descriptor(self, node: Any) -> None:
         raise UnsupportedLineError(
-            kind="Triton kernel",
-            text=node.get_kernel_and_metadata()[0].__name__,
-            why="it takes descriptors of tensors, which are made on the host",
-            hint="make them in the kernel, with tl.make_tensor_descriptor",
+            kind="tensor descriptor",
+            text=str(node.name),
+            why="kernels take none that is made on the host",
+            hint="make it in the kernel, with tl.make_tensor_descriptor",
         )
 
     def _call_in_place(self, node: Any) -> None:
@@ -166,7 +166,8 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "DynamicSliceSize": StringConverter._slice_size,
     "MemoryCheckKernel": StringConverter._check_memory,
     "ResizeStorageBytes": StringConverter._refuse_resize,
-    "UserDefinedTritonKernel": StringConverter._refuse_descriptor,
+    "TMADescriptorStable": StringConverter._refuse_descriptor,
+    "TMADescriptorExperimental": StringConverter._refuse_descriptor,
 }
 
 
