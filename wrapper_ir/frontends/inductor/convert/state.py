@@ -118,6 +118,8 @@ class Scope:
         self.lent: set[str] = set()
         self._views: dict[tuple[str, Layout], str] = {}
         self._root: dict[str, str] = {}
+        #: Memory made without contents -> the place after the line that made it.
+        self._unzeroed: dict[str, int] = {}
         self._names: dict[str, str] = {}
         self._claimed: set[str] = set()
         self._real_names: Mapping[str, str] = graph.scheduler.mutation_real_name
@@ -175,13 +177,14 @@ class Scope:
     def is_unwritten(self, name: str) -> bool:
         """Whether a buffer of Inductor's lies in memory that was made and not written to since."""
         root = self._root.get(self.resolve(name))
-        for line in reversed(self.body):
-            if isinstance(line, Allocate) and line.out == root:
-                return not line.zeroed
-            found = effects(line)
+        start = self._unzeroed.get(root) if root is not None else None
+        if start is None:
+            return False
+        for index in range(start, len(self.body)):  # soon ends: what is made is used at once
+            found = effects(self.body[index])
             if any(self._root.get(other) == root for other in (*found.writes, *found.takes)):
                 return False
-        return False
+        return True
 
     def retire(self, donor: str) -> None:
         """Forget a storage's views: its names end where it is taken over."""
@@ -340,6 +343,8 @@ class Scope:
     def emit(self, line: AnyLine) -> None:
         """Append a line."""
         self.body.append(line)
+        if isinstance(line, Allocate) and not line.zeroed:
+            self._unzeroed[line.out] = len(self.body)
 
     def emit_call(
         self, line: KernelCall | ExternKernel, nodes: Sequence[Any], leaves: Sequence[Any] = ()
