@@ -52,7 +52,8 @@ class CppEmitter(Emitter):
         arena: Whether pools last for a ``"call"``, or are ``"kept"`` for the next one, grown where
             a call needs more, once for each call that may run at a time.
         keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
-            one; 0 for none. It is kept once for each call that may run at a time.
+            one, and 32 times as many on a GPU; 0 for none. It is kept once for each call that may
+            run at a time.
         out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
         cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be; not
             in what is exported.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.emitters.arenas import allocates_much
 from wrapper_ir.emitters.facts import Storages, free_region_symbols
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 __all__ = ["KeptView", "Statics", "gather_statics", "same_view", "source_of"]
+
+_ON_GPUS: Final = 32
+"""How many times more bytes are kept on a GPU, where an allocation costs half a kernel's launch."""
 
 KeptView: TypeAlias = Reinterpret | Reuse | AllocateFromPool
 
@@ -78,7 +81,7 @@ def gather_statics(program: Program, keep_bytes: int, *, keep_arenas: bool = Fal
 
     Args:
         program: The program.
-        keep_bytes: The most bytes of buffers and pools of fixed size.
+        keep_bytes: The most bytes of buffers and pools of fixed size, on the CPU.
         keep_arenas: Whether pools are kept beyond that, whatever their size, and what library ops
             allocate.
     """
@@ -123,18 +126,19 @@ def _buffers(
         if isinstance(line, AllocateFromPool) and storages.root(line.out) in unfit
     }
     ending = storages.roots(storages.killed) - unfit
-    left = keep_bytes
+    left = {"cpu": keep_bytes, "cuda": keep_bytes * _ON_GPUS}
     for line in program.body:
         if not isinstance(line, (Allocate, AllocatePool)) or line.memory is not MemoryKind.DEFAULT:
             continue
         if line.out in arenas:
             continue
         layout = program.layout(line.out)
-        if layout.device.type not in ("cpu", "cuda") or storages.root(line.out) not in ending:
+        device = layout.device.type
+        if device not in left or storages.root(line.out) not in ending:
             continue
-        if layout.is_static and (size := _bytes(layout)) <= left:
+        if layout.is_static and (size := _bytes(layout)) <= left[device]:
             found[line.out] = None
-            left -= size
+            left[device] -= size
     return found
 
 
