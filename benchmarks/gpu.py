@@ -148,8 +148,9 @@ def make_functions(
     direct = wir.compile(program)
     functions["wir.compile"] = lambda x: direct(x)[0]
     if with_cpp:
-        direct_cpp = wir.compile(program, "cpp")
+        direct_cpp, kept = wir.compile(program, "cpp"), wir.compile(program, "cpp", arena="kept")
         functions["wir.compile, C++"] = lambda x: direct_cpp(x)[0]
+        functions["the same, arenas kept"] = lambda x: kept(x)[0]
     for function in functions.values():
         times(function, x, 20)
     return functions
