@@ -39,7 +39,7 @@ WARP: Final = 32
 """Threads in a warp of every NVIDIA GPU."""
 
 #: Raise it when binaries of older versions must not be found in the cache any more.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 _ARCH: Final = re.compile(r"sm_(\d{2,3})a?")
 
@@ -145,7 +145,7 @@ def compiled_binary(source: TritonSource, arch: int, cache: DiskCache) -> GpuBin
             found = cache.get(key, "cubin")
             if found is None:
                 with _compiling:  # Triton's compiler is not made for threads
-                    made = compile_kernel(source, arch)
+                    made = compile_kernel(source, arch, brings_scratch=True)
                 keep_binary(source, made, cache)
                 return made
     return _unpacked(found.read_bytes())
@@ -189,6 +189,7 @@ def _packed(binary: GpuBinary) -> bytes:
         "shared": binary.shared,
         "unused": binary.unused,
         "cooperative": binary.cooperative,
+        "scratch": binary.scratch,
     }
     return json.dumps(about).encode() + b"\n" + binary.code
 

@@ -46,7 +46,9 @@ def with_binaries(cache: DiskCache, *archs: int) -> CppArtifact:
     artifact = emitted(triton_text())
     (kernel,) = artifact.gpu_kernels
     for arch in archs:
-        binary = GpuBinary(arch, b"code %d" % arch, SYMBOL, 128, 1000 + arch, 2, arch == 90)
+        binary = GpuBinary(
+            arch, b"code %d" % arch, SYMBOL, 128, 1000 + arch, 1, arch == 90, 2 * arch
+        )
         keep_binary(kernel.source, binary, cache)
     return artifact
 
@@ -88,8 +90,8 @@ def test_images_are_what_the_runtime_part_reads(tmp_path: Path) -> None:
 extern "C" const wir::GpuImage {kernel.symbol}[];
 int main() {{
   for (const wir::GpuImage* image = {kernel.symbol}; image->arch != 0; ++image) {{
-    std::printf("%d %d %.7s %s %u %u\\n", image->arch, image->cooperative, image->code,
-                image->symbol, image->threads, image->shared);
+    std::printf("%d %d %.7s %s %u %u %d\\n", image->arch, image->cooperative, image->code,
+                image->symbol, image->threads, image->shared, int(image->scratch));
   }}
 }}
 """)
@@ -97,7 +99,9 @@ int main() {{
     command = [*compiler.command, "-std=c++20", *includes, "main.cpp", made.name, "-o", "main"]
     subprocess.run(command, cwd=tmp_path, check=True)
     done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"80 0 code 80 {SYMBOL} 128 1080\n90 1 code 90 {SYMBOL} 128 1090\n"
+    assert (
+        done.stdout == f"80 0 code 80 {SYMBOL} 128 1080 160\n90 1 code 90 {SYMBOL} 128 1090 180\n"
+    )
 
 
 def test_a_library_is_built_and_says_what_it_lacks(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def _images(kernel: GpuUnit, binaries: Sequence[GpuBinary]) -> str:
         f"\t.long {binary.arch}, {int(binary.cooperative)}\n"
         f"\t.quad {_label(kernel, binary)}, {_label(kernel, binary)}_name\n"
         f"\t.long {binary.threads}, {binary.shared}\n"
+        f"\t.quad {binary.scratch}\n"
         for binary in binaries
     )
     return (
@@ -99,7 +100,7 @@ def _images(kernel: GpuUnit, binaries: Sequence[GpuBinary]) -> str:
         "\t.balign 8\n"
         f"{kernel.symbol}:\n"
         f"{rows}"
-        "\t.zero 32\n"
+        "\t.zero 40\n"
     )
 
 

@@ -8,6 +8,7 @@ nothing, and a cache that was carried to another machine, or cleared by half, is
 
 from __future__ import annotations
 
+import math
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,13 @@ def _kernel_literal(kernel: KernelUnit) -> str:
 def _gpu_literal(kernel: GpuUnit) -> str:
     source = kernel.source
     head = f"{kernel.symbol!r}, {source.name!r}, {source.signature!r}, {_literal(source.code)}"
-    return f"    ({head}, {source.entry!r}, {source.constants!r}, {source.options!r}),"
+    constants = ", ".join(f"{name!r}: {_value(each)}" for name, each in source.constants.items())
+    return f"    ({head}, {source.entry!r}, {{{constants}}}, {source.options!r}),"
+
+
+def _value(value: object) -> str:
+    odd = isinstance(value, float) and not math.isfinite(value)
+    return f"float({str(value)!r})" if odd else repr(value)
 
 
 def _literal(text: str) -> str:

@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
+#include <wir/dtype.h>
 #include <wir/error.h>
 #include <wir/gpu.h>
+#include <wir/number.h>
+#include <wir/tensor.h>
 
 extern "C" {
 struct CUDAGuardOpaque;
@@ -174,6 +177,11 @@ const GpuImage* fitting(const GpuImage* images, int arch) {
 
 bool fits(std::int64_t size) { return 0 <= size && size <= INT32_MAX; }
 
+Tensor bytes_on(std::int32_t device, std::int64_t count) {
+  static constexpr std::int64_t kOne = 1;
+  return empty(1, &count, &kOne, {dtype::uint8, device::cuda, device});
+}
+
 bool has_many_gpus() {
   static const bool many = [] {
     int count = 0;
@@ -207,16 +215,22 @@ void GpuCode::load(std::int32_t device) {
           "asking for shared memory");
   }
   image_ = image;
+  device_ = device;
   context_ = gpu.context;
   function_ = function;
 }
 
-void GpuCode::launch(const Call& call, const GpuGrid& grid, void** params) const {
+void GpuCode::launch(const Call& call, const GpuGrid& grid, void** params, void*& scratch) const {
   if (!(fits(grid.x) && fits(grid.y) && fits(grid.z))) refuse_grid(name_, grid);
   const auto x = static_cast<unsigned>(grid.x);
   const auto y = static_cast<unsigned>(grid.y);
   const auto z = static_cast<unsigned>(grid.z);
   if (x == 0 || y == 0 || z == 0) return;  // nothing to do
+  Tensor memory;  // goes when the launch is under way: what takes it over runs after it
+  if (image_->scratch != 0) {
+    memory = bytes_on(device_, Int(grid.x) * grid.y * grid.z * image_->scratch);
+    scratch = data(memory);
+  }
   const Driver& driver = Driver::get();
   const auto launched = [&] {
     if (image_->cooperative != 0) {

@@ -19,8 +19,9 @@ struct GpuImage {
   const char* symbol;        // the function in it
   std::uint32_t threads;     // of a block
   std::uint32_t shared;      // bytes of shared memory of a block
+  std::int64_t scratch;      // bytes of memory that a launch brings along for each block
 };
-static_assert(sizeof(GpuImage) == 32);  // the build writes them in assembler
+static_assert(sizeof(GpuImage) == 40);  // the build writes them in assembler
 
 // Over how many blocks a kernel is launched.
 struct GpuGrid {
@@ -39,12 +40,13 @@ class GpuCode {
   void load(std::int32_t device);
 
  protected:
-  void launch(const Call& call, const GpuGrid& grid, void** params) const;
+  void launch(const Call& call, const GpuGrid& grid, void** params, void*& scratch) const;
 
  private:
   const char* name_;
   const GpuImage* images_;
   const GpuImage* image_ = nullptr;
+  std::int32_t device_ = -1;
   void* function_ = nullptr;
   void* context_ = nullptr;
 };
@@ -55,9 +57,10 @@ class GpuKernel : public GpuCode {
   using GpuCode::GpuCode;
 
   void operator()(const Call& call, const GpuGrid& grid, Params... params) const {
-    void* scratch = nullptr;  // Triton's kernels take two pointers more; none here needs what they are for
-    void* addresses[] = {&params..., &scratch, &scratch};
-    launch(call, grid, addresses);
+    // Triton's kernels take two pointers more: scratch memory, and what profilers want.
+    void *scratch = nullptr, *profile = nullptr;
+    void* addresses[] = {&params..., &scratch, &profile};
+    launch(call, grid, addresses, scratch);
   }
 };
 
