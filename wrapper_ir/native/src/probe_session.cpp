@@ -369,7 +369,7 @@ class ProbeReport : public ProbeSink {
     return std::string(", \"dtype\": \"") + (name != nullptr ? name : "unknown") +
            "\", \"size\": " + list(tensor.size()) +
            ", \"stride\": " + (tensor.layout() == 0 ? list(tensor.stride()) : "null") +
-           ", \"device\": \"cpu\"";
+           ", \"device\": \"" + tensor.device() + "\"";
   }
 
   // Letters, digits, '_' and '.'; what lies between becomes one '_'.

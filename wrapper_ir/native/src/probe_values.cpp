@@ -136,6 +136,8 @@ void put_moments(std::int64_t total, Get get, Statistics* found) {
 Shown::Shown(AtenTensorHandle tensor) : tensor_(tensor) {
   check(aoti_torch_get_dtype(tensor, &dtype_));
   check(aoti_torch_get_layout(tensor, &layout_));
+  check(aoti_torch_get_device_type(tensor, &device_type_));
+  if (device_type_ != device::cpu) check(aoti_torch_get_device_index(tensor, &device_index_));
   std::int64_t rank = 0;
   check(aoti_torch_get_dim(tensor, &rank));
   const std::int64_t* size = sizes(tensor);
@@ -178,10 +180,28 @@ bool Shown::is_readable() const {
 
 void Shown::read() {
   wide_dtype_ = type_of(dtype_)->wide;
-  flat_ = row_major(in_type(resolved(tensor_), wide_dtype_));
+  flat_ = row_major(in_type(resolved(on_host()), wide_dtype_));
 }
 
-Tensor Shown::packed() const { return row_major(resolved(tensor_)); }
+Tensor Shown::packed() const { return row_major(resolved(on_host())); }
+
+std::string Shown::device() const {
+  std::string name = device_name(device_type_);
+  return device_type_ == device::cpu ? name : name + ":" + std::to_string(device_index_);
+}
+
+AtenTensorHandle Shown::on_host() const {
+  if (device_type_ == device::cpu) return tensor_;
+  if (host_ == nullptr) {
+    Index stride(size_.size());
+    std::int64_t step = 1;
+    for (std::size_t n = size_.size(); n-- > 0; step *= size_[n]) stride[n] = step;
+    host_ = empty(static_cast<std::int64_t>(size_.size()), size_.data(), stride.data(),
+                  {dtype_, device::cpu, 0});
+    check(aoti_torch_copy_(host_, tensor_, 0));  // waits for the GPU
+  }
+  return host_;
+}
 
 Number Shown::element(std::int64_t position) const {
   const auto integer = [](std::int64_t value) { return Number::of(value); };

@@ -59,6 +59,7 @@ class Shown {
   bool is_floating() const;
   bool is_complex() const;
   const char* short_dtype() const;  // as in the text form of programs; null: no such
+  std::string device() const;       // as PyTorch writes it
 
   bool is_readable() const;  // whether its values can be read
   void read();               // makes the elements ready
@@ -77,7 +78,13 @@ class Shown {
   void measure(bool with_moments, Statistics* found) const;
   Index index_of(std::int64_t position) const;
 
+  // The tensor in memory that the host reads: itself, or a copy that is made once.
+  AtenTensorHandle on_host() const;
+
   AtenTensorHandle tensor_;
+  mutable Tensor host_;
+  std::int32_t device_type_ = -1;
+  std::int32_t device_index_ = -1;
   std::int32_t dtype_ = -1;
   std::int32_t layout_ = 0;
   Index size_;

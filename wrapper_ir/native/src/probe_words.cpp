@@ -124,6 +124,7 @@ std::string layout_words(const Shown& tensor) {
   text += "[" + joined(tensor.size()) + "]";
   if (tensor.layout() != 0) return text + " " + layout_name(tensor.layout());
   if (!tensor.is_contiguous()) text += " stride=[" + joined(tensor.stride()) + "]";
+  if (const std::string device = tensor.device(); device != "cpu") text += " @" + device;
   return text;
 }
 
