@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -73,6 +74,36 @@ def test_checks_wait_once_a_side(level: str, tmp_path: Path) -> None:
         inputs[0][3, 1] = torch.nan
         with pytest.raises(NonFiniteError, match=r"in all; it read .*1 NaN"):
             function(*inputs)
+
+
+def lines_of(log: Path) -> list[str]:
+    """What was shown; means and deviations may differ in the last digit."""
+    return re.sub(r" (mean|std)=\S+", "", log.read_text()).splitlines()
+
+
+@pytest.mark.parametrize("target", ["cpp", "fx"])
+def test_every_emitter_says_the_same(target: str, tmp_path: Path) -> None:
+    _, program, inputs = captured("mlp")
+    logs = []
+    for name in ("python", target):
+        function = wir.compile(program, name, debug="print")
+        with debug_session(output=str(tmp_path / name)):
+            function(*inputs)
+        logs.append(lines_of(tmp_path / name))
+    assert logs[0] == logs[1]
+    assert any("@cuda:0" in line for line in logs[0])
+
+
+def test_so_does_an_exported_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, program, inputs = captured("mlp")
+    function = wir.compile(program, debug="print")
+    with debug_session(output=str(tmp_path / "python")):
+        expected = function(*inputs)
+    library = wir.export(program, tmp_path / "model.so", debug="print")
+    monkeypatch.setenv("WRAPPER_IR_DEBUG_OUTPUT", str(tmp_path / "library"))
+    runner = torch._C._aoti.AOTIModelContainerRunnerCuda(str(library), 1, "cuda", "")
+    assert all(map(same, runner.run(list(inputs)), expected))
+    assert lines_of(tmp_path / "library") == lines_of(tmp_path / "python")
 
 
 @pytest.mark.parametrize(
