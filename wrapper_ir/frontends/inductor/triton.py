@@ -74,29 +74,25 @@ def _changed(nodes: Sequence[Any]) -> Iterator[str]:
                 yield real.get(name, name)
 
 
-def note_of_users_kernel(
-    name: str, definition: str, given: Mapping[str, Any], node: Any
-) -> TritonNote:
-    """Note a kernel of the user's, and what it is called with.
+def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -> TritonNote:
+    """Note a kernel of the user's, and what it is called with by the node that is written now.
 
     Args:
         name: Inductor's name of it.
         definition: The expression of Python by which Inductor defines it.
         given: What is passed, by parameter.
-        node: The IR node of the call.
     """
     call: Any = ast.parse(definition.strip(), mode="eval").body
     entry, code = (ast.literal_eval(argument) for argument in call.args[:2])
-    changed = set(node.get_mutation_names()) if hasattr(node, "get_mutation_names") else set()
-    changed |= {name for made in node.get_outputs() for name in made.get_mutation_names()}
-    buffers = {
-        param: BufferNote(
-            param,
-            value.get_name(),
-            value.get_dtype(),
-            Access.READ_WRITE if value.get_name() in changed else Access.READ,
-        )
-        for param, value in given.items()
-        if isinstance(value, ir.IRNode)
-    }
-    return TritonNote(name, code.strip() + "\n", entry, buffers, (node,))
+    current: Any = V.graph.scheduler.current_node
+    nodes = nodes_of([current])
+    user = next(node for node in nodes if isinstance(node, ir.UserDefinedTritonKernel))
+    changed = {name for made in user.get_outputs() for name in made.get_mutation_names()}
+    buffers = {}
+    for param, value in given.items():
+        if isinstance(value, ir.IRNode):
+            # What was fused into the kernel may have it write another buffer than it was given.
+            original: Any = user.kwargs[param]
+            access = Access.READ_WRITE if original.get_name() in changed else Access.READ
+            buffers[param] = BufferNote(param, value.get_name(), value.get_dtype(), access)
+    return TritonNote(name, code.strip() + "\n", entry, buffers, nodes)

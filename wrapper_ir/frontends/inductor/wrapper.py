@@ -86,9 +86,7 @@ class _Notes:
         stock: Any = super()
         made = stock.define_user_defined_triton_kernel(kernel, configs, kwargs, *args)
         name: str = made[0]
-        self.note_kernel(
-            note_of_users_kernel(name, self.definitions[name], kwargs, _writing_node())
-        )
+        self.note_kernel(note_of_users_kernel(name, self.definitions[name], kwargs))
         return made
 
     def register_alignment_check_inputs(self) -> None:
