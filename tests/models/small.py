@@ -232,6 +232,12 @@ def numbers(x: Tensor) -> Any:
     return None, x + 1, 3, True, 2.5, x * torch.tensor(2.0), torch.tensor([1, 2, 3])
 
 
+def written_parts(x: Tensor, y: Tensor) -> Any:
+    parts = x.clone().unbind(0)
+    parts[1].mul_(2)
+    return torch.diagonal_scatter(x, y, 1), parts[1:], torch.gradient(x)[0]
+
+
 class PackedLayers(nn.Module):
     """A convolution and a linear layer in float32; oneDNN packs the one, MKL the other."""
 
@@ -274,6 +280,11 @@ WITH_KERNELS: Final = (
         foreach,
         lambda: (torch.randn(4), torch.randn(3, 3)),
         {"combo_kernels": True},
+    ),
+    Small(
+        "written_parts",
+        written_parts,
+        lambda: (torch.randn(4, 4, dtype=torch.complex64), torch.randn(3, dtype=torch.complex64)),
     ),
     Small("packed_layers", PackedLayers, lambda: (torch.randn(2, 3, 8, 8),), {"freezing": True}),
     Small("dropout", dropout, _square()),

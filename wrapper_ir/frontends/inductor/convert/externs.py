@@ -6,6 +6,7 @@ import types
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import sympy
 import torch
 
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
@@ -141,9 +142,10 @@ class ExternConverter:
                 continue
             distance = offset_in_argument(op, result.path, traced)
             if distance is not None and len(result.of) == 1:
-                begin = scope.dim(scope.layout(result.of[0]).offset + scope.dim(distance))
-                layout = replace(scope.layout(result.out), offset=begin)
-                scope.shared.buffers[result.out] = layout
+                layout, viewed = scope.layout(result.out), scope.layout(result.of[0])
+                begin = viewed.offset * viewed.dtype.itemsize + scope.dim(distance)
+                offset = scope.dim(begin / sympy.Integer(layout.dtype.itemsize))
+                scope.shared.buffers[result.out] = replace(layout, offset=offset)
 
     def _note_quantised(self, results: Sequence[CallResult], args: Sequence[Any]) -> None:
         """Give a result the element type that the call asks for: Inductor knows none of these."""

@@ -62,7 +62,7 @@ def result_relation(
 
 
 def offset_in_argument(op: torch._ops.OpOverload, path: Path, traced: Iterable[Any]) -> Any:
-    """Return how many elements after its argument a view begins; None where nothing tells.
+    """Return how many bytes after its argument a view begins; None where nothing tells.
 
     Inductor forgets it, the traced values know it.
 
@@ -81,9 +81,9 @@ def offset_in_argument(op: torch._ops.OpOverload, path: Path, traced: Iterable[A
     pairs = zip(op._schema.arguments, held.args, strict=False)
     viewed = [value for parameter, value in pairs if parameter.alias_info is not None]
     given = viewed[0].meta.get("val") if len(viewed) == 1 and hasattr(viewed[0], "meta") else None
-    if given is None or found.itemsize != given.itemsize:
+    if given is None:
         return None
-    return found.storage_offset() - given.storage_offset()
+    return found.storage_offset() * found.itemsize - given.storage_offset() * given.itemsize
 
 
 def _sets(info: Any) -> frozenset[str]:
