@@ -264,6 +264,12 @@ def test_descriptors_made_on_the_host_are_refused() -> None:
         torch.compile(function, backend="wrapper_ir", fullgraph=True)(t(64, 64), t(64, 64))
 
 
+def test_capturing_a_kernel_that_export_does_not_see() -> None:
+    kernels = pytest.importorskip("tests.gpu.user_kernels")
+    with pytest.raises(WrapperIRError, match="wrap_triton"):
+        wir.capture(kernels.with_heuristics, (t(64, 64), t(64, 64)))
+
+
 def test_what_a_kernel_of_the_user_gets_is_changed() -> None:
     """Also where it is an input of the graph."""
     kernels = pytest.importorskip("tests.gpu.user_kernels")

@@ -128,7 +128,11 @@ def _export(
             module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
         )
     except Exception as error:
-        raise CaptureError(problem=f"torch.export says: {error}") from error
+        # A kernel that is called as it is asks tensors without memory where theirs lies.
+        is_kernel = "data pointer" in str(error) or "from Triton" in str(error)
+        hint = "kernels of Triton are exported through torch.library.wrap_triton"
+        problem = f"torch.export says: {error}"
+        raise CaptureError(problem=problem, hint=hint if is_kernel else None) from error
 
 
 def _compile(
