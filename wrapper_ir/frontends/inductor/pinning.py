@@ -77,11 +77,12 @@ class Pinned:
     options: tuple[tuple[str, bool], ...]
 
 
-def pin(note: TritonNote, examples: Callable[[], Sequence[Any]]) -> Pinned:
+def pin(note: TritonNote, device: torch.device, examples: Callable[[], Sequence[Any]]) -> Pinned:
     """Have Inductor try a kernel's configurations, and return it with the one that won.
 
     Args:
         note: The kernel.
+        device: The GPU that it runs on.
         examples: Makes what to try them with: an argument for each that the launcher takes.
 
     Raises:
@@ -90,7 +91,8 @@ def pin(note: TritonNote, examples: Callable[[], Sequence[Any]]) -> Pinned:
     tuner = _tuner(note)
     tuner.precompile()
     if len(tuner.launchers) > 1:
-        tuner.autotune_to_one_config(*examples())
+        with torch.cuda.device(device):
+            tuner.autotune_to_one_config(*examples())
     config = tuner.launchers[0].config
     meta = tuner._create_compile_meta(config)
     options = tuner._create_compile_options(config, meta)

@@ -58,7 +58,7 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
         raise _unsupported(note, "it runs on a stream of its own")
     passed = _passed(line)
     note = _with_first_writes(scope, note)
-    name, kernel, pinned = _definition(scope, note, passed)
+    name, kernel, pinned = _definition(scope, note, line.device, passed)
     given = _by_name(line, pinned, passed)
     args = [_argument(scope, note, param, given[param.name]) for param in kernel.params]
     for param, arg in zip(kernel.params, args, strict=True):
@@ -102,14 +102,14 @@ def _with_first_writes(scope: Scope, note: TritonNote) -> TritonNote:
 
 
 def _definition(
-    scope: Scope, note: TritonNote, passed: list[Any]
+    scope: Scope, note: TritonNote, device: torch.device, passed: list[Any]
 ) -> tuple[str, KernelDefinition, Pinned]:
     """Return the kernel's definition, made and tuned on first use."""
     shared = scope.shared
     access = tuple((param, buffer.access) for param, buffer in note.buffers.items())
     key = (note.name, note.code, access)
     if key not in shared.triton_kernels:
-        pinned = pin(note, lambda: [_example(scope, note, value) for value in passed])
+        pinned = pin(note, device, lambda: [_example(scope, note, value) for value in passed])
         name, number = note.name, 1
         while name in shared.definitions:
             number += 1
