@@ -132,6 +132,11 @@ return %h
     )
     assert "@cuda_graphs\n@on_device(cuda_0)\ndef call(args):" in source
     assert "CudaGraphs" not in wir.emit(wir.parse(text)).source
+    shared = wir.emit(wir.parse(text), cuda_graph=True, cuda_graph_results="shared").source
+    assert 'results="shared"' in shared
+    # What a forward saves must last until its backward.
+    training = wir.parse(text.replace("inference", "forward"))
+    assert "shared" not in wir.emit(training, cuda_graph=True, cuda_graph_results="shared").source
     trusting = wir.emit(wir.parse(text), cuda_graph=True, checks="first_call").source
     assert "limit=8, checks=False" in trusting
 

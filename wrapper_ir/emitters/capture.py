@@ -15,6 +15,7 @@ from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.control import Cond, While
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall
+from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import walk
@@ -50,7 +51,8 @@ class GraphOptions:
 
     Attributes:
         limit: How many graphs are kept, one for each set of sizes.
-        results: Whether callers get ``fresh`` memory, or the graph's, ``shared`` with later calls.
+        results: Whether callers get ``fresh`` memory, or the graph's, ``shared`` with later calls;
+            in training it is always fresh.
     """
 
     limit: int
@@ -104,13 +106,15 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
         return CaptureFacts(program.name, reasons=reasons)
     device = next(each.device for each in program.buffers.values() if _is_gpu(each.device))
     constants = [name for name in program.constants if program.layout(name).device == device]
+    # What a forward saves has to last until its backward, and gradients until they are used.
+    is_inference = program.role is GraphRole.INFERENCE
     return CaptureFacts(
         program.name,
         str(device),
         tuple(mutated_inputs(program)),
         tuple(constants),
         options.limit,
-        options.results,
+        options.results if is_inference else "fresh",
     )
 
 
