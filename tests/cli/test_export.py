@@ -58,6 +58,7 @@ def test_the_text_in_cpp(invoke: Invoke, room: Path) -> None:
         (("-o", "m.zip"), "WIR2274"),
         (("-o", "nowhere/m.so"), "WIR2274"),
         (("-o", "m.so", "--isa", "x86-64-v9"), "x86-64-v3"),
+        (("-o", "m.so", "--gpu-arch", "90"), "such as 'sm_90'"),
         (("-o", "m.so", "-O", "speed=9"), "WIR0002"),
         (("-o", "m.so", "--debug", "loud"), "'names', 'check'"),
         (("-o", "m.pt2", "--metadata", "author"), "author"),

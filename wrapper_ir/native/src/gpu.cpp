@@ -18,8 +18,8 @@ struct CUDAStreamGuardOpaque;
 AOTITorchError aoti_torch_create_cuda_guard(std::int32_t device, CUDAGuardOpaque** guard);
 AOTITorchError aoti_torch_delete_cuda_guard(CUDAGuardOpaque* guard);
 AOTITorchError aoti_torch_get_current_cuda_stream(std::int32_t device, void** stream);
-AOTITorchError aoti_torch_create_cuda_stream_guard(void* stream, std::int32_t device,
-                                                   CUDAStreamGuardOpaque** guard);
+AOTITorchError aoti_torch_create_cuda_stream_guard(
+    void* stream, std::int32_t device, CUDAStreamGuardOpaque** guard);
 AOTITorchError aoti_torch_delete_cuda_stream_guard(CUDAStreamGuardOpaque* guard);
 }
 
@@ -29,9 +29,9 @@ namespace {
 // Of cuda.h.
 using CUresult = int;
 constexpr CUresult kInvalidContext = 201;
-constexpr int kMajor = 75;                    // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
-constexpr int kMinor = 76;                    // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
-constexpr int kMaxDynamicShared = 8;          // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kMinor = 76;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+constexpr int kMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr std::uint32_t kSharedByDefault = 49152;  // bytes; more has to be asked for
 
 // The CUDA driver, opened when it is first asked for.
@@ -66,18 +66,18 @@ class Driver {
   CUresult (*set_attribute)(void*, int, int);
   CUresult (*is_capturing)(void*, int*);
   CUresult (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                     void*, void**, void**);
-  CUresult (*launch_cooperative)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                 unsigned, void*, void**);
+      void*, void**, void**);
+  CUresult (*launch_cooperative)(
+      void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**);
 
  private:
   Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) {
     if (library_ == nullptr) {
       const char* reason = dlerror();
       throw Error("WIR2167",
-                  std::string("the program runs on a GPU, and the CUDA driver cannot be opened: ") +
-                      (reason == nullptr ? "libcuda.so.1" : reason),
-                  "load it on a machine with an NVIDIA GPU");
+          std::string("the program runs on a GPU, and the CUDA driver cannot be opened: ") +
+              (reason == nullptr ? "libcuda.so.1" : reason),
+          "load it on a machine with an NVIDIA GPU");
     }
     find(error_string, "cuGetErrorString");
     find(init, "cuInit");
@@ -101,8 +101,8 @@ class Driver {
   void find(Function& function, const char* name) {
     function = reinterpret_cast<Function>(dlsym(library_, name));
     if (function == nullptr) {
-      throw Error("WIR2167", std::string("the CUDA driver lacks '") + name + "'",
-                  "install a newer driver");
+      throw Error(
+          "WIR2167", std::string("the CUDA driver lacks '") + name + "'", "install a newer driver");
     }
   }
 
@@ -146,13 +146,14 @@ class Current {
 
 std::string arch_name(std::int32_t arch) { return "sm_" + std::to_string(arch); }
 
-// The best of the images that run on a GPU, or null. Up to compute capability 8.x, code for one runs
-// on later ones with the same first digit; what Triton makes for newer ones runs on these alone.
+// The best of the images that run on a GPU, or null. Up to compute capability 8.x, code for one
+// runs on later ones with the same first digit; what Triton makes for newer ones runs on these
+// alone.
 const GpuImage* fitting(const GpuImage* images, int arch) {
   const GpuImage* best = nullptr;
   for (const GpuImage* image = images; image->arch != 0; ++image) {
-    const bool runs = image->arch == arch ||
-                      (arch < 90 && image->arch / 10 == arch / 10 && image->arch < arch);
+    const bool runs =
+        image->arch == arch || (arch < 90 && image->arch / 10 == arch / 10 && image->arch < arch);
     if (runs && (best == nullptr || image->arch > best->arch)) best = image;
   }
   return best;
@@ -164,9 +165,9 @@ const GpuImage* fitting(const GpuImage* images, int arch) {
     found += (found.empty() ? "" : ", ") + arch_name(image->arch);
   }
   throw Error("WIR2167",
-              "Triton kernel '" + kernel + "': it was compiled for " + found + ", and this GPU is " +
-                  arch_name(arch),
-              "build the library again, with gpu_arch='" + arch_name(arch) + "'");
+      "Triton kernel '" + kernel + "': it was compiled for " + found + ", and this GPU is " +
+          arch_name(arch),
+      "build the library again, with gpu_arch='" + arch_name(arch) + "'");
 }
 
 [[noreturn, gnu::cold]] void refuse_grid(const char* name, const GpuGrid& grid) {
@@ -179,7 +180,7 @@ bool fits(std::int64_t size) { return 0 <= size && size <= INT32_MAX; }
 
 Tensor bytes_on(std::int32_t device, std::int64_t count) {
   static constexpr std::int64_t kOne = 1;
-  return empty(1, &count, &kOne, {dtype::uint8, device::cuda, device});
+  return empty(1, &count, &kOne, { dtype::uint8, device::cuda, device });
 }
 
 bool has_many_gpus() {
@@ -203,8 +204,8 @@ void GpuCode::load(std::int32_t device) {
   const Current current(gpu.context);
   const auto check = [&](CUresult result, const char* what) {
     if (result == 0) return;
-    throw Error("WIR2167", std::string("Triton kernel '") + name_ + "': " + what + ": " +
-                               driver.words(result));
+    throw Error("WIR2167",
+        std::string("Triton kernel '") + name_ + "': " + what + ": " + driver.words(result));
   };
   void* module = nullptr;
   void* function = nullptr;
@@ -212,7 +213,7 @@ void GpuCode::load(std::int32_t device) {
   check(driver.get_function(&function, module, image->symbol), "finding it");
   if (image->shared > kSharedByDefault) {
     check(driver.set_attribute(function, kMaxDynamicShared, static_cast<int>(image->shared)),
-          "asking for shared memory");
+        "asking for shared memory");
   }
   image_ = image;
   device_ = device;
@@ -234,18 +235,18 @@ void GpuCode::launch(const Call& call, const GpuGrid& grid, void** params, void*
   const Driver& driver = Driver::get();
   const auto launched = [&] {
     if (image_->cooperative != 0) {
-      return driver.launch_cooperative(function_, x, y, z, image_->threads, 1, 1, image_->shared,
-                                       call.stream, params);
+      return driver.launch_cooperative(
+          function_, x, y, z, image_->threads, 1, 1, image_->shared, call.stream, params);
     }
-    return driver.launch(function_, x, y, z, image_->threads, 1, 1, image_->shared, call.stream,
-                         params, nullptr);
+    return driver.launch(
+        function_, x, y, z, image_->threads, 1, 1, image_->shared, call.stream, params, nullptr);
   };
   CUresult result = launched();
   // A thread that has not used the GPU before.
   if (result == kInvalidContext && driver.set_context(context_) == 0) result = launched();
   if (__builtin_expect(result != 0, 0)) {
-    throw Error("WIR2167", std::string("Triton kernel '") + name_ + "': its launch failed: " +
-                               driver.words(result));
+    throw Error("WIR2167",
+        std::string("Triton kernel '") + name_ + "': its launch failed: " + driver.words(result));
   }
 }
 

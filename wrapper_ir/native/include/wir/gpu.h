@@ -59,7 +59,7 @@ class GpuKernel : public GpuCode {
   void operator()(const Call& call, const GpuGrid& grid, Params... params) const {
     // Triton's kernels take two pointers more: scratch memory, and what profilers want.
     void *scratch = nullptr, *profile = nullptr;
-    void* addresses[] = {&params..., &scratch, &profile};
+    void* addresses[] = { &params..., &scratch, &profile };
     launch(call, grid, addresses, scratch);
   }
 };
