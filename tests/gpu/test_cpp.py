@@ -197,3 +197,23 @@ def test_folders(tmp_path: Path) -> None:
     library = wir.export(program, tmp_path / "model.so")
     runner = torch._C._aoti.AOTIModelContainerRunnerCuda(str(library), 1, "cuda", "")
     assert all(map(same, runner.run(list(inputs)), wir.compile(program)(*inputs)))
+
+
+@pytest.mark.parametrize("level", ["print", "check", "stats", "save"])
+def test_probes_in_libraries(
+    level: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("WRAPPER_IR_DEBUG_DIR", str(tmp_path / "shown"))
+    _, program, inputs = captured("softmax")
+    library = wir.export(program, tmp_path / "model.so", debug=level)
+    runner = torch._C._aoti.AOTIModelContainerRunnerCuda(str(library), 1, "cuda", "")
+    assert all(map(same, runner.run(list(inputs)), wir.compile(program)(*inputs)))
+    files = [file for file in (tmp_path / "shown").rglob("*") if file.is_file()]
+    if level == "print":
+        assert "f32[32, 128] @cuda:0" in "".join(capfd.readouterr())
+    elif level == "save":
+        tensors = [torch.load(file) for file in files if file.suffix == ".pt"]
+        assert any(torch.equal(each, inputs[0].cpu()) for each in tensors if each.dim() == 2)
