@@ -80,3 +80,29 @@ def test_in_an_export_of_a_module_kernels_are_ops() -> None:
     exported = torch.export.export(module, tuple(inputs))
     back = wir.from_fx(exported)
     assert torch.equal(wir.compile(back)(*inputs)[0], wir.compile(program)(*inputs)[0])
+
+
+def test_launches_come_back() -> None:
+    program = corpus.program("triton")
+    module = support.emitted(program).graph_module
+    back = wir.from_fx(module)
+    assert back.kernels["triton_poi_fused_relu_0"] == program.kernels["triton_poi_fused_relu_0"]
+    (ours,) = (line for line in back.body if isinstance(line, KernelCall))
+    (wanted,) = (line for line in program.body if isinstance(line, KernelCall))
+    assert (ours.kernel, ours.device, ours.grid[1:]) == (wanted.kernel, wanted.device, (1, 1))
+    again = support.emitted(wir.plan_memory(back)).graph_module
+    (first,), (second,) = (
+        [dict(node.kwargs) for node in each.graph.nodes if "triton" in str(node.target)]
+        for each in (module, again)
+    )
+    assert first["kernel_idx"] == second["kernel_idx"]
+    assert [*first["kwargs"]] == [*second["kwargs"]]
+    assert str(second["kwargs"]["out_ptr0"]) == "y"
+
+
+def test_launches_with_other_constants_are_refused() -> None:
+    module = support.emitted(corpus.program("triton")).graph_module
+    (node,) = (node for node in module.graph.nodes if "triton" in str(node.target))
+    node.kwargs = {**node.kwargs, "kwargs": {**node.kwargs["kwargs"], "XBLOCK": 512}}
+    with pytest.raises(wir.WrapperIRError, match="it has other constants than its kernel"):
+        wir.from_fx(module)

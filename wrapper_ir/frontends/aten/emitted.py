@@ -17,19 +17,25 @@ from wrapper_ir.frontends.aten.calls import call_op
 from wrapper_ir.frontends.aten.state import KernelOp, Ref, UnsupportedNodeError
 from wrapper_ir.lines.args import Arg, BufferArg, ScalarArg
 from wrapper_ir.lines.expr import Dim, FloorDiv, dim, is_relation
-from wrapper_ir.lines.kernels import BufferParam, KernelCall
-from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.kernels import BufferParam, KernelCall, TritonKernel
+from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import Reinterpret
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch.fx import GraphModule, Node
 
     from wrapper_ir.frontends.aten.graph import GraphWalk
+    from wrapper_ir.lines.kernels import KernelDefinition
 
-__all__ = ["NAMESPACE", "convert_own", "is_emitted", "kernels_of"]
+__all__ = ["LAUNCH", "NAMESPACE", "convert_launch", "convert_own", "is_emitted", "kernels_of"]
 
 NAMESPACE: Final = "wrapper_ir::"
+
+#: What launches a Triton kernel.
+LAUNCH: Final = "triton_kernel_wrapper_mutation"
 
 #: Where the FX emitter keeps the kernels of a module.
 _KERNELS: Final = "wrapper_ir_kernels"
@@ -43,15 +49,39 @@ def is_emitted(module: GraphModule) -> bool:
 def kernels_of(module: GraphModule) -> dict[str, KernelOp]:
     """Return the kernels of a module that the FX emitter made, by the names of their ops."""
     kernels = getattr(module, _KERNELS, None)
-    definitions = getattr(kernels, "definitions", ())
-    if not definitions:
+    definitions, launched = (getattr(kernels, name, ()) for name in ("definitions", "triton"))
+    if not definitions and not launched:
         return {}
-    from wrapper_ir.emitters.fx.kernels import op_name  # noqa: PLC0415 - for our own graphs only
+    # For our own graphs only.
+    from wrapper_ir.emitters.fx.kernels import op_name  # noqa: PLC0415
+    from wrapper_ir.emitters.fx.triton import kernel_index  # noqa: PLC0415
 
     found = {NAMESPACE + op_name(each): KernelOp(each) for each in definitions}
+    found |= {_launch_key(kernel_index(each)): KernelOp(each) for each in launched}
     for form in getattr(kernels, "forms", ()):
         found[NAMESPACE + form.name] = KernelOp(form.definition, form.memories)
     return found
+
+
+def _launch_key(index: object) -> str:
+    """What a Triton kernel has in the place of an op's name."""
+    return f"{LAUNCH}[{index}]"
+
+
+def convert_launch(walk: GraphWalk, node: Node) -> None:
+    """Convert a launch of a Triton kernel of the program that a graph was emitted from."""
+    state, given = walk.state, walk.value(dict(node.kwargs))
+    kernel = state.kernels.get(_launch_key(given.get("kernel_idx")))
+    if kernel is None:
+        raise UnsupportedNodeError("its Triton kernel is none of a program")
+    definition = kernel.definition
+    assert isinstance(definition.source, TritonKernel)
+    named = dict(given["kwargs"])
+    if any(named.pop(key, value) != value for key, value in definition.source.constants):
+        raise UnsupportedNodeError("it has other constants than its kernel")
+    if list(named) != [name for name, _ in definition.source.signature]:
+        raise UnsupportedNodeError("it gives its kernel other arguments")
+    _call(walk, node, definition, list(named.values()), tuple(given["grid"][0]))
 
 
 def convert_own(walk: GraphWalk, node: Node) -> Any:
@@ -70,31 +100,43 @@ def convert_own(walk: GraphWalk, node: Node) -> Any:
 
 
 def _kernel(walk: GraphWalk, node: Node, kernel: KernelOp) -> None:
-    state, definition = walk.state, kernel.definition
-    state.definitions.setdefault(definition.name, definition)
+    definition = kernel.definition
     values = [walk.value(arg) for arg in node.args]
     memories, values = values[: kernel.count], values[kernel.count :]
     if len(values) != len(definition.params):
         raise UnsupportedNodeError("it gives its kernel another number of arguments")
+    for position, param in enumerate(definition.params):
+        memory = kernel.memory(position)
+        if memory is not None and isinstance(param, BufferParam):
+            values[position] = _part(walk, node, memories[memory], values[position], param)
+    _call(walk, node, definition, values)
+
+
+def _call(
+    walk: GraphWalk,
+    node: Node,
+    definition: KernelDefinition,
+    values: Sequence[Any],
+    grid: tuple[Dim, ...] = (),
+) -> None:
+    """Convert a call of a kernel; it runs where its first tensor is that is on a GPU, if one is."""
+    state = walk.state
+    state.definitions.setdefault(definition.name, definition)
     args: list[Arg] = []
-    device = None
-    for position, (param, value) in enumerate(zip(definition.params, values, strict=True)):
+    devices = []
+    for param, value in zip(definition.params, values, strict=True):
         if not isinstance(param, BufferParam):
             args.append(ScalarArg(value))
             continue
-        memory = kernel.memory(position)
-        found = value if memory is None else _part(walk, node, memories[memory], value, param)
-        if not isinstance(found, Ref):
+        if not isinstance(value, Ref):
             raise UnsupportedNodeError(f"its kernel's parameter '{param.name}' takes a tensor")
-        args.append(BufferArg(found.name, param.access))
-        device = device or state.buffers[found.name].device
+        args.append(BufferArg(value.name, param.access))
+        devices.append(state.buffers[value.name].device)
         if param.access.writes:
-            state.written.add(found.name)
-    origin = state.origin(node)
-    if device is None:
-        walk.emit(KernelCall(definition.name, tuple(args), origin=origin))
-    else:
-        walk.emit(KernelCall(definition.name, tuple(args), device, origin=origin))
+            state.written.add(value.name)
+    devices.sort(key=CPU.__eq__)
+    device = devices[0] if devices else CPU
+    walk.emit(KernelCall(definition.name, tuple(args), device, 0, grid, origin=state.origin(node)))
 
 
 def _part(walk: GraphWalk, node: Node, memory: Any, distance: Any, param: BufferParam) -> Ref:

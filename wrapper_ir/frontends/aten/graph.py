@@ -12,7 +12,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.aten import numbers, special
 from wrapper_ir.frontends.aten.calls import call_op
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
-from wrapper_ir.frontends.aten.emitted import NAMESPACE, convert_own
+from wrapper_ir.frontends.aten.emitted import LAUNCH, NAMESPACE, convert_launch, convert_own
 from wrapper_ir.frontends.aten.schemas import is_op
 from wrapper_ir.frontends.aten.state import (
     POISON,
@@ -134,7 +134,7 @@ class GraphWalk:
 
     def _higher_order(self, node: Node) -> Any:
         name = getattr(node.target, "__name__", str(node.target))
-        convert = HIGHER_ORDER.get(name)
+        convert = convert_launch if name == LAUNCH else HIGHER_ORDER.get(name)
         if convert is None:
             raise UnsupportedNodeError(f"the higher-order op '{name}' has no form")
         return convert(self, node)
