@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from wrapper_ir.runtime._private import empty_strided_cuda
 from wrapper_ir.runtime.graphs.places import copy_dense, extent, is_dense
 from wrapper_ir.runtime.views import reinterpret_as
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["Results", "UncopiedError"]
 
@@ -123,7 +124,7 @@ class Results:
         self._plan = [planner.plan(number, result) for number, result in enumerate(captured)]
         self._sources = planner.sources
         self._like = [(tuple(s.shape), tuple(s.stride()), s.dtype) for s in planner.sources]
-        self._device = device
+        self._empty = _allocator(device)
         self._is_single = self._plan == [_Fresh(0)]
 
     def give(self, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -132,10 +133,8 @@ class Results:
         Args:
             args: What it was called with.
         """
-        fresh = [
-            torch.empty_strided(size, stride, dtype=dtype, device=self._device)
-            for size, stride, dtype in self._like
-        ]
+        empty = self._empty
+        fresh = [empty(*layout) for layout in self._like]
         copy_dense(fresh, self._sources)
         if self._is_single:
             return (fresh[0],)
@@ -202,6 +201,15 @@ class _Planner:
     def _add(self, source: Tensor) -> _Fresh:
         self.sources.append(source)
         return _Fresh(len(self.sources) - 1)
+
+
+def _allocator(
+    device: torch.device,
+) -> Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]:
+    """What allocates on a device: ``(size, stride, dtype)``."""
+    if device.type == "cuda" and torch.cuda.device_count() == 1:
+        return empty_strided_cuda
+    return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
 
 
 def _another(result: Tensor) -> _Another:
