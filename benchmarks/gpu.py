@@ -119,7 +119,7 @@ def parts(function: Callable[..., Any], x: Tensor) -> dict[str, float]:
         "stream": host_time(
             lambda: (graphs._recorder.is_recording(), graphs._recorder.order(graph.places))
         ),
-        "copies in": host_time(lambda: captured_calls.copy(graph.places, sources)),
+        "copies in": host_time(lambda: graph.copy(graph.places, sources)),
         "launch": host_time(graph.recording.replay),
         "copies out": host_time(lambda: graph.results.give([x])),
         "the whole call": host_time(lambda: function(x)),

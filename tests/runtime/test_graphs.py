@@ -438,3 +438,26 @@ def test_layouts_of_parameters_may_be_taken_on_trust() -> None:
         assert graphs.status.captures == captures
         f(torch.ones(3), w)
         assert graphs.status.plain == captures + 1
+
+
+def test_an_expanded_input_that_is_written_to_runs_the_program() -> None:
+    def function(x: Tensor) -> tuple[()]:
+        x.as_strided((1,), (1,)).add_(1)
+        return ()
+
+    f, graphs = captured(function, writes=(0,))
+    xs = [torch.zeros(1).expand(3) for _ in range(3)]
+    for x in xs:
+        f(x)
+        assert x.tolist() == [1] * 3
+    assert list(graphs.status.reasons) == ["input 0 moves, and is written to where it is expanded"]
+
+
+def test_an_input_with_much_memory_between_its_elements_runs_the_program() -> None:
+    f, graphs = captured(lambda x: (x * 2,))
+    xs = [torch.ones(5000, 1024)[:, :1] for _ in range(3)]
+    for x in xs:
+        assert torch.equal(f(x)[0], x * 2)
+    assert list(graphs.status.reasons) == [
+        "input 0 moves, and has much memory between its elements"
+    ]

@@ -21,7 +21,15 @@ from torch import Tensor
 from wrapper_ir.runtime._private import tensor_guard
 from wrapper_ir.runtime.graphs.addresses import Addresses
 from wrapper_ir.runtime.graphs.cache import Cache
-from wrapper_ir.runtime.graphs.places import copy, extent, is_sparse_in_memory, place_like
+from wrapper_ir.runtime.graphs.places import (
+    copy,
+    copy_dense,
+    extent,
+    is_dense,
+    is_expanded,
+    is_sparse_in_memory,
+    place_like,
+)
 from wrapper_ir.runtime.graphs.recorder import CudaRecorder
 from wrapper_ir.runtime.graphs.results import Results, UncopiedError
 from wrapper_ir.runtime.graphs.status import Journal, everything
@@ -77,6 +85,8 @@ class _Graph(NamedTuple):
     """Positions of inputs that are copied."""
     places: list[Tensor]
     """Where to."""
+    copy: Callable[[list[Tensor], list[Tensor]], None]
+    """What copies them."""
     extents: dict[int, int]
     """Bytes of each tensor, for programs that write to inputs."""
     constants: Addresses
@@ -208,6 +218,9 @@ class CudaGraphs:
             if is_sparse_in_memory(args[n]):
                 journal.ran(f"input {n} moves, and has much memory between its elements")
                 return call(args)
+            if n in self._writes and is_expanded(args[n]):
+                journal.ran(f"input {n} moves, and is written to where it is expanded")
+                return call(args)
         oldest = self._graphs.room()
         if oldest is not None:
             self._drop(oldest)
@@ -269,6 +282,7 @@ class CudaGraphs:
             Addresses(fixed),
             moving,
             places,
+            copy_dense if all(is_dense(p.shape, p.stride()) for p in places) else copy,
             {n: extent(tensor) for n, tensor in tensors.items()} if self._writes else {},
             Addresses({n: constant.data_ptr() for n, constant in enumerate(constants)}),
         )
@@ -298,7 +312,7 @@ class CudaGraphs:
             return call(args)
         self._recorder.order(graph.places)
         if graph.moving:
-            copy(graph.places, [args[n] for n in graph.moving])
+            graph.copy(graph.places, [args[n] for n in graph.moving])
         graph.recording.replay()
         if self._writes:
             self._wrote(graph, args)

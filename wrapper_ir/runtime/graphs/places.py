@@ -12,7 +12,15 @@ from wrapper_ir.runtime._private import reinterpret_tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["copy", "extent", "is_dense", "is_sparse_in_memory", "place_like"]
+__all__ = [
+    "copy",
+    "copy_dense",
+    "extent",
+    "is_dense",
+    "is_expanded",
+    "is_sparse_in_memory",
+    "place_like",
+]
 
 #: A tensor may have so many times as much memory between its elements as in them.
 _GAPS: Final = 4
@@ -43,6 +51,12 @@ def is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:
             return False
         expected *= n
     return True
+
+
+def is_expanded(tensor: Tensor) -> bool:
+    """Whether elements along a dimension are one in memory."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return any(step == 0 and size > 1 for size, step in pairs)
 
 
 def is_sparse_in_memory(tensor: Tensor) -> bool:
