@@ -114,6 +114,8 @@ def test_ranges_without_elements_have_no_blocks() -> None:
     grid = written(meta, config)
     found = read(grid)
     assert [substitute(size, {"xnumel": 8, "ynumel": 0}) for size in found] == [1, 0, 0]
+    (size,) = grid_of(LaunchGrid(("-((n) // -(m))", 1, 1)), symbol)
+    assert substitute(size, {"n": 0, "m": 0}) == 0
 
 
 def test_what_is_not_known_is_refused() -> None:
