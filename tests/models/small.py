@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import flex_attention
 
 from tests.models.zoo import Case
 
@@ -238,6 +239,36 @@ def written_parts(x: Tensor, y: Tensor) -> Any:
     return torch.diagonal_scatter(x, y, 1), parts[1:], torch.gradient(x)[0]
 
 
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Any:
+    shifted = flex_attention(q, k, v, score_mod=lambda score, b, h, i, j: score + (i - j) * 0.1)
+    return shifted, nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+class Feed(nn.Module):
+    """Two linear layers with what may be fused with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.down(self.up(x).relu()) + x
+
+
+class Convolutions(nn.Module):
+    """Convolutions with what oneDNN fuses with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.second, self.back = nn.Conv2d(4, 4, 3, padding=1), nn.ConvTranspose2d(4, 4, 2)
+
+    def forward(self, x: Tensor) -> Any:
+        y = self.norm(self.first(x)).relu()
+        z = (self.second(y) + y).relu()
+        return nn.functional.hardswish(self.back(z)), self.second(z).sigmoid()
+
+
 class PackedLayers(nn.Module):
     """A convolution and a linear layer in float32; oneDNN packs the one, MKL the other."""
 
@@ -287,6 +318,15 @@ WITH_KERNELS: Final = (
         lambda: (torch.randn(4, 4, dtype=torch.complex64), torch.randn(3, dtype=torch.complex64)),
     ),
     Small("packed_layers", PackedLayers, lambda: (torch.randn(2, 3, 8, 8),), {"freezing": True}),
+    Small("attention", attention, lambda: tuple(torch.randn(1, 2, 32, 16) for _ in range(3))),
+    Small(
+        "generated_products",
+        Feed,
+        lambda: (torch.randn(16, 32),),
+        {"freezing": True, "max_autotune": True, "max_autotune_gemm_backends": "CPP"},
+    ),
+    Small("convolutions", Convolutions, lambda: (torch.randn(2, 3, 8, 8),), {"freezing": True}),
+    Small("partitions", lambda x: (x.sin() @ x).softmax(0), _square(), {"graph_partition": True}),
     Small("dropout", dropout, _square()),
     Small("numbers", numbers, _square()),
     Small("autocast", Autocast, lambda: (torch.randn(6, 4),), training=True),

@@ -64,10 +64,11 @@ def _input(scope: Scope, name: str, value: Any) -> Input:
         number = _unnamed_number(scope, name, kind)
         _check_known(scope, number.symbol, value)
         return number
+    is_object = isinstance(value, ir.TorchBindObject)
     raise UnsupportedLineError(
         kind="graph input",
         text=f"{name}: {type(value).__name__}",
-        why="it is neither a tensor nor a number",
+        why="it is an object of a custom class" if is_object else "it is no tensor and no number",
     )
 
 
