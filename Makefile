@@ -14,6 +14,9 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 # that what the tests of a file share is made once; one that is done takes some of another's.
 WORKERS ?= 2
 
+# Element types in which `make opinfo` tries every fourth op; float32 is tried whole.
+OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test models gpu check docs wheel fuzz mutants opinfo zoo bench sanitize format clean
 
@@ -67,6 +70,7 @@ mutants: setup ## 500 made-up programs, each broken in many places: what the ver
 
 opinfo: setup ## torch's own samples of its ops in every emitter, against stock Inductor (hours; goes on where it was)
 	$(BIN)/python -m tools.opinfo --write
+	$(BIN)/python -m tools.opinfo --every 4 $(OPINFO_DTYPES:%=--dtype %) --write
 	$(BIN)/python -m tools.opinfo --front-end from_fx --emitter python
 
 zoo: setup ## whole models against stock Inductor, all emitters (hours; MODELS=glob,... for some)
