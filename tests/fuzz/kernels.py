@@ -26,7 +26,7 @@ CONVERSIONS = (
 )
 
 #: Types of :func:`binary` and :func:`two_outputs`.
-SUMMED = ("f32", "f64", "i64", "bf16")
+SUMMED = ("f32", "f64", "i64", "bf16", "i32", "u8")
 COUNTED = ("f32", "i64", "u8")
 
 _HEAD = '#include <torch/csrc/inductor/cpp_prefix.h>\nextern "C" void kernel('

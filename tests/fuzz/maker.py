@@ -14,8 +14,8 @@ from typing import Any
 import sympy
 import torch
 
-from tests.fuzz import kernels, ops
-from tests.fuzz.state import SIZES, Root, Scope, State, torch_dtype
+from tests.fuzz import kernels, ops, symbolic
+from tests.fuzz.state import DTYPES, RARE, SIZES, Root, Scope, State, torch_dtype
 from wrapper_ir.build import Buffer
 from wrapper_ir.lines import BufferInput, Layout, Program, expr
 from wrapper_ir.lines.expr import substitute
@@ -43,6 +43,17 @@ _BITS = {
     "i64": ("i32", "u8"),
     "f64": ("i64", "i32"),
     "u8": ("u8", "i32", "i64"),
+    "bf16": ("i16", "u8"),
+    "f16": ("i16",),
+    "i16": ("u8", "i32"),
+    "bool": ("u8",),
+    "c64": ("f32", "i64"),
+    "c128": ("f64",),
+    "c32": ("f16",),
+    "f8e4m3fn": ("u8",),
+    "f8e5m2": ("u8", "i16"),
+    "u32": ("i32",),
+    "u64": ("i64", "u8"),
 }
 
 
@@ -82,6 +93,8 @@ class Maker(State):
                 stride = (
                     turned.stride() if self.maybe() else torch.empty((*size, 2))[..., 0].stride()
                 )
+            elif size and not donated and self.maybe(0.25):
+                stride = symbolic.strided(self, size)
             buffer = self.b.input(f"x{index}", self.dtype(), size, stride=stride, donated=donated)
             self.scope.vars[buffer] = Root(buffer, owned=donated, writable=self.maybe())
         if self.maybe(0.3):
@@ -100,8 +113,12 @@ class Maker(State):
         made: list[torch.Tensor] = []
         for index in range(self.pick((0, 0, 1, 2, 3))):
             size = tuple(self.pick(SIZES) for _ in range(self.pick((0, 1, 2))))
-            dtype = self.pick((torch.float32, torch.int64, torch.float16, torch.complex64))
-            value = torch.randint(-3, 4, size, generator=self._generator(index)).to(dtype)
+            short = self.pick(RARE if self.maybe(0.3) else DTYPES)
+            dtype = getattr(torch, kernels_dtype(short).torch_name)
+            low = -3 if dtype.is_signed else 0
+            value = torch.randint(low, 4, size, generator=self._generator(index)).to(dtype)
+            if self.maybe(0.2):
+                value = value.t()
             if made and self.maybe(0.2):
                 value = made[-1]  # tied: two names of one tensor
             made.append(value)
@@ -127,8 +144,12 @@ class Maker(State):
             own += [self.free, self.free, self.reuse, self.reuse, self.pool, self.pool, self.cut]
         if self.depth < 2:
             own += [self.choice, self.loop]
+        if self.planned and self.depth == 0:
+            own.append(lambda: symbolic.behind(self))
         if self.maybe(0.6):
             self.pick(own)()
+        elif self.maybe(0.3):
+            self.pick(symbolic.STEPS)(self)
         else:
             self.pick(ops.STEPS)(self)
 
@@ -251,12 +272,12 @@ class Maker(State):
 
     def bits(self) -> None:
         """A view in another dtype, of the same bytes."""
-        x = self.find(dense=True, static=True, dtype=("f32", "i32", "u8", "i64", "f64"))
+        x = self.find(dense=True, static=True, dtype=tuple(_BITS))
         if x is None:
             return
         dtype = self.pick(_BITS[x.dtype.short])
         item = torch_dtype(x.layout).itemsize
-        wanted = {"i32": 4, "u8": 1, "i64": 8}[dtype]
+        wanted = kernels_dtype(dtype).itemsize
         root = self.root(x)
         if wanted > item and (root.owner is not x or (self.depth and not root.owned)):
             return  # where a view begins in memory is known in its own elements only
@@ -275,7 +296,7 @@ class Maker(State):
         if kind == "size" and x is not None and x.layout.rank:
             self.numbers.append(self.b.size(x, self.chance.randrange(x.layout.rank)))
         elif kind == "stride" and x is not None and x.layout.rank:
-            if all(isinstance(n, int) and n > 1 for n in x.size):
+            if all((self.concrete(n) or 0) > 1 for n in x.size):
                 self.numbers.append(self.b.stride(x, self.chance.randrange(x.layout.rank)))
         elif kind == "offset" and x is not None:
             self.numbers.append(self.b.storage_offset(x))
@@ -301,12 +322,12 @@ class Maker(State):
     def item(self) -> None:
         if self.depth:
             return
-        other = self.find(dense=True, dtype=("f32", "f64", "bool"))
+        other = self.find(dense=True, dtype=("f32", "f64", "f16", "bf16", "bool"))
         if other is not None and other.layout.numel == 1 and self.maybe():
             kind = self.truths if other.dtype.short == "bool" else self.floats
             kind.append(self.b.item(other))
             return
-        x = self.find(dense=True, dtype=("i64", "i32"))
+        x = self.find(dense=True, dtype=("i64", "i32", "i16", "i8", "u8"))
         if x is None:
             return
         if x.layout.numel != 1:
@@ -361,8 +382,12 @@ class Maker(State):
 
     def pool(self) -> None:
         if len(self.pools) < 3:
-            unit = self.pick((1, *self.sizes[:2]))
-            pool = self.b.allocate_pool(256 * unit if isinstance(unit, int) else 64 * unit + 192)
+            unit = self.pick((1, *self.sizes[:4]))
+            is_known = isinstance(unit, int)
+            nbytes = 256 * unit if is_known else 64 * unit + symbolic.BEHIND
+            pool = self.b.allocate_pool(nbytes)
+            if not is_known:
+                self.units[pool] = unit
             self.pools.append(Root(pool, owned=True))
             self.used[pool] = 0
 
@@ -384,7 +409,7 @@ class Maker(State):
         start = 0 if pool.slices == 0 else self.used[pool.owner]
         start = -(-start // ALIGNMENT) * ALIGNMENT
         room = pool.owner.layout.size[0]
-        least = room if isinstance(room, int) else 192
+        least = room if isinstance(room, int) else symbolic.BEHIND
         if start + int(layout.nbytes) > least:
             return None
         self.used[pool.owner] = start + int(layout.nbytes)

@@ -80,6 +80,10 @@ class State:
         """The pools of the region."""
         self.used: dict[Buffer, int] = {}
         """Where the next slice of a pool may begin, in bytes."""
+        self.units: dict[Buffer, Any] = {}
+        """The symbolic size that a pool's bytes are counted in."""
+        self.cut_behind: set[Buffer] = set()
+        """Pools with slices behind those of known sizes."""
 
     # Chance.
 
@@ -123,6 +127,7 @@ class State:
         dtype: tuple[str, ...] = (),
         dense: bool = False,
         static: bool = False,
+        symbolic: bool = False,
         written: bool = False,
         like: Buffer | None = None,
         avoid: tuple[Buffer, ...] = (),
@@ -134,6 +139,7 @@ class State:
             dtype: Its element types.
             dense: It is row-major.
             static: Its layout is known numbers.
+            symbolic: Its layout is not.
             written: It can be written to.
             like: It has that one's sizes and dtype.
             avoid: It shares no storage with these.
@@ -147,6 +153,7 @@ class State:
                 (not dtype or layout.dtype.short in dtype)
                 and (not dense or layout.is_contiguous)
                 and (not static or layout.is_static)
+                and not (symbolic and layout.is_static)
                 and (not written or (root.writable and is_distinct(layout)))
                 and (like is None or (like.size == buffer.size and like.dtype is buffer.dtype))
                 and root not in roots

@@ -62,3 +62,21 @@ def test_inputs_hold_zeros_between_their_elements_too() -> None:
         (tensor,) = inputs_for(program, {}, seed, overlapping=False)
         between = tensor.as_strided((4,), (2,), tensor.storage_offset() + 1)
         assert between.tolist() == [0, 0, 0, 0]
+
+
+def test_arenas_are_planned_around_regions_that_have_arenas() -> None:
+    b = wir.Builder("around")
+    x = b.input("x", "f32", (4,))
+    relu = "aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"
+
+    def twice(y: wir.Buffer) -> wir.Buffer:
+        between = b.allocate("f32", (4,))
+        b.extern(relu, y, out=between)
+        out = b.allocate("f32", (4,))
+        b.extern(relu, between, out=out)
+        return out
+
+    first = b.allocate("f32", (4,))
+    b.extern(relu, x, out=first)
+    b.returns(b.cond(True, [first], twice, twice))
+    assert difference(b.build(), [torch.ones(4)], [*FAST]) == ""

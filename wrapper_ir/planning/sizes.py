@@ -93,7 +93,7 @@ class Rounded(Sizes):
 
     def of(self, name: str) -> int:
         """Bytes of a buffer at the hints, a multiple of the alignment on its device."""
-        alignment = self._alignments[name]
+        alignment = self._alignments.get(name, 1)  # a pool that is being planned has no layout yet
         return -(-super().of(name) // alignment) * alignment
 
 
