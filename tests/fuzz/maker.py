@@ -36,7 +36,7 @@ LONG = (6, 20, 50, 100, 150, 250)
 #: Where slices of pools begin, in bytes: the size of the largest element.
 ALIGNMENT = 16
 
-#: What the bytes of an element type may be seen as.
+#: What the bytes of an element type may be seen as. Truth values are 0 or 1: bytes are not theirs.
 _BITS = {
     "f32": ("i32", "u8"),
     "i32": ("u8",),
@@ -46,7 +46,6 @@ _BITS = {
     "bf16": ("i16", "u8"),
     "f16": ("i16",),
     "i16": ("u8", "i32"),
-    "bool": ("u8",),
     "c64": ("f32", "i64"),
     "c128": ("f64",),
     "c32": ("f16",),
