@@ -64,19 +64,20 @@ def test_inputs_hold_zeros_between_their_elements_too() -> None:
         assert between.tolist() == [0, 0, 0, 0]
 
 
-def test_arenas_are_planned_around_regions_that_have_arenas() -> None:
+def test_kept_arenas_are_planned_around_regions_that_have_arenas() -> None:
     b = wir.Builder("around")
     x = b.input("x", "f32", (4,))
-    relu = "aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"
 
-    def twice(y: wir.Buffer) -> wir.Buffer:
-        between = b.allocate("f32", (4,))
-        b.extern(relu, y, out=between)
-        out = b.allocate("f32", (4,))
-        b.extern(relu, between, out=out)
-        return out
+    def zeros(count: int) -> wir.Buffer:
+        buffers = [b.allocate("f32", (4 * (count - n),)) for n in range(count)]
+        for each in buffers:
+            b.extern("aten::zero_(Tensor(a!) self) -> Tensor(a!)", each)
+        return buffers[-1]
 
-    first = b.allocate("f32", (4,))
-    b.extern(relu, x, out=first)
-    b.returns(b.cond(True, [first], twice, twice))
-    assert difference(b.build(), [torch.ones(4)], [*FAST]) == ""
+    b.extern(
+        "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+        x,
+        zeros(2),
+    )
+    b.returns(b.cond(True, [x], lambda _: zeros(3), lambda _: zeros(3)))
+    assert difference(b.build(), [torch.ones(4)], ["python, kept"]) == ""
