@@ -43,7 +43,7 @@ ONLY_STOCK = {
     "-pedantic",
 }
 
-#: Flags of ours, which are those of PyTorch 2.13, in the place of what 2.11 passes.
+#: Flags of ours, those of PyTorch 2.13, in the place of what 2.11 passes; 2.12 passes one of them.
 SINCE_2_11 = {"-std=c++17": "-std=c++20", "-fno-math-errno": "-fmath-errno"}
 #: Flags that 2.11 does not pass.
 NOT_IN_2_11 = {"-DTORCH_INDUCTOR_PRECOMPILE_HEADERS", "-fno-omit-frame-pointer"}

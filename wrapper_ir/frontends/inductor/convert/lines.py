@@ -141,7 +141,9 @@ class LineConverter:
         bind_item(self._scope, entry.line.node)
 
     def _assert_layout(self, entry: Entry) -> None:
-        name, subject = self._scope.resolve(entry.line.name), entry.line.op_name
+        name = self._scope.resolve(entry.line.name)
+        # PyTorch 2.12 has such lines for inputs only, and text for results of ops.
+        subject = getattr(entry.line, "op_name", "input")
         origin = self._scope.origin(entry.writer) if subject != "input" else None
         self._scope.emit(AssertLayout(name, subject, origin=origin))
 
