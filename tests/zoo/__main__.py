@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tests.zoo.catalogue import chosen
 from tests.zoo.check import EMITTERS, MODES, modes_of
 from tests.zoo.crew import Task, results
-from tests.zoo.report import Findings, section, shown, summary, write_section
+from tests.zoo.report import Findings, section, shown, summary, table, write_section
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "coverage.md"
 
@@ -43,7 +43,8 @@ def main() -> int:
     Console(width=None if sys.stdout.isatty() else 180).print(shown(outcomes), summary(outcomes))
     if options.write:
         versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
-        write_section(DOCUMENT, section(outcomes, versions))
+        others = [table(Findings(Path(file)).all(), told) for file, told in options.also]
+        write_section(DOCUMENT, section(table(outcomes, versions), *others))
     return int(not outcomes or any(outcome.state == "failed" for outcome in outcomes))
 
 
@@ -60,6 +61,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="leave out what passed in FILE")
     parser.add_argument("--list", action="store_true", help="list models and modes, run nothing")
     parser.add_argument("--write", action="store_true", help="put the table in docs/coverage.md")
+    parser.add_argument(
+        "--also",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("FILE", "VERSIONS"),
+        help="with --write: outcomes that other versions gave, for a table of their own",
+    )
     options = parser.parse_args()
     options.mode = options.mode or list(MODES)
     options.emitter = options.emitter or list(EMITTERS)

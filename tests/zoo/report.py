@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-__all__ = ["Findings", "section", "shown", "summary", "write_section"]
+__all__ = ["Findings", "section", "shown", "summary", "table", "write_section"]
 
 _BEGIN, _END = "<!-- zoo -->", "<!-- /zoo -->"
 
@@ -98,13 +98,17 @@ def _rows(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], dict[str, Outcom
     return rows
 
 
-def section(outcomes: Sequence[Outcome], versions: str) -> str:
-    """Return the section of the documentation as Markdown."""
+def section(*tables: str) -> str:
+    """Return the section of the documentation as Markdown: what is done, and tables of it."""
+    return "\n\n".join([_INTRODUCTION.rstrip(), *tables])
+
+
+def table(outcomes: Sequence[Outcome], versions: str) -> str:
+    """Return what was found with some versions of libraries as Markdown."""
     modes = [mode for mode in MODES if any(o.mode == mode for o in outcomes)]
     models = list(dict.fromkeys(o.model for o in outcomes))
     graphs = _graphs(outcomes)
     lines = [
-        _INTRODUCTION,
         f"{len(models)} models with {versions}: {summary(outcomes)}, {graphs} graphs.",
         "",
         "| kind | model | graphs | lines | " + " | ".join(modes) + " |",

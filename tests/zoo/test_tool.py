@@ -13,7 +13,7 @@ from tests.models.harness import OURS, STOCK
 from tests.models.zoo import Case
 from tests.zoo.check import EMITTERS, Outcome, bypassed, check, modes_of
 from tests.zoo.crew import Task, results
-from tests.zoo.report import Findings, section, summary, write_section
+from tests.zoo.report import Findings, section, summary, table, write_section
 from tests.zoo.toys import Architecture
 from wrapper_ir.frontends.inductor.session import statistics
 
@@ -131,7 +131,9 @@ def test_what_was_found_is_read_again(tmp_path: Path) -> None:
 
 def test_the_section_names_what_did_not_pass(tmp_path: Path) -> None:
     outcomes = [outcome(e, graphs=2, lines=9) for e in ("python", "cpp")]
-    body = section([*outcomes, outcome("fx", "failed", why="a | b <c>")], "torch 2")
+    found = [*outcomes, outcome("fx", "failed", why="a | b <c>")]
+    body = section(table(found, "torch 2"), table(outcomes, "torch 1"))
+    assert "1 models with torch 1: 2 passed, 0 failed, 0 skipped, 2 graphs." in body
     assert "1 models with torch 2: 2 passed, 1 failed, 0 skipped, 2 graphs." in body
     assert "| test | net | 2 | 9 | python passed, cpp passed, fx failed |" in body
     assert "| net forward | failed: a \\| b &lt;c> |" in body

@@ -37,6 +37,9 @@ COMMANDS = {
 
 _DIFFERENCE, _BAD_INPUT, _OUR_FAULT = 1, 2, 3
 
+#: The code of NonFiniteError, what ``run --debug check`` is there to find. Its module needs torch.
+_NOT_FINITE = "WIR1502"
+
 #: What shells give a command that Ctrl-C has ended.
 _INTERRUPTED = 130
 
@@ -87,7 +90,7 @@ def _fail(error: Exception) -> NoReturn:
     if isinstance(error, WrapperIRError):
         click.secho("error: ", fg="red", bold=True, nl=False, err=True)
         click.echo(str(error), err=True)
-        sys.exit(_BAD_INPUT)
+        sys.exit(_DIFFERENCE if error.code == _NOT_FINITE else _BAD_INPUT)
     if isinstance(error, OSError) and error.errno in _FULL:
         click.secho("error: ", fg="red", bold=True, nl=False, err=True)
         click.echo(f"cannot write: {error}", err=True)
