@@ -27,7 +27,7 @@ def product(x: Tensor, y: Tensor) -> Any:
 
 
 def shifted(x: Tensor) -> Any:
-    return x.as_strided((x.shape[0] - 1,), (1,), x.storage_offset() + 1), x[2:]
+    return x[1:-1], x[2:], x.storage_offset() + 1  # as_strided is wrong in stock of torch 2.11
 
 
 def ordered(x: Tensor) -> Any:
