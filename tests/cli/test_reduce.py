@@ -96,3 +96,31 @@ def test_mistakes(room: Path, invoke: Invoke) -> None:
     assert "pyhton" in result.stderr
     assert invoke(*program, "--differs", "python", "--random", "0").exit_code == 2
     assert not list(room.glob("*.small.wir"))
+
+
+ENDLESS = """\
+wir 2
+program @endless inference logical
+
+symbol u0 : int
+symbol u1 : int
+symbol u2 : int unbacked
+input %x : f32[4] @cpu
+
+  u2 = while (0) : symbol
+    condition (u0) {
+      yield u0 < 1
+    }
+    body (u1) {
+      yield u1
+    }
+return %x
+"""
+
+
+def test_what_never_ends_is_no_difference(room: Path, invoke: Invoke) -> None:
+    (room / "endless.wir").write_text(ENDLESS)
+    words = ("--differs", "python", "--random", "0", "--timeout", "1")
+    result = invoke("reduce", "endless.wir", *words)
+    assert result.exit_code == 2
+    assert "does not fail" in result.stderr

@@ -7,9 +7,12 @@ for one fault ends at another.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -69,7 +72,12 @@ def by_command(command: Sequence[str], *, says: str = "", seconds: float = 60.0)
 
 
 def by_difference(
-    program: Program, inputs: Sequence[Any], targets: Sequence[str], *, seed: int = 0
+    program: Program,
+    inputs: Sequence[Any],
+    targets: Sequence[str],
+    *,
+    seed: int = 0,
+    seconds: float = 60.0,
 ) -> Judge:
     """A program fails if an emitter gives other bits than the interpreter, or an error.
 
@@ -78,11 +86,21 @@ def by_difference(
         inputs: Its inputs; smaller programs get those that they still have.
         targets: The emitters.
         seed: What random numbers start from, in each run.
+        seconds: How long a program may take in all ways together, seen in the main thread between
+            its lines: a loop that lost what ends it runs for ever. What takes longer does not
+            count as a failure.
     """
     names = map(input_name, program.inputs)
     values = dict(zip(names, inputs, strict=True))
 
     def judge(candidate: Program) -> str:
+        try:
+            with _at_most(seconds):
+                return how(candidate)
+        except _TooLongError:
+            return ""
+
+    def how(candidate: Program) -> str:
         given = inputs_of(candidate, values)
         expected, word = _outcome(_interpreted, candidate, given, seed)
         if word:
@@ -102,6 +120,29 @@ def by_difference(
         return ""
 
     return judge
+
+
+class _TooLongError(BaseException):
+    """The time is over; no Exception, as those are what a program's failures are known by."""
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise in the block once the time is over; in other threads it may take as long as it does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(*_: object) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def inputs_of(program: Program, values: Mapping[str, Any]) -> list[Any]:

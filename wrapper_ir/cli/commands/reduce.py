@@ -31,7 +31,7 @@ wrapper-ir reduce big.wir --fails './my_check.sh'
 @program_argument
 @click.option("--fails", metavar="COMMAND", help="It fails if this does not end with status 0.")
 @click.option("--says", default="", metavar="TEXT", help="And COMMAND has to say this besides.")
-@click.option("--timeout", default=60.0, metavar="SECONDS", help="How long COMMAND may take.")
+@click.option("--timeout", default=60.0, metavar="SECONDS", help="How long one try may take.")
 @click.option("--differs", metavar="NAMES", help="It fails if these emitters give other bits.")
 @inputs_options
 @click.option("-o", "--output", metavar="PATH", help="Where to  [default: FILE.small.wir]")
@@ -72,7 +72,7 @@ def reduce(  # noqa: PLR0913 - an option each
     if differs is None:
         judge = by_command(_words(fails or ""), says=says, seconds=timeout)
     else:
-        judge, values = _by_difference(program, differs.split(","), inputs, seed)
+        judge, values = _by_difference(program, differs.split(","), inputs, seed, timeout)
     how = judge(program)
     if not how:
         raise NoFailureError(program=program.name)
@@ -94,7 +94,7 @@ def reduce(  # noqa: PLR0913 - an option each
 
 
 def _by_difference(
-    program: Program, names: list[str], inputs: str | None, seed: int | None
+    program: Program, names: list[str], inputs: str | None, seed: int | None, seconds: float
 ) -> tuple[Judge, dict[str, object]]:
     """What asks emitters, and the program's inputs by name."""
     from wrapper_ir.cli.emitting import check_target
@@ -106,7 +106,7 @@ def _by_difference(
         check_target(target, ())
     given = made_up_inputs(program, seed or 0) if inputs is None else read_inputs(program, inputs)
     values = dict(zip(names_of_inputs(program), given, strict=True))
-    return by_difference(program, given, targets), values
+    return by_difference(program, given, targets, seconds=seconds), values
 
 
 def _words(command: str) -> list[str]:
