@@ -125,13 +125,14 @@ def test_training() -> None:
         for _ in range(6):
             # Two forwards before a backward: what the first one saved must stay.
             first, second = compiled(t(32, 64)), compiled(t(32, 64))
-            loss = first.square().sum() + second.square().sum()
+            loss = first.square().mean() + second.square().mean()
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
             losses[-1].append(loss.detach())
-    torch.testing.assert_close(*losses)
-    torch.testing.assert_close([*ours.parameters()], [*theirs.parameters()])
+    # cuBLAS may add up in another order from one call to the next.
+    torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close([*ours.parameters()], [*theirs.parameters()], rtol=1e-4, atol=1e-4)
     assert any(status.replays >= 5 for status in statuses())
 
 

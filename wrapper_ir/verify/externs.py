@@ -131,6 +131,8 @@ class Externs:
     def _check_arg(self, line: ExternKernel, declared: SchemaArg, arg: Arg) -> None:
         which = f"argument '{declared.name}'"
         fault = self._misfit(arg, declared.type.base, declared.type.suffix)
+        if fault == "none" and _may_be_undefined(line.op, declared):
+            fault = None
         if fault is not None:
             wanted = declared.type.base + declared.type.suffix
             rule = rules.UNWANTED_NONE if fault == "none" else rules.ARGUMENT_KIND
@@ -321,3 +323,15 @@ def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType 
 
 def _path(path: tuple[int | str, ...]) -> str:
     return "".join(f"[{step!r}]" for step in path) or "the top"
+
+
+def _may_be_undefined(op: str, declared: SchemaArg) -> bool:
+    """Whether an argument may be none though its schema does not say so.
+
+    Backward ops take undefined tensors for what their forward did not have.
+    """
+    name = op.rpartition("::")[2].partition(".")[0]
+    return name.endswith("_backward") and (declared.type.base, declared.type.suffix) == (
+        "Tensor",
+        "",
+    )
