@@ -176,3 +176,14 @@ def test_names_are_injective() -> None:
 )
 def test_identifiers(text: str, expected: str) -> None:
     assert as_identifier(text) == expected
+
+
+def test_text_is_split_between_statements() -> None:
+    writer = CodeWriter()
+    for number in range(4):
+        writer.lines(f"f({number},", "  0);")
+    pieces = [piece.text() for piece in writer.split(3, ";")]
+    assert pieces == ["f(0,\n  0);\nf(1,\n  0);\n", "f(2,\n  0);\nf(3,\n  0);\n"]
+    assert "".join(pieces) == writer.text()
+    assert [piece.text() for piece in writer.split(100, ";")] == [writer.text()]
+    assert not list(CodeWriter().split(3, ";"))

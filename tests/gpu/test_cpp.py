@@ -36,7 +36,7 @@ def test_the_same_as_python_and_stock(name: str) -> None:
         assert all(map(same, actual, expected))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].config or "_" in name])
+@pytest.mark.parametrize("name", ["dynamic", "number_of_the_host", "mixed", "combo", "random"])
 def test_the_backend_gives_the_same(name: str) -> None:
     torch.manual_seed(0)
     model, inputs = CASES[name].make().cuda(), CASES[name].inputs()
@@ -57,7 +57,10 @@ def test_every_plan_gives_the_same(name: str, strategy: str) -> None:
         assert all(map(same, kept(*inputs), expected))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    ["dynamic", "attention", "conv", "scan_in_parts", "nonzero", "mixed", "random", "template"],
+)
 def test_packages(name: str, tmp_path: Path) -> None:
     _, program, inputs = captured(name)
     file = wir.export(program, tmp_path / "model.pt2")
@@ -152,8 +155,9 @@ def test_values_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
 def test_code_for_another_gpu_is_refused() -> None:
     _, program, inputs = captured("pointwise")
     program = wir.plan_memory(program)
-    function = wir.emit(program, "cpp").load(gpu_arch="sm_70")
-    with pytest.raises(WrapperIRError, match=r"compiled for sm_70, and this GPU is sm_"):
+    other = "sm_90" if torch.cuda.get_device_capability() < (9, 0) else "sm_80"
+    function = wir.emit(program, "cpp").load(gpu_arch=other)
+    with pytest.raises(WrapperIRError, match=rf"compiled for {other}, and this GPU is sm_"):
         function(*inputs)
 
 

@@ -99,13 +99,19 @@ class CodeWriter:
         self._lines.extend(other._lines)
         self._paths.extend(other._paths)
 
-    def split(self, count: int) -> Iterator[CodeWriter]:
-        """The text in pieces of at most ``count`` lines, each a writer of its own."""
-        for first in range(0, len(self._lines), count):
-            piece = CodeWriter(self._unit)
-            piece._lines = self._lines[first : first + count]
-            piece._paths = self._paths[first : first + count]
-            yield piece
+    def split(self, count: int, end: str) -> Iterator[CodeWriter]:
+        """The text in pieces of about ``count`` lines, each a writer of its own.
+
+        A piece ends with a line that ends with ``end``, so that no statement is cut in two.
+        """
+        first = 0
+        for last, line in enumerate(self._lines, start=1):
+            if last == len(self._lines) or (last - first >= count and line.endswith(end)):
+                piece = CodeWriter(self._unit)
+                piece._lines = self._lines[first:last]
+                piece._paths = self._paths[first:last]
+                yield piece
+                first = last
 
     def text(self) -> str:
         """The text, every line ended by a newline."""

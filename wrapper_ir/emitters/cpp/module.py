@@ -41,7 +41,7 @@ FILE: Final = 6
 """Functions of one file of a long program."""
 
 CREATE: Final = 300
-"""Statements of one function that makes a part of the state."""
+"""Lines of one function that makes a part of the state."""
 
 HEADER: Final = "program_parts.h"
 
@@ -327,7 +327,7 @@ class _Module:
         file.line("}")
 
     def _create_parts(self) -> Iterator[CodeWriter]:
-        return self._context.section("create").split(CREATE)
+        return self._context.section("create").split(CREATE, ";")
 
 
 def _uses_state(body: CodeWriter) -> bool:
