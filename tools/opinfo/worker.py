@@ -43,6 +43,9 @@ def _quieten() -> None:
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)  # two threads add in any order, also in stock's own kernels
     torch._inductor.config.compile_threads = 1
+    # What comes out of a cache was not lowered, and would count as no graph.
+    torch._inductor.config.fx_graph_cache = False
+    torch._functorch.config.enable_autograd_cache = False
     torch._dynamo.config.capture_dynamic_output_shape_ops = True
     torch._dynamo.config.capture_scalar_outputs = True
     torch._dynamo.config.recompile_limit = 64
