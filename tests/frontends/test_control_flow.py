@@ -102,6 +102,10 @@ def all_lines(program: Program, kind: type) -> list[Any]:
     return [line for _, line in walk(program) if isinstance(line, kind)]
 
 
+@pytest.mark.skipif(
+    torch.__version__.startswith("2.11."),
+    reason="torch.export of PyTorch 2.11 takes no region that is compiled once inside of a branch",
+)
 def test_all_kinds_captured_in_one_another() -> None:
     x = normal(4, 3)
     p, n = torch.tensor(True), torch.tensor(2)

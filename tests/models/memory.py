@@ -13,6 +13,7 @@ together with its backward.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,10 +26,12 @@ __all__ = ["peak_bytes"]
 
 def peak_bytes(step: Callable[[], object]) -> int:
     """Return the highest number of bytes that ``step`` held at a time, above what there was."""
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
-    ) as profile:
-        kept = step()
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with warnings.catch_warnings():
+        # PyTorch 2.11 says so of every profiler, the first time.
+        warnings.filterwarnings("ignore", ".*Profiler clears events", UserWarning)
+        with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+            kept = step()
     del kept
     alive: dict[int, int] = {}
     held = peak = 0
