@@ -30,6 +30,9 @@ class Net(nn.Module):
         return {"y": y, "rest": (y.sum(0), None)}
 
 
+# PyTorch 2.11 and 2.12 load weights from bytes that cannot be written.
+pytestmark = pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")
+
 ARGS = (torch.linspace(-1, 1, 40).view(5, 8),)
 KWARGS = {"more": {"shift": torch.ones(4)}}
 SHAPES = {"x": {0: Dim("rows", min=2, max=64)}, "more": {"shift": None}}
@@ -54,8 +57,6 @@ def reloaded(exported: ExportedProgram) -> ExportedProgram:
 
 
 @pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)`:FutureWarning")
-# PyTorch 2.11 loads weights from bytes that cannot be written.
-@pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")
 def test_it_is_the_program_of_the_model(model: nn.Module, exported: ExportedProgram) -> None:
     of_model = wir.capture(model, ARGS, KWARGS, dynamic_shapes=SHAPES)
     program = wir.capture(exported)

@@ -219,7 +219,7 @@ def test_a_pass_may_change_blocks() -> None:
         given: Any = dict(node.kwargs)
         assert given["kwargs"]["XBLOCK"] > 32
         given["kwargs"] = {**given["kwargs"], "XBLOCK": 32}
-        given["grid"] = [(64 * 64 // 32,)]
+        given["grid"] = [(64 * 64 // 32, 1, 1)]
         node.kwargs = given
     artifact.graph_module.recompile()
     assert all(map(same, artifact.graph_module(*inputs), expected))

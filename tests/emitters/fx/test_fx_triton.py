@@ -103,8 +103,9 @@ def test_a_node_says_all_of_a_launch() -> None:
     assert list(given["kwargs"]) == ["in_ptr0", "by", "out_ptr0", "xnumel", "XBLOCK"]
     assert given["kwargs"]["XBLOCK"] == 128
     assert str(given["kwargs"]["in_ptr0"]) == "x"
-    ((blocks,),) = given["grid"]
+    ((blocks, *others),) = given["grid"]
     assert isinstance(blocks, fx.Node)
+    assert others == [1, 1]
     given = mark.kwargs
     assert given["grid"][0][1:] == (1, 1)
     assert given["kwargs"]["FLIP"] is True

@@ -136,7 +136,8 @@ class CallLines(RegionBase):
             return
         back: list[_Copy] = []
         args = [self._launched_with(line, arg, back) for arg in line.args]
-        grid = tuple(self.numbers(line.grid))
+        # Torch's tools expect three sizes.
+        grid = (*self.numbers(line.grid), 1, 1)[:3]
         named = dict(zip(kernel.types, args, strict=True))
         self.call(LAUNCH, **launch_kwargs(kernel, grid, named))
         self._copy_back(back)

@@ -81,7 +81,10 @@ def convert_launch(walk: GraphWalk, node: Node) -> None:
         raise UnsupportedNodeError("it has other constants than its kernel")
     if list(named) != [name for name, _ in definition.source.signature]:
         raise UnsupportedNodeError("it gives its kernel other arguments")
-    _call(walk, node, definition, list(named.values()), tuple(given["grid"][0]))
+    grid = list(given["grid"][0])
+    while len(grid) > 1 and grid[-1] == 1:
+        grid.pop()
+    _call(walk, node, definition, list(named.values()), tuple(grid))
 
 
 def convert_own(walk: GraphWalk, node: Node) -> Any:
