@@ -83,3 +83,36 @@ def test_constants_are_values_of_python() -> None:
     assert repr(values) == repr(
         {"A": math.inf, "B": -math.inf, "C": None, "D": True, "E": "x'", "F": -0.0}
     )
+
+
+STATES = """
+wir 2
+program @late backward planned
+
+input %q : f32[2, 4, 8, 8] @cuda:0
+input %seed : i64[] @cuda:0
+input %step : i64[] @cuda:0
+
+extern aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
+
+kernel @move(x: in i64) triton entry "move" signature {x: "*i64"}
+  | import triton
+  |
+  | @triton.jit
+  | def move(x):
+  |     pass
+
+  %a = aten::clone(%seed) : i64[] @cuda:0
+  assert_layout %a, "torch.ops.aten._scaled_dot_product_efficient_attention.default"
+  call @move(%step) @cuda:0 grid [1]
+return %q, %a
+"""
+
+
+def test_states_of_random_numbers_may_be_on_the_host() -> None:
+    source = wir.emit(wir.parse(STATES)).source
+    assert 'TensorSpec("seed", torch.int64, (), (), device=None)' in source
+    assert 'TensorSpec("step", torch.int64, (), (), device=cuda_0)' in source
+    assert source.count("device=None") == 2
+    forward = wir.emit(wir.parse(STATES.replace("backward", "inference"))).source
+    assert 'TensorSpec("seed", torch.int64, (), (), device=cuda_0)' in forward

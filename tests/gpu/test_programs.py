@@ -236,6 +236,23 @@ def test_flex_attention_backwards() -> None:
     assert all(map(same, ours, theirs))
 
 
+def test_attention_in_training() -> None:
+    """The op that is chosen for this type returns the state of random numbers on the host."""
+
+    def gradients(backend: str) -> list[Tensor]:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = CASES["attention"].make().cuda()
+        (x,) = CASES["attention"].inputs()
+        torch.compile(model, backend=backend)(x).sum().backward()
+        return [p.grad for p in model.parameters() if p.grad is not None]
+
+    ours, theirs = gradients("wrapper_ir"), gradients("inductor")
+    assert len(ours) == len(theirs) == 6
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other)  # see test_training
+
+
 def test_a_chosen_configuration_stays() -> None:
     """What capturing times is chosen once: after that a program's text says it all."""
     with torch._inductor.config.patch(deterministic=False, max_autotune=True):

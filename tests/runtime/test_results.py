@@ -197,3 +197,11 @@ def test_importing_the_runtime_loads_nothing_of_the_compiler() -> None:
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_anywhere_is_any_device() -> None:
+    check = result_check("op", torch.int64, (), (), None)
+    check(torch.zeros((), dtype=torch.int64))
+    check(torch.zeros((), dtype=torch.int64, device="meta"))
+    with pytest.raises(ResultLayoutError, match=r"expected int64\[\] with strides \[\], got float"):
+        check(torch.zeros(()))

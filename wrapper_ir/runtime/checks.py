@@ -28,13 +28,13 @@ _MAX_GUARDS = 4
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What a program expects of one input. A size or stride of None is not checked."""
+    """What a program expects of one input. A size, stride or device of None is not checked."""
 
     name: str
     dtype: torch.dtype
     size: tuple[int | None, ...]
     stride: tuple[int | None, ...]
-    device: torch.device = _CPU
+    device: torch.device | None = _CPU
 
 
 class InputChecks:
@@ -94,7 +94,7 @@ def check_layout(
     tensor: torch.Tensor,
     name: str,
     dtype: torch.dtype,
-    device: torch.device,
+    device: torch.device | None,
     size: tuple[int | None, ...],
     stride: tuple[int | None, ...],
 ) -> None:
@@ -106,7 +106,7 @@ def check_layout(
         tensor: The tensor.
         name: What an error calls it.
         dtype: Its element type.
-        device: Where it is; a device without an index stands for any of its type.
+        device: Where it is; a device without an index stands for any of its type, None for any.
         size: Its sizes; None for a dimension that may be anything.
         stride: Its strides in elements; None likewise.
 
@@ -137,7 +137,7 @@ def check_layout(
 def _differences(
     tensor: object,
     dtype: torch.dtype,
-    device: torch.device,
+    device: torch.device | None,
     size: tuple[int | None, ...],
     stride: tuple[int | None, ...],
 ) -> list[str]:
@@ -148,7 +148,7 @@ def _differences(
     found = []
     if tensor.dtype is not dtype:
         found.append("dtype")
-    if not _same_device(tensor.device, torch.device(device)):
+    if device is not None and not _same_device(tensor.device, torch.device(device)):
         found.append("device")
     if tensor.dim() != len(size):
         found.append("rank")
@@ -176,13 +176,14 @@ def _same_strides(tensor: torch.Tensor, expected: Sequence[int | None]) -> bool:
 
 def _described(
     dtype: torch.dtype,
-    device: torch.device,
+    device: torch.device | None,
     size: Sequence[int | None],
     stride: Sequence[int | None],
 ) -> str:
     sizes = ", ".join("*" if n is None else str(n) for n in size)
     strides = ", ".join("*" if n is None else str(n) for n in stride)
-    return f"{str(dtype).removeprefix('torch.')}[{sizes}] with strides [{strides}] on {device}"
+    place = "" if device is None else f" on {device}"
+    return f"{str(dtype).removeprefix('torch.')}[{sizes}] with strides [{strides}]{place}"
 
 
 def _description(tensor: object) -> str:

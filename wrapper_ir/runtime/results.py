@@ -63,7 +63,7 @@ def check_result(
     dtype: torch.dtype,
     size: tuple[int, ...],
     stride: tuple[int, ...],
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = "cpu",
 ) -> None:
     """Return if a result of an op has this layout; for results whose sizes vary.
 
@@ -73,13 +73,14 @@ def check_result(
         dtype: Element type of the result.
         size: Its sizes.
         stride: Its strides in elements; those of dimensions of size 1 are free.
-        device: Where it is.
+        device: Where it is; None for anywhere.
 
     Raises:
         ResultLayoutError: It differs.
     """
     try:
-        check_layout(tensor, op, dtype, torch.device(device), size, stride)
+        place = None if device is None else torch.device(device)
+        check_layout(tensor, op, dtype, place, size, stride)
     except InputLayoutError as error:
         found = error.fields
         raise ResultLayoutError(
@@ -92,7 +93,7 @@ def result_check(
     dtype: torch.dtype,
     size: tuple[int, ...],
     stride: tuple[int, ...],
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = "cpu",
 ) -> Callable[[Tensor], None]:
     """Return a function that checks one result of an op.
 
@@ -104,9 +105,9 @@ def result_check(
         dtype: Element type of the result.
         size: Its sizes.
         stride: Its strides in elements; those of dimensions of size 1 are free.
-        device: Where it is.
+        device: Where it is; None for anywhere.
     """
-    expected_device = torch.device(device)
+    expected_device = None if device is None else torch.device(device)
 
     def same(*_: Tensor) -> bool:
         return False

@@ -91,7 +91,7 @@ def _fake_compare(
     tensor: Tensor,
     check: Callable[..., None],
     subject: str,
-    spec: tuple[torch.dtype, torch.device, Sequence[Any], Sequence[Any]],
+    spec: tuple[torch.dtype, torch.device | None, Sequence[Any], Sequence[Any]],
 ) -> None:
     """Compare what is known of a tensor without data; the rest becomes facts about symbols."""
     dtype, device, size, stride = spec
@@ -115,13 +115,23 @@ def _are_known(*numbers: Any) -> bool:
 
 
 def _input_check(
-    tensor: Tensor, name: str, dtype: torch.dtype, device: torch.device, size: Any, stride: Any
+    tensor: Tensor,
+    name: str,
+    dtype: torch.dtype,
+    device: torch.device | None,
+    size: Any,
+    stride: Any,
 ) -> None:
     check_layout(tensor, name, dtype, device, size, stride)
 
 
 def _output_check(
-    tensor: Tensor, name: str, dtype: torch.dtype, device: torch.device, size: Any, stride: Any
+    tensor: Tensor,
+    name: str,
+    dtype: torch.dtype,
+    device: torch.device | None,
+    size: Any,
+    stride: Any,
 ) -> None:
     check_result(tensor, name, dtype, size, stride, device)
 

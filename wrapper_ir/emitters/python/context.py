@@ -12,8 +12,10 @@ from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
 from wrapper_ir.emitters.python.statements import Group, Node, call, tuple_of
 from wrapper_ir.emitters.python.statements import keyword as named
 from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.args import BufferArg
 from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU, Device, Layout
+from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.schema import OpSchema, parse_schema
 from wrapper_ir.lines.walk import walk
 
@@ -48,6 +50,9 @@ _FILE_NAMES: Final = frozenset("""
 
 #: Likewise, where callers may give memory for results.
 _OUT_NAMES: Final = frozenset(("out", "outputs", "outs"))
+
+#: Types of the numbers that say where random numbers go on.
+_RANDOM_STATES: Final = frozenset(("int64", "uint64"))
 
 _BUILTINS: Final = frozenset(
     ("abs", "bool", "complex", "float", "getattr", "globals", "int", "max", "min", "round", "type")
@@ -94,6 +99,7 @@ class Context:
         self._devices: dict[Device, str] = {}
         self._kernels: dict[tuple[str, Device], str] = {}
         self._launches: dict[str, dict[Device, None]] | None = None
+        self._passed_to_kernels: set[str] | None = None
         #: The one GPU that the program uses; None where there are several, or none.
         self.gpu = only_gpu(program)
 
@@ -173,9 +179,31 @@ class Context:
             tuple_of([number(value) for value in layout.size]),
             tuple_of([number(value) for value in layout.stride]),
         ]
-        if layout.device != CPU:
+        is_saved = self.program.role is GraphRole.BACKWARD and name in self.program.buffers
+        if is_saved and self.may_be_on_host(name):
+            args.append(named("device", "None"))
+        elif layout.device != CPU:
             args.append(named("device", self.device(layout.device)))
         return call(self.helper("TensorSpec"), *args)
+
+    def may_be_on_host(self, name: str) -> bool:
+        """Whether a buffer declared on a GPU may be a number on the host.
+
+        Attention ops return the state of random numbers there, whatever they say, except while a
+        CUDA graph is captured. Ops take it from either place; a kernel would not.
+        """
+        layout = self.program.layout(name)
+        if layout.size or layout.device == CPU or layout.dtype.torch_name not in _RANDOM_STATES:
+            return False
+        if self._passed_to_kernels is None:
+            self._passed_to_kernels = {
+                arg.buffer
+                for _, line in walk(self.program)
+                if isinstance(line, KernelCall)
+                for arg in line.args
+                if isinstance(arg, BufferArg)
+            }
+        return name not in self._passed_to_kernels
 
     def schema(self, op: str) -> OpSchema:
         """The schema that an op is declared with."""
