@@ -8,6 +8,7 @@ import torch
 import wrapper_ir as wir
 from tests.fuzz.compare import FAST, difference
 from tests.fuzz.maker import inputs_for
+from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact
 from wrapper_ir.lines import expr
 
 
@@ -81,3 +82,17 @@ def test_kept_arenas_are_planned_around_regions_that_have_arenas() -> None:
     )
     b.returns(b.cond(True, [x], lambda _: zeros(3), lambda _: zeros(3)))
     assert difference(b.build(), [torch.ones(4)], ["python, kept"]) == ""
+
+
+def test_cpp_fills_the_type_without_a_zero_by_an_integer() -> None:
+    b = wir.Builder("no_zero")
+    for dtype in ("f32", "f8e8m0fnu"):
+        x = b.allocate(dtype, (2,))
+        b.extern("aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", x, 0)
+    b.returns()
+    artifact = wir.emit(wir.plan_memory(b.build()), "cpp")
+    assert isinstance(artifact, CppArtifact)
+    # The C shim's function takes a double.
+    calls = [line for line in artifact.sources[MAIN_FILE].splitlines() if "fill_" in line]
+    assert sum("(aoti_torch_cpu_fill__Scalar(" in line for line in calls) == 1
+    assert sum("aten_fill_Scalar({" in line for line in calls) == 1

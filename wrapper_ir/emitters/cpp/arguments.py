@@ -20,6 +20,7 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
+from wrapper_ir.lines.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,7 +180,8 @@ def shim_arguments(
 def _may_round(region: RegionBase, schema: OpSchema, given: Mapping[str, Arg]) -> bool:
     """Whether numbers of type Scalar, which the C shim takes as doubles, mean the same so.
 
-    They do among floating-point tensors, where an op converts them to the tensors' type anyway.
+    They do among floating-point tensors, where an op converts them to the tensors' type anyway. But
+    for the type that has no zero: PyTorch takes the integer 0 there, and refuses 0.0.
     """
     scalars = [given.get(a.name) for a in schema.args if a.type.base == "Scalar"]
     if not scalars:
@@ -188,7 +190,8 @@ def _may_round(region: RegionBase, schema: OpSchema, given: Mapping[str, Arg]) -
         if isinstance(arg, ScalarArg) and not _is_exact(arg):
             return False
     tensors = (arg for arg in given.values() if isinstance(arg, BufferArg))
-    return all(region.layout(arg.buffer).dtype.is_floating for arg in tensors)
+    dtypes = [region.layout(arg.buffer).dtype for arg in tensors]
+    return all(d.is_floating and d is not DType.FLOAT8_E8M0FNU for d in dtypes)
 
 
 def _is_exact(arg: ScalarArg) -> bool:
