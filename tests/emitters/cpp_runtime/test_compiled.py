@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import wrapper_ir as wir
 from tests.models.watch import watch_inductor
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor import install
 
 if TYPE_CHECKING:
@@ -211,3 +212,16 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 
     assert output() == f"{[1.0] * 7} 1 1"
     assert output() == f"{[1.0] * 7} 0 1"
+
+
+def test_no_tensor_for_a_backward_op_is_an_undefined_one() -> None:
+    made = wir.parse("""
+wir 2
+program @p inference planned
+input %x : f32[4] @cpu
+extern aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor
+  %y = aten::gelu_backward(none, %x) : f32[4] @cpu
+return %y
+""")
+    with pytest.raises(WrapperIRError, match="Expected a proper Tensor but got None"):
+        wir.compile(made, "cpp")(torch.ones(4))

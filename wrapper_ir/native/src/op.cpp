@@ -72,6 +72,8 @@ class Converter {
         return convert(arg, *type.castRaw<c10::OptionalType>()->getElementType());
       case c10::TypeKind::TensorType:
         if (arg.kind == Arg::Kind::kTensor) return *reinterpret_cast<at::Tensor*>(arg.first.tensor);
+        // As from Python: backward ops are given no tensor where the forward op had none.
+        if (arg.kind == Arg::Kind::kNone) return at::Tensor();
         break;
       case c10::TypeKind::ListType:
         return list(arg, type.castRaw<c10::ListType>()->getElementType());
