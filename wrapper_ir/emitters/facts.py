@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.arenas import allocates_much, kept_arenas
 from wrapper_ir.emitters.library import FIXED_WRITERS, PLAIN_WRITERS
-from wrapper_ir.lines.args import BufferValue
+from wrapper_ir.lines.args import BufferArg, BufferValue
 from wrapper_ir.lines.control import BufferInput, Cond, Region, ScalarInput, While
 from wrapper_ir.lines.effects import Effects, effects
 from wrapper_ir.lines.expr import dim, free_symbols
-from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import Allocate, AllocateFromPool, MemoryKind, Reinterpret, Reuse
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program
-from wrapper_ir.lines.walk import is_stranger, regions_of
+from wrapper_ir.lines.walk import is_stranger, regions_of, walk
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim
@@ -36,6 +37,7 @@ __all__ = [
     "only_gpu",
     "origin_place",
     "placed_results",
+    "random_states",
 ]
 
 
@@ -346,6 +348,32 @@ def only_gpu(program: Program) -> Device | None:
     found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
     gpus = [device for device in found if device.type == "cuda"]
     return gpus[0] if len(gpus) == 1 else None
+
+
+def random_states(program: Program) -> frozenset[str]:
+    """Buffers declared on a GPU that may be numbers on the host.
+
+    Attention ops return the state of random numbers there, whatever they say, except while a
+    CUDA graph is captured. Ops take it from either place; a kernel would not.
+    """
+    layouts = {name: program.layout(name) for name in program.buffers}
+    found = {
+        name
+        for name, layout in layouts.items()
+        if not layout.size
+        and layout.device != CPU
+        and layout.dtype.torch_name in ("int64", "uint64")
+    }
+    if not found:
+        return frozenset()
+    passed = {
+        arg.buffer
+        for _, line in walk(program)
+        if isinstance(line, KernelCall)
+        for arg in line.args
+        if isinstance(arg, BufferArg)
+    }
+    return frozenset(found - passed)
 
 
 def free_region_symbols(region: Region, program: Program) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from torch import fx
 import wrapper_ir as wir
 from tests.emitters import corpus
 from tests.emitters.fx import support
+from tests.emitters.test_python_gpus import STATES
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.fx import declare_kernels
 from wrapper_ir.emitters.fx.triton import LAUNCH, NO_CONSTANTS, kernel_index, launched
@@ -204,3 +205,12 @@ def test_a_signature_that_does_not_fit_is_refused() -> None:
     made = wir.parse(MIXED.replace('by: "fp32", ', ""))
     with pytest.raises(EmitError, match="signature has 3 types"):
         wir.emit(made, "fx")
+
+
+def test_states_of_random_numbers_may_be_on_the_host() -> None:
+    source = support.emitted(wir.parse(STATES)).source
+    assert '["seed", "int64", [], [], null]' in source
+    assert '["step", "int64", [], [], "cuda:0"]' in source
+    assert source.count("null]") == 2
+    forward = support.emitted(wir.parse(STATES.replace("backward", "inference"))).source
+    assert '["seed", "int64", [], [], "cuda:0"]' in forward

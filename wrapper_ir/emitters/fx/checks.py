@@ -50,19 +50,21 @@ __all__ = [
 _KINDS: Final = {"int": int, "float": float, "bool": bool, "none": type(None)}
 
 
-def spec_of(name: str, layout: Layout) -> list[object]:
-    """What is known of a layout before it is run, for JSON."""
+def spec_of(name: str, layout: Layout, *, anywhere: bool = False) -> list[object]:
+    """What is known of a layout before it is run, for JSON; ``anywhere`` leaves its device open."""
 
     def known(values: Sequence[object]) -> list[int | None]:
         return [value if isinstance(value, int) else None for value in values]
 
     sizes, strides = known(layout.size), known(layout.stride)
-    return [name, layout.dtype.torch_name, sizes, strides, str(layout.device)]
+    device = None if anywhere else str(layout.device)
+    return [name, layout.dtype.torch_name, sizes, strides, device]
 
 
 def _parsed(spec: list[Any]) -> TensorSpec:
     name, dtype, size, stride, device = spec
-    return TensorSpec(name, getattr(torch, dtype), tuple(size), tuple(stride), torch.device(device))
+    place = None if device is None else torch.device(device)
+    return TensorSpec(name, getattr(torch, dtype), tuple(size), tuple(stride), place)
 
 
 @functools.lru_cache(maxsize=4096)

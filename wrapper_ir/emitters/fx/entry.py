@@ -10,8 +10,10 @@ import json
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.beginning import find_beginning
+from wrapper_ir.emitters.facts import random_states
 from wrapper_ir.emitters.fx import checks
 from wrapper_ir.lines.control import ScalarInput
+from wrapper_ir.lines.program import GraphRole
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.lines import RegionRenderer
@@ -40,7 +42,11 @@ class Entry:
             return
         touched = renderer.context.facts.touched_inputs
         if touched:
-            specs = [checks.spec_of(name, program.layout(name)) for name in touched]
+            saved = random_states(program) if program.role is GraphRole.BACKWARD else ()
+            specs = [
+                checks.spec_of(name, program.layout(name), anywhere=name in saved)
+                for name in touched
+            ]
             nodes = [renderer.node(name) for name in touched]
             renderer.call(checks.CHECK_INPUTS, nodes, json.dumps(specs))
         renderer.checked.update(n for n in touched if self._beginning.knows(n))

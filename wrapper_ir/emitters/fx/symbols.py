@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
+from wrapper_ir.emitters.facts import random_states
 from wrapper_ir.emitters.fx import checks, layouts
 from wrapper_ir.emitters.fx.region import RegionBase
 from wrapper_ir.lines.expr import free_symbols
@@ -74,7 +75,7 @@ class SymbolLines(RegionBase):
             self._lay_out(line)
         elif line.buffer not in self.checked:
             node, layout = self.node(line.buffer), self.layout(line.buffer)
-            spec = json.dumps([checks.spec_of(line.subject, layout)])
+            spec = self._spec(line, layout)
             if layout.is_static:
                 self.call(checks.CHECK_RESULT, node, spec)
             else:
@@ -83,6 +84,12 @@ class SymbolLines(RegionBase):
             node = self.node(line.buffer)
             self.call(checks.CHECK_ALIGNMENT, node, line.buffer, line.alignment)
 
+    def _spec(self, line: AssertLayout, layout: Layout) -> str:
+        """The layout of a result, for a check."""
+        is_attention = line.subject.startswith("torch.ops.aten._scaled_dot_product_")
+        anywhere = is_attention and line.buffer in random_states(self.context.program)
+        return json.dumps([checks.spec_of(line.subject, layout, anywhere=anywhere)])
+
     def _lay_out(self, line: AssertLayout) -> None:
         """Checks a result that nothing else is a view of; all that follows is made of the outcome.
 
@@ -90,7 +97,7 @@ class SymbolLines(RegionBase):
         """
         self.fresh.remove(line.buffer)
         node, layout = self.node(line.buffer), self.layout(line.buffer)
-        spec = json.dumps([checks.spec_of(line.subject, layout)])
+        spec = self._spec(line, layout)
         if layout.is_static:
             made = self.call(layouts.LAY_OUT, node, spec, name=line.buffer)
         else:

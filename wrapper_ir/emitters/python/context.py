@@ -5,14 +5,13 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.facts import only_gpu
+from wrapper_ir.emitters.facts import only_gpu, random_states
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
 from wrapper_ir.emitters.python.statements import Group, Node, call, tuple_of
 from wrapper_ir.emitters.python.statements import keyword as named
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.args import BufferArg
 from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU, Device, Layout
 from wrapper_ir.lines.program import GraphRole
@@ -50,9 +49,6 @@ _FILE_NAMES: Final = frozenset("""
 
 #: Likewise, where callers may give memory for results.
 _OUT_NAMES: Final = frozenset(("out", "outputs", "outs"))
-
-#: Types of the numbers that say where random numbers go on.
-_RANDOM_STATES: Final = frozenset(("int64", "uint64"))
 
 _BUILTINS: Final = frozenset(
     ("abs", "bool", "complex", "float", "getattr", "globals", "int", "max", "min", "round", "type")
@@ -99,7 +95,7 @@ class Context:
         self._devices: dict[Device, str] = {}
         self._kernels: dict[tuple[str, Device], str] = {}
         self._launches: dict[str, dict[Device, None]] | None = None
-        self._passed_to_kernels: set[str] | None = None
+        self._random_states: frozenset[str] | None = None
         #: The one GPU that the program uses; None where there are several, or none.
         self.gpu = only_gpu(program)
 
@@ -187,23 +183,10 @@ class Context:
         return call(self.helper("TensorSpec"), *args)
 
     def may_be_on_host(self, name: str) -> bool:
-        """Whether a buffer declared on a GPU may be a number on the host.
-
-        Attention ops return the state of random numbers there, whatever they say, except while a
-        CUDA graph is captured. Ops take it from either place; a kernel would not.
-        """
-        layout = self.program.layout(name)
-        if layout.size or layout.device == CPU or layout.dtype.torch_name not in _RANDOM_STATES:
-            return False
-        if self._passed_to_kernels is None:
-            self._passed_to_kernels = {
-                arg.buffer
-                for _, line in walk(self.program)
-                if isinstance(line, KernelCall)
-                for arg in line.args
-                if isinstance(arg, BufferArg)
-            }
-        return name not in self._passed_to_kernels
+        """Whether a buffer declared on a GPU may be a number on the host."""
+        if self._random_states is None:
+            self._random_states = random_states(self.program)
+        return name in self._random_states
 
     def schema(self, op: str) -> OpSchema:
         """The schema that an op is declared with."""
