@@ -171,28 +171,39 @@ def test_what_is_written_is_bounded(
     assert "the limit is reached" in (tmp_path / "log").read_text().splitlines()[-1]
 
 
-def test_a_planted_nan_is_found_at_its_call(load: Callable[[str], Library]) -> None:
+def refused(library: Library, capfd: pytest.CaptureFixture[str], values: list[float]) -> str:
+    """What is said of a call that fails; PyTorch before 2.13 prints the reason."""
+    capfd.readouterr()
+    with pytest.raises(RuntimeError) as caught:
+        library.runner.run([torch.tensor(values)])
+    return str(caught.value) + "".join(capfd.readouterr())
+
+
+def test_a_planted_nan_is_found_at_its_call(
+    load: Callable[[str], Library], capfd: pytest.CaptureFixture[str]
+) -> None:
     library = load("scale")
     assert library.set("check")
     library.runner.run([torch.ones(4)])
     bad = torch.tensor([1.0, -2.0, 0.0, 4.0])
-    with pytest.raises(RuntimeError) as caught:
-        library.runner.run([bad])
+    said = refused(library, capfd, bad.tolist())
     with pytest.raises(NonFiniteError) as expected:
         wir.compile(scale(), debug="check")(bad)
-    assert expected.value.message in str(caught.value)
-    assert "0001 aten::log.out wrote NaN to b, first at (1,), 1 in all" in str(caught.value)
+    assert expected.value.message in said
+    assert "0001 aten::log.out wrote NaN to b, first at (1,), 1 in all" in said
 
 
-def test_infinite_values_can_be_let_pass(load: Callable[[str], Library]) -> None:
+def test_infinite_values_can_be_let_pass(
+    load: Callable[[str], Library], capfd: pytest.CaptureFixture[str]
+) -> None:
     library = load("scale")
     assert library.set("check_nan")
     library.runner.run([torch.tensor([1.0, 0.0, 2.0, 4.0])])  # the logarithm of 0 is -inf
-    with pytest.raises(RuntimeError, match=r"WIR1502: call 0001 aten::log\.out wrote NaN to b"):
-        library.runner.run([torch.tensor([1.0, -2.0, 0.0, 4.0])])
+    said = refused(library, capfd, [1.0, -2.0, 0.0, 4.0])
+    assert "WIR1502: call 0001 aten::log.out wrote NaN to b" in said
     assert library.set("check")
-    with pytest.raises(RuntimeError, match=r"call 0001 aten::log\.out wrote inf to b"):
-        library.runner.run([torch.tensor([1.0, 0.0, 2.0, 4.0])])
+    said = refused(library, capfd, [1.0, 0.0, 2.0, 4.0])
+    assert "call 0001 aten::log.out wrote inf to b" in said
 
 
 def test_levels_change_while_the_library_is_in_use(
