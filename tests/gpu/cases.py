@@ -162,6 +162,11 @@ CASES: dict[str, Case] = {
         combo_kernels=True,
     ),
     "foreach": _function(lambda x, y: torch._foreach_add([x, y], [y, x]), (64, 64), (64, 64)),
+    # One kernel of 180 tensors.
+    "foreach_many": Case(
+        lambda: Function(lambda *xs: torch._foreach_add(xs[:60], xs[60:])),
+        lambda: tuple(t(8, 8) for _ in range(120)),
+    ),
     "blocks_that_wait": _function(
         lambda x: torch.softmax(x, -1),
         (4, 1 << 16),

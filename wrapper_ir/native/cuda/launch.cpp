@@ -42,7 +42,8 @@ void* (*tensor_data)(PyObject*) = nullptr;  // null: the method of `tensor_metho
 PyObject* tensor_type = nullptr;
 PyObject* tensor_method = nullptr;
 
-constexpr int kMaxParams = 128;
+// Drivers take 32,764 bytes of parameters, which is as many pointers.
+constexpr int kMaxParams = 4095;
 
 struct Kernel {
   PyObject_HEAD vectorcallfunc vectorcall;
@@ -54,8 +55,9 @@ struct Kernel {
   bool together;    // its blocks wait for each other, so all have to run at once
   bool switches;    // another device may be the current one
   int num_params;
-  int num_unused;          // pointers after the parameters that the kernel has no use for
-  char types[kMaxParams];  // one letter a parameter: O a pointer, else as in `put`
+  int num_unused;     // pointers after the parameters that the kernel has no use for
+  PyObject* letters;  // bytes
+  const char* types;  // one letter a parameter: O a pointer, else as in `put`
 };
 
 bool open_driver() {
@@ -252,6 +254,7 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
 void kernel_dealloc(PyObject* self) {
   // The code stays loaded: a launch that nobody has waited for may still run it.
   Py_XDECREF(reinterpret_cast<Kernel*>(self)->name);
+  Py_XDECREF(reinterpret_cast<Kernel*>(self)->letters);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -305,7 +308,12 @@ PyObject* load(PyObject*, PyObject* args) {
   kernel->switches = switches != 0;
   kernel->num_params = static_cast<int>(num_types);
   kernel->num_unused = unused;
-  std::memcpy(kernel->types, types, static_cast<std::size_t>(num_types));
+  kernel->letters = PyBytes_FromStringAndSize(types, num_types);
+  if (kernel->letters == nullptr) {
+    Py_DECREF(kernel);
+    return nullptr;
+  }
+  kernel->types = PyBytes_AS_STRING(kernel->letters);
   CUmodule module = nullptr;
   const bool loaded =
       succeeded(driver.get_context(&kernel->context), name, "finding the device") &&
