@@ -21,10 +21,11 @@ from torch._inductor.virtualized import V
 
 import wrapper_ir as wir
 from wrapper_ir.frontends.inductor.wrapper import NotingWrapper
+from wrapper_ir.lines.layout import CPU
 from wrapper_ir.planning import plan
 from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.placement import compute_symbols
-from wrapper_ir.planning.sizes import Rounded
+from wrapper_ir.planning.sizes import Rounded, alignment_of
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ POOLS: Final = ("none", "intermediates", "outputs", "combined")
 #: Our ways of planning: strategy, and how long arenas last.
 OURS: Final = {"reuse": ("reuse", "call"), "pool": ("pool", "call"), "kept": ("pool", "kept")}
 
-_ALIGNMENT: Final = 64
+_ALIGNMENT: Final = alignment_of(CPU)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def compare(model: nn.Module, args: Sequence[Any]) -> Peaks:
 
 
 def _peak(count: Any, planned: wir.Program) -> int:
-    sizes = Rounded(planned, _ALIGNMENT)
+    sizes = Rounded(planned)
     compute_symbols(planned, sizes)
     region = planned.region
     return peak(count(region, Liveness(region, planned), planned, sizes))
