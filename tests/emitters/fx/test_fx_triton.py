@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
+import logging
 import pickle
 import subprocess
 import sys
@@ -138,6 +140,27 @@ def test_kernels_are_in_the_table_of_torch() -> None:
         assert kernel.index == node.kwargs["kernel_idx"] == kernel_index(made.kernels[name])
         assert kernel_side_table.get_kernel(kernel.index) is kernel
     assert kernel_side_table.get_constant_args(NO_CONSTANTS) == {}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="Triton is there")
+def test_without_triton_a_kernel_says_so_to_who_asks() -> None:
+    kernel = launched(launches(support.emitted(program()).graph_module)[0])
+    with pytest.raises(AttributeError, match="Triton is not installed"):
+        _ = kernel.fn
+    # Where compilers are traced, torch asks each kernel of the process.
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    trace = logging.getLogger("torch.__trace")
+    level = trace.level
+    trace.addHandler(handler)
+    trace.setLevel(logging.DEBUG)
+    try:
+        wir.capture(torch.nn.Linear(2, 2), (torch.ones(2, 2),))
+    finally:
+        trace.removeHandler(handler)
+        trace.setLevel(level)
+    assert records
 
 
 def test_two_kernels_have_two_numbers() -> None:

@@ -30,7 +30,7 @@ from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.errors import LaunchError
 from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
 from wrapper_ir.runtime import TritonKernels, current_stream, on_device
-from wrapper_ir.toolchain.triton import TritonSource, jit_function
+from wrapper_ir.toolchain.triton import TritonKernelError, TritonSource, jit_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -193,7 +193,12 @@ class PinnedKernel:
         """Everything else is the autotuner's."""
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._autotuner, name)
+        try:
+            autotuner = self._autotuner
+        except TritonKernelError as error:
+            # Torch describes all kernels of its table where it traces anything, and expects this.
+            raise AttributeError(str(error), name=name, obj=self) from error
+        return getattr(autotuner, name)
 
     @property  # type: ignore[misc]
     @override
