@@ -19,6 +19,7 @@ wir 2
 program @p inference logical
 symbol u0 : int [0, 4] unbacked
 symbol z0 : float unbacked
+symbol s0 : int
 input %x : f32[4] @cuda:0
 input %c : f32[1] @cpu
 extern aten::neg(Tensor self) -> Tensor
@@ -61,6 +62,10 @@ return z0
   u0 = size %y, 0
 return %y
 """,
+    "it depends on where 'x' begins in its storage": """
+  s0 = storage_offset %x
+return %z, s0
+""",
     "'cond' decides on the host what runs": """
   %y = cond %x with (%x) : f32[4] @cuda:0
     then (%a : f32[4] @cuda:0) {
@@ -91,6 +96,20 @@ def test_work_on_the_gpu_alone_is_captured() -> None:
 def test_what_cannot_be_captured_says_why(reason: str) -> None:
     (found,) = why_not_captured(wir.parse(HEAD + REFUSED[reason]))
     assert reason in found
+
+
+def test_constants_count_among_what_is_on_gpus() -> None:
+    text = """
+wir 2
+program @p inference planned
+input %x : f32[4] @cuda:0
+constant %w : f32[4] @cuda:1 = parameter "w"
+return %x, %w
+"""
+    assert why_not_captured(wir.parse(text)) == ("it runs on several GPUs: cuda:0, cuda:1",)
+    assert "several GPUs" in wir.emit(wir.parse(text), cuda_graph=True).source
+    alone = text.replace("input %x : f32[4] @cuda:0\n", "").replace("%x, ", "")
+    assert 'CudaGraphs("p", cuda_1' in wir.emit(wir.parse(alone), cuda_graph=True).source
 
 
 def test_programs_without_a_gpu() -> None:

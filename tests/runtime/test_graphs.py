@@ -325,6 +325,47 @@ def test_errors_of_the_program_are_its_own() -> None:
     assert counts(graphs)[1:] == (0, 0)
 
 
+def test_a_call_that_fails_warms_nothing_up() -> None:
+    def function(x: Tensor) -> tuple[Tensor]:
+        if x.numel() == 3:
+            raise ValueError("wrong size")
+        return (x * 2,)
+
+    f, graphs = captured(function)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="wrong size"):
+            f(torch.ones(3))
+    x = torch.ones(4)
+    results = [f(x)[0].tolist() for _ in range(3)]
+    assert results == [[2.0] * 4] * 3
+    assert graphs.status.captures == 1
+    assert not graphs.status.refused
+
+
+def test_numbers_are_told_apart_to_the_bit() -> None:
+    f, graphs = captured(lambda x, number: (torch.copysign(x, torch.tensor(number)),))
+    x = torch.ones(1)
+    for _ in range(3):
+        assert f(x, 0.0)[0].item() == 1
+        assert f(x, -0.0)[0].item() == -1
+    for text in ("nan", "nan", "nan"):
+        f(x, float(text))
+    assert counts(graphs) == (3, 3, 6)
+
+
+def test_an_inference_tensor_that_moves_is_written_to() -> None:
+    f, graphs = captured(lambda x: (x.add_(1),), writes=(0,))
+    with torch.inference_mode():
+        inputs = [torch.zeros(2) for _ in range(4)]
+    for x in inputs[:2]:
+        with torch.inference_mode():
+            f(x)
+    for x in inputs[2:]:
+        assert f(x)[0] is x
+    assert [x.tolist() for x in inputs] == [[1.0, 1.0]] * 4
+    assert graphs.status.captures == 1
+
+
 def test_another_capture_is_left_alone() -> None:
     recorder = Stand()
     f, graphs = captured(lambda x: (x * 2,), recorder)

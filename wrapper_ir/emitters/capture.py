@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.facts import mutated_inputs
+from wrapper_ir.emitters.facts import mutated_inputs, only_gpu
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.control import Cond, While
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall
 from wrapper_ir.lines.program import GraphRole
-from wrapper_ir.lines.symbols import BindSymbol, ItemOf
+from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import walk
 
@@ -104,7 +104,7 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
     reasons = why_not_captured(program)
     if reasons:
         return CaptureFacts(program.name, reasons=reasons)
-    device = next(each.device for each in program.buffers.values() if _is_gpu(each.device))
+    device = only_gpu(program)
     constants = [name for name in program.constants if program.layout(name).device == device]
     # What a forward saves has to last until its backward, and gradients until they are used.
     is_inference = program.role is GraphRole.INFERENCE
@@ -124,7 +124,9 @@ def why_not_captured(program: Program) -> tuple[str, ...]:
     Args:
         program: A program, planned or not.
     """
-    gpus = sorted({str(each.device) for each in program.buffers.values() if _is_gpu(each.device)})
+    names = (*program.buffers, *program.constants)
+    devices = {program.layout(name).device for name in names}
+    gpus = sorted(str(device) for device in devices if _is_gpu(device))
     if not gpus:
         return ("nothing of it is on a GPU",)
     if len(gpus) > 1:
@@ -143,6 +145,8 @@ def _obstacles(program: Program) -> Iterator[str]:
                 yield "it shows values while it runs"
             case BindSymbol(source=ItemOf(buffer=name)):
                 yield f"{path}: the host reads '{name}'"
+            case BindSymbol(source=StorageOffsetOf(buffer=name)):
+                yield f"{path}: it depends on where '{name}' begins in its storage"
             case KernelCall() | ExternKernel():
                 reason = _of_call(program, line, unbacked)
                 if reason:

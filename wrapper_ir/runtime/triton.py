@@ -71,9 +71,9 @@ def on_device(device: torch.device) -> Callable[[_Call], _Call]:
             return call
 
         @functools.wraps(call)
-        def run(*args: Any) -> Any:  # noqa: ANN401 - what the program returns
+        def run(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - what the program returns
             with torch.cuda.device(device):
-                return call(*args)
+                return call(*args, **kwargs)
 
         return run
 

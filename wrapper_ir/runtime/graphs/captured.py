@@ -188,9 +188,10 @@ class CudaGraphs:
         if warm is None or thread not in warm.threads:
             threads = {thread} if warm is None else warm.threads | {thread}
             pointers = {n: arg.data_ptr() for n, arg in enumerate(args) if isinstance(arg, Tensor)}
-            self._warm.put(key, _Warm(threads, pointers))
             self._journal.ran()
-            return call(args)
+            results = call(args)
+            self._warm.put(key, _Warm(threads, pointers))  # a call that fails warms nothing up
+            return results
         return self._capture(call, key, warm.pointers, args)
 
     def _unfit(self, args: list[Any]) -> str:
@@ -325,7 +326,7 @@ class CudaGraphs:
         """Copy what was written to places back, and have autograd know of what was written to."""
         for n in self._writes:
             if n in graph.moving:
-                with torch.no_grad():
+                with torch.inference_mode() if args[n].is_inference() else torch.no_grad():
                     args[n].copy_(graph.places[graph.moving.index(n)])
             elif not args[n].is_inference():
                 torch.autograd.graph.increment_version(args[n])
@@ -359,7 +360,7 @@ def _fits(graph: _Graph, args: list[Any]) -> bool:
     if graph.guard is None or len(args) != graph.arity:
         return False
     for n, value in graph.numbers:
-        if args[n] is not value and (type(args[n]) is not type(value) or args[n] != value):
+        if args[n] is not value and _number(args[n]) != _number(value):
             return False
     if len(graph.checked) == graph.arity:
         return graph.guard(*args)
@@ -372,10 +373,15 @@ def _key(args: list[Any]) -> Hashable:
         (
             (type(arg), arg.dtype, arg.device, tuple(arg.shape), arg.stride())
             if isinstance(arg, Tensor)
-            else (type(arg), arg)
+            else _number(arg)
         )
         for arg in args
     )
+
+
+def _number(arg: Any) -> Hashable:  # noqa: ANN401 - number or None
+    """What tells a number from others: zeros by their signs, and NaN is like itself."""
+    return type(arg), arg.hex() if isinstance(arg, float) else arg
 
 
 def _first_line(error: Exception) -> str:

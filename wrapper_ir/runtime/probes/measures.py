@@ -112,7 +112,7 @@ def statistics_of(values: Tensor) -> Statistics:
 def value_ranges(tensors: Sequence[Tensor]) -> list[Statistics]:
     """The statistics of each without ``mean`` and ``std``, at a fraction of their price.
 
-    Extremes of tensors on a GPU are found there, and all of them are waited for once. A tensor is
+    Extremes of tensors on a GPU are found there, and each GPU is waited for once. A tensor is
     copied from there only if that is not enough: where it holds NaN or inf.
     """
     ranges = _ranges_on_gpu(tensors)
@@ -129,15 +129,15 @@ def _value_range(tensor: Tensor) -> Statistics:
 
 def _ranges_on_gpu(tensors: Sequence[Tensor]) -> list[tuple[float, float] | None]:
     """Least and largest value of those on a GPU that are of plain types and hold finite values."""
-    limits = [
-        torch.stack(torch.aminmax(tensor.detach())).double()
-        for tensor in tensors
-        if _has_limits_on_gpu(tensor)
-    ]
-    values = iter(torch.stack(limits).tolist() if limits else ())
+    limits: dict[torch.device, list[Tensor]] = {}
+    for tensor in filter(_has_limits_on_gpu, tensors):
+        pair = torch.stack(torch.aminmax(tensor.detach())).double()
+        limits.setdefault(tensor.device, []).append(pair)
+    values = {device: iter(torch.stack(pairs).tolist()) for device, pairs in limits.items()}
     found: list[tuple[float, float] | None] = []
     for tensor in tensors:
-        low, high = next(values) if _has_limits_on_gpu(tensor) else (math.nan, math.nan)
+        is_known = _has_limits_on_gpu(tensor)
+        low, high = next(values[tensor.device]) if is_known else (math.nan, math.nan)
         is_finite = math.isfinite(low) and math.isfinite(high)
         found.append((low + 0.0, high + 0.0) if is_finite else None)
     return found
