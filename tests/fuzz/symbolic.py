@@ -139,4 +139,4 @@ def behind(s: State) -> None:
         s.b.extern(schema("fill_.Scalar"), found, s.pick((0, 1)))
 
 
-STEPS: tuple[Callable[[State], None], ...] = (*(alike, alike, copied, filled, changed, seen, seen),)
+STEPS: tuple[Callable[[State], None], ...] = (alike, alike, copied, filled, changed, seen, seen)

@@ -26,6 +26,7 @@ from wrapper_ir.lines.walk import is_stranger, regions_of, walk
 if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Device, Layout
+    from wrapper_ir.lines.symbols import AssertLayout
 
 __all__ = [
     "Facts",
@@ -34,6 +35,7 @@ __all__ = [
     "gather",
     "last_uses",
     "mutated_inputs",
+    "is_of_attention",
     "only_gpu",
     "origin_place",
     "placed_results",
@@ -348,6 +350,11 @@ def only_gpu(program: Program) -> Device | None:
     found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
     gpus = [device for device in found if device.type == "cuda"]
     return gpus[0] if len(gpus) == 1 else None
+
+
+def is_of_attention(line: AssertLayout) -> bool:
+    """Whether what is checked is a result of an attention op: see :func:`random_states`."""
+    return line.subject.startswith("torch.ops.aten._scaled_dot_product_")
 
 
 def random_states(program: Program) -> frozenset[str]:

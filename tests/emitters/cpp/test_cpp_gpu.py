@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import torch
 import wrapper_ir as wir
 from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
+from tests.emitters.test_python_gpus import STATES
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp.build import BuildOptions, build
 from wrapper_ir.emitters.cpp.build_gpu import chosen_archs, write_kernels
@@ -136,3 +138,35 @@ def test_what_cannot_be_passed_is_refused() -> None:
         emitted(text.replace('xnumel: "i32"', 'xnumel: "i8"'))
     with pytest.raises(EmitError, match="'xnumel' is a pointer to Triton"):
         emitted(text.replace('xnumel: "i32"', 'xnumel: "*i32"'))
+
+
+def test_states_of_random_numbers_may_be_on_the_host() -> None:
+    artifact = emitted(STATES)
+    check_syntax(artifact.source)
+    source = " ".join(artifact.source.split())
+    anywhere = "wir::dtype::int64, wir::device::any, -1, 0, nullptr, nullptr"
+    on_gpu = "wir::dtype::int64, wir::device::cuda, 0, 0, nullptr, nullptr"
+    assert f'{{"seed", wir::Kind::kTensor, false, false, {{{anywhere}}}}}' in source
+    assert f'{{"step", wir::Kind::kTensor, false, false, {{{on_gpu}}}}}' in source
+    assert source.count(anywhere) == 2
+    forward = " ".join(emitted(STATES.replace("backward", "inference")).source.split())
+    assert f'{{"seed", wir::Kind::kTensor, false, false, {{{on_gpu}}}}}' in forward
+
+
+def test_an_input_may_be_on_any_device() -> None:
+    b = wir.Builder("any")
+    b.returns(b.reinterpret(b.input("x", "f32", (4,)), size=(2,)))
+    made: Any = wir.emit(wir.plan_memory(b.build()), "cpp")
+    text = made.sources["program.cpp"]
+    wanted = text.replace("wir::device::cpu, -1", "wir::device::any, -1")
+    assert wanted != text
+    call = dataclasses.replace(made, sources={**made.sources, "program.cpp": wanted}).load()
+    x = torch.arange(4.0)
+    assert torch.equal(call(x)[0], x[:2])
+    with pytest.raises(WrapperIRError, match="wrong dtype"):
+        call(x.double())
+
+
+def test_a_gpu_without_a_number_is_the_first_one() -> None:
+    text = triton_text().replace("@cuda:0", "@cuda")
+    assert "wir::device::cuda, -1" not in emitted(text).source

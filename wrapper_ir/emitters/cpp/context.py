@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CppExprs
-from wrapper_ir.emitters.cpp.gpu import GpuKernels, device_index, device_parts, device_type, gpus_of
+from wrapper_ir.emitters.cpp.gpu import (
+    ANYWHERE,
+    GpuKernels,
+    device_index,
+    device_parts,
+    device_type,
+    gpus_of,
+)
 from wrapper_ir.emitters.cpp.kernels import Callees
 from wrapper_ir.emitters.cpp.names import Key, make_names
 from wrapper_ir.emitters.cpp.state import StateMembers
 from wrapper_ir.emitters.cpp.text import UNIT, statement
-from wrapper_ir.emitters.facts import placed_results
+from wrapper_ir.emitters.facts import placed_results, random_states
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.schema import OpSchema, parse_schema
@@ -79,7 +87,7 @@ class Context:
         self._line_numbers: dict[str, int] = {}
         self._arrays: dict[tuple[int, ...], str] = {}
         self._options: dict[tuple[DType, Device], str] = {}
-        self._specs: dict[Layout, str] = {}
+        self._specs: dict[tuple[Layout, bool], str] = {}
 
     def section(self, name: str) -> CodeWriter:
         """The writer of a part of the files, made when it is first asked for."""
@@ -146,23 +154,30 @@ class Context:
         for line in statement(f"inline constexpr {text}"):
             writer.line(line)
 
-    def tensor_spec(self, layout: Layout) -> str:
+    @cached_property
+    def random_states(self) -> frozenset[str]:
+        """Buffers declared on a GPU that may be numbers on the host."""
+        return random_states(self.program)
+
+    def tensor_spec(self, layout: Layout, *, anywhere: bool = False) -> str:
         """The braces of a ``wir::TensorSpec``; sizes that vary are left open."""
         parts = (
             literals.dtype(layout.dtype),
-            *device_parts(layout.device),
+            *(ANYWHERE if anywhere else device_parts(layout.device)),
             str(layout.rank),
             self.spec_array(layout.size),
             self.spec_array(layout.stride),
         )
         return f"{{{', '.join(parts)}}}"
 
-    def shared_spec(self, layout: Layout) -> str:
+    def shared_spec(self, layout: Layout, *, anywhere: bool = False) -> str:
         """The name of a ``wir::TensorSpec`` of a layout that is fixed."""
-        if layout not in self._specs:
-            name = self._specs[layout] = self.names.fresh(f"{layout.dtype.torch_name}_layout")
-            self._constant(f"wir::TensorSpec {name}{self.tensor_spec(layout)};")
-        return self._specs[layout]
+        key = (layout, anywhere)
+        if key not in self._specs:
+            name = self._specs[key] = self.names.fresh(f"{layout.dtype.torch_name}_layout")
+            braces = self.tensor_spec(layout, anywhere=anywhere)
+            self._constant(f"wir::TensorSpec {name}{braces};")
+        return self._specs[key]
 
     # Lines.
 

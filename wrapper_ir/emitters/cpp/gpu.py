@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 __all__ = [
+    "ANYWHERE",
     "GpuKernels",
     "GpuUnit",
     "device_index",
@@ -84,9 +85,15 @@ def device_index(device: Device) -> int:
 
 
 def device_parts(device: Device) -> tuple[str, str]:
-    """Type and index of a device; any index where it has none, as there is but one CPU."""
+    """Type and index of a device; any index where it has none, but for GPUs: the first one."""
+    if device.type == "cuda":
+        return device_type(device), str(device_index(device))
     index = -1 if device.type == "cpu" or device.index is None else device.index
     return device_type(device), str(index)
+
+
+ANYWHERE: Final = ("wir::device::any", "-1")
+"""Type and index in the specification of a tensor that may be on any device."""
 
 
 def device_type(device: Device) -> str:

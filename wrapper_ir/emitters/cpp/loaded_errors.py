@@ -67,12 +67,15 @@ _DTYPES: Final = {
 }
 
 
+#: ``wir::device::any``.
+_ANY_DEVICE: Final = -1
+
 #: Inputs whose shapes are told where something fails; weights among them are seldom to blame.
 _MOST_SHOWN: Final = 16
 
 
 class InputSpec(NamedTuple):
-    """What is fixed of an input or a constant."""
+    """What is fixed of an input or a constant; ``device`` is None if it may be on any."""
 
     name: str
     kind: type
@@ -98,9 +101,13 @@ def _input_spec(  # noqa: PLR0913 - the fields of a struct
 ) -> InputSpec:
     if _KINDS[kind] is not Tensor:
         return InputSpec(name, _KINDS[kind], None, None, (), ())
-    device = {number: name for name, number in DEVICE_TYPES.items()}[device_type]
-    where = torch.device(device) if device_index < 0 else torch.device(device, device_index)
+    where = None if device_type == _ANY_DEVICE else _device(device_type, device_index)
     return InputSpec(name, Tensor, _DTYPES[dtype], where, size, stride)
+
+
+def _device(type_: int, index: int) -> torch.device:
+    name = {number: name for name, number in DEVICE_TYPES.items()}[type_]
+    return torch.device(name) if index < 0 else torch.device(name, index)
 
 
 class Reporter:
@@ -247,7 +254,6 @@ def _shape(value: Tensor) -> str:
 
 def _check_tensor(spec: InputSpec, value: object) -> None:
     assert spec.dtype is not None
-    assert spec.device is not None
     check_layout(
         value,  # type: ignore[arg-type]  # whether it is a tensor is part of the check
         spec.name,

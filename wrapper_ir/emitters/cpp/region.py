@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.gpu import device_parts
+from wrapper_ir.emitters.cpp.gpu import ANYWHERE, device_parts
 from wrapper_ir.emitters.cpp.places import Place, element_type, needs_handle, place_of
 from wrapper_ir.emitters.cpp.state import make_data, make_view
 from wrapper_ir.emitters.cpp.types import CExpr, CType, convert, symbol_type
@@ -124,13 +124,14 @@ class RegionBase(LineVisitor[None]):
             self._numbers(f"{name}_stride", layout.stride),
         )
 
-    def spec(self, name: str) -> str:
+    def spec(self, name: str, *, anywhere: bool = False) -> str:
         """The ``wir::TensorSpec`` of a buffer; writes tables of sizes and strides that vary."""
         layout = self.layout(name)
         if layout.is_static:
-            return self.context.shared_spec(layout)
+            return self.context.shared_spec(layout, anywhere=anywhere)
         dims = self.dims(self.context.buffer(name), layout)
-        parts = (literals.dtype(layout.dtype), *device_parts(layout.device), *dims)
+        device = ANYWHERE if anywhere else device_parts(layout.device)
+        parts = (literals.dtype(layout.dtype), *device, *dims)
         return f"{{{', '.join(parts)}}}"
 
     def _numbers(self, wanted: str, values: Sequence[Dim]) -> str:

@@ -8,6 +8,7 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.emitters.cpp.types import CType
+from wrapper_ir.emitters.facts import is_of_attention
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.symbols import (
     AssertLayout,
@@ -76,7 +77,9 @@ class SymbolLines(RegionBase):
         handle = self.handle(line.buffer)
         if not is_checked:
             subject = literals.string(line.subject)
-            self.put(f"wir::check_result({handle}, {subject}, {self.spec(line.buffer)});")
+            anywhere = is_of_attention(line) and line.buffer in self.context.random_states
+            spec = self.spec(line.buffer, anywhere=anywhere)
+            self.put(f"wir::check_result({handle}, {subject}, {spec});")
         if line.alignment:
             name = literals.string(line.buffer)
             self.put(f"wir::check_alignment({handle}, {name}, {line.alignment});")

@@ -13,7 +13,7 @@ from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input
-from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.program import GraphRole, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ class Tables:
 
     def _input(self, param: Input, *, written: bool) -> str:
         if isinstance(param, BufferInput):
-            spec = self._context.tensor_spec(self._program.layout(param.name))
+            is_saved = self._program.role is GraphRole.BACKWARD
+            anywhere = is_saved and param.name in self._context.random_states
+            spec = self._context.tensor_spec(self._program.layout(param.name), anywhere=anywhere)
             flags = f"{_truth(param.donated)}, {_truth(written)}"
             name = literals.string(param.name)
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"

@@ -53,7 +53,7 @@ def as_boxed(module: fx.GraphModule, gpu: Device | None = None) -> BoxedCall:
     copied: Any = graph.graph_copy(module.graph, {}, return_output_node=True)
     value, old = copied
     graph.output(value).meta.update(old.meta)
-    shorten(graph, None if gpu is None else gpu.index or 0)
+    shorten(graph, None if gpu is None else gpu.index)
     graph.set_codegen(_BoxedCodeGen())
     boxed = fx.GraphModule(module, graph, class_name="Boxed")
     call: BoxedCall = boxed.forward

@@ -6,6 +6,7 @@
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
+#include <wir/dtype.h>
 #include <wir/program.h>
 
 namespace wir_py {
@@ -23,6 +24,7 @@ inline bool is_plain(c10::DispatchKeySet keys) {
 }
 
 inline bool is_on(const wir::TensorSpec& spec, c10::Device device) {
+  if (spec.device_type == wir::device::any) return true;
   return static_cast<std::int32_t>(device.type()) == spec.device_type &&
          (spec.device_index == -1 || device.is_cpu() || device.index() == spec.device_index);
 }

@@ -36,7 +36,7 @@ enum : std::int32_t {
 }  // namespace dtype
 
 namespace device {
-enum : std::int32_t { cpu = 0, cuda = 1 };
+enum : std::int32_t { any = -1, cpu = 0, cuda = 1 };
 }  // namespace device
 
 inline const char* dtype_name(std::int32_t dtype) {
@@ -72,6 +72,7 @@ inline const char* dtype_name(std::int32_t dtype) {
 
 inline const char* device_name(std::int32_t type) {
   switch (type) {
+    case device::any: return "any device";
     case device::cpu: return "cpu";
     case device::cuda: return "cuda";
     case 12: return "xpu";

@@ -55,6 +55,7 @@ struct Metadata {
     return true;
   }
   bool is_on(const TensorSpec& spec) const {
+    if (spec.device_type == device::any) return true;
     return spec.device_type == device_type &&
            (spec.device_index == -1 || device_type == device::cpu ||
             spec.device_index == device_index);

@@ -25,7 +25,7 @@ inline constexpr std::int64_t kDynamic = INT64_MIN;
 
 struct TensorSpec {
   std::int32_t dtype;         // number of a c10::ScalarType
-  std::int32_t device_type;   // number of a c10::DeviceType
+  std::int32_t device_type;   // number of a c10::DeviceType; -1: any
   std::int32_t device_index;  // -1: any
   std::int32_t rank;
   const std::int64_t* size;    // `rank` numbers, in elements
