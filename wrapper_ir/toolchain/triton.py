@@ -144,8 +144,7 @@ def compiled_binary(source: TritonSource, arch: int, cache: DiskCache) -> GpuBin
         with cache.locked([key]):
             found = cache.get(key, "cubin")
             if found is None:
-                with _compiling:  # Triton's compiler is not made for threads
-                    made = compile_kernel(source, arch, brings_scratch=True)
+                made = compile_kernel(source, arch, brings_scratch=True)
                 keep_binary(source, made, cache)
                 return made
     return _unpacked(found.read_bytes())
@@ -213,7 +212,8 @@ def compile_kernel(
         TritonKernelError: Triton is not installed, the kernel does not compile, or it needs what
             cannot be launched.
     """
-    binary = _compiled(source, arch)
+    with _compiling:  # Triton's compiler is not made for threads
+        binary = _compiled(source, arch)
     metadata = binary.metadata
     if getattr(metadata, "num_ctas", 1) != 1:
         raise TritonKernelError(kernel=source.name, reason="it is launched in clusters of blocks")
@@ -297,7 +297,7 @@ def _signature(
 
 def _module(source: TritonSource) -> ModuleType:
     """The kernel's text as a module. Triton reads a function's text again, so it is kept."""
-    key = hashlib.sha256(source.code.encode()).hexdigest()
+    key = hashlib.sha256(source.code.encode("utf-8", "backslashreplace")).hexdigest()
     file = f"<Triton kernel {key[:20]}>"
     linecache.cache[file] = (len(source.code), None, source.code.splitlines(keepends=True), file)
     module = ModuleType(f"wir_triton_{key[:20]}")
