@@ -76,3 +76,22 @@ def test_amx_is_asked_for_where_torch_can(monkeypatch: pytest.MonkeyPatch) -> No
     assert _private.enable_amx() is True
     monkeypatch.delattr(torch.cpu, "_init_amx")
     assert _private.enable_amx() is False
+
+
+@pytest.mark.parametrize("way", ["private", "public"])
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_autocast_is_seen_and_switched_off(way: str, kind: str) -> None:
+    is_private = way == "private"
+    enabled = getattr(
+        _private, "any_autocast_enabled" if is_private else "_public_any_autocast_enabled"
+    )
+    off = getattr(_private, "no_autocast" if is_private else "_public_no_autocast")
+    assert not enabled()
+    torch.set_autocast_enabled(kind, True)
+    try:
+        assert enabled()
+        with off():
+            assert not torch.is_autocast_enabled(kind)
+        assert torch.is_autocast_enabled(kind)
+    finally:
+        torch.set_autocast_enabled(kind, False)

@@ -124,9 +124,7 @@ def why_not_captured(program: Program) -> tuple[str, ...]:
     Args:
         program: A program, planned or not.
     """
-    names = (*program.buffers, *program.constants)
-    devices = {program.layout(name).device for name in names}
-    gpus = sorted(str(device) for device in devices if _is_gpu(device))
+    gpus = sorted({str(each.device) for each in program.buffers.values() if _is_gpu(each.device)})
     if not gpus:
         return ("nothing of it is on a GPU",)
     if len(gpus) > 1:

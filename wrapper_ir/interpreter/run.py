@@ -20,6 +20,7 @@ from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.walk import Path, walk
 from wrapper_ir.runtime import InputCountError
+from wrapper_ir.runtime._private import no_autocast
 from wrapper_ir.runtime.scalars import check_number
 from wrapper_ir.verify import verify as verify_program
 
@@ -83,7 +84,7 @@ def interpret(
 
 
 def _run(interpreter: Interpreter, program: Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+    with torch.no_grad(), no_autocast():
         frame = interpreter.frame = Frame(program, _constants(program))
         _take_inputs(program, frame, inputs)
         interpreter.run_body(program.region, Path(), "body")

@@ -8,17 +8,18 @@ name that torch does not promise.
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
 __all__ = [
+    "any_autocast_enabled",
     "below_autograd",
     "clear_workspaces",
     "current_stream",
@@ -27,6 +28,7 @@ __all__ = [
     "empty_strided_cuda",
     "enable_amx",
     "mend_capture",
+    "no_autocast",
     "reinterpret_tensor",
     "tensor_guard",
 ]
@@ -101,6 +103,36 @@ below_autograd: Final[Callable[[], AbstractContextManager[Any]]] = getattr(
     torch._C, "_AutoDispatchBelowAutograd", nullcontext
 )
 """A context in which ops go straight to their backends' kernels, past those of autograd."""
+
+
+_AUTOCAST: Final = ("cpu", "cuda")
+
+
+def _public_any_autocast_enabled() -> bool:
+    return any(map(torch.is_autocast_enabled, _AUTOCAST))
+
+
+@contextmanager
+def _public_no_autocast() -> Iterator[None]:
+    before = {kind: torch.is_autocast_enabled(kind) for kind in _AUTOCAST}
+    try:
+        for kind in _AUTOCAST:
+            torch.set_autocast_enabled(kind, False)  # noqa: FBT003 - torch takes no name
+        yield
+    finally:
+        for kind, is_enabled in before.items():
+            torch.set_autocast_enabled(kind, is_enabled)
+
+
+any_autocast_enabled: Final[Callable[[], bool]] = getattr(
+    torch._C, "_is_any_autocast_enabled", _public_any_autocast_enabled
+)
+"""Whether autocast is on for a device of any type."""
+
+no_autocast: Final[Callable[[], AbstractContextManager[Any]]] = getattr(
+    torch._C, "_DisableAutocast", _public_no_autocast
+)
+"""A context in which autocast is off for devices of all types."""
 
 
 def enable_amx() -> bool:

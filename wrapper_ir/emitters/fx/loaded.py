@@ -13,6 +13,7 @@ from wrapper_ir.emitters.facts import mutated_inputs
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
 from wrapper_ir.emitters.fx.shortcuts import shorten
 from wrapper_ir.runtime import InputCountError, on_device
+from wrapper_ir.runtime._private import any_autocast_enabled, no_autocast
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Device
@@ -67,14 +68,13 @@ def as_function(call: BoxedCall, program: Program) -> Callable[..., tuple[Any, .
     """
     name, count, mutated = program.name, len(program.inputs), mutated_inputs(program)
     is_grad_enabled = torch.is_grad_enabled
-    is_autocast_enabled = torch.is_autocast_enabled
 
     def run(*inputs: object) -> tuple[Any, ...]:
         if len(inputs) != count:
             raise InputCountError(expected=count, got=len(inputs))
         try:
-            if is_autocast_enabled("cpu"):
-                with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            if any_autocast_enabled():
+                with torch.no_grad(), no_autocast():
                     return call([*inputs])
             if is_grad_enabled():
                 with torch.no_grad():

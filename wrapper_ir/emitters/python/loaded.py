@@ -10,6 +10,7 @@ import torch
 from wrapper_ir.emitters.facts import mutated_inputs
 from wrapper_ir.emitters.python.artifact import release_of
 from wrapper_ir.runtime import InputCountError, NoOutError
+from wrapper_ir.runtime._private import any_autocast_enabled, no_autocast
 
 if TYPE_CHECKING:
     import types
@@ -41,7 +42,6 @@ def as_function(
     name, count, mutated = program.name, len(program.inputs), mutated_inputs(program)
     plain_call: Callable[..., tuple[Any, ...]] = module.call
     is_grad_enabled = torch.is_grad_enabled
-    is_autocast_enabled = torch.is_autocast_enabled
     filename = module.__file__
 
     def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
@@ -53,8 +53,8 @@ def as_function(
                 raise NoOutError(program=name)
             call = partial(plain_call, out=out)
         try:
-            if is_autocast_enabled("cpu"):
-                with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            if any_autocast_enabled():
+                with torch.no_grad(), no_autocast():
                     return call([*inputs])
             if is_grad_enabled():
                 with torch.no_grad():
