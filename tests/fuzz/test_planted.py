@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import torch
@@ -53,6 +54,18 @@ def test_a_slice_in_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(isinstance(line, AllocateFromPool) for _, line in walk(small)) == 2
     assert len(small.results) == 1
     assert len(small.body) < len(program.body)
+
+
+def test_an_alarm_of_the_caller_stays_set() -> None:
+    judge = by_difference(two_slices(), [torch.arange(4.0)], ["python"])
+    before = signal.setitimer(signal.ITIMER_REAL, 10_000, 20_000)
+    try:
+        assert judge(two_slices()) == ""
+        left, interval = signal.getitimer(signal.ITIMER_REAL)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
+    assert left > 0
+    assert interval == 20_000
 
 
 def test_what_reads_memory_that_nothing_wrote_is_nobodys_fault() -> None:

@@ -128,7 +128,10 @@ class _TooLongError(BaseException):
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Raise in the block once the time is over; in other threads it may take as long as it does."""
+    """Raise in the block once the time is over; in other threads it may take as long as it does.
+
+    An alarm that was set before is set again afterwards, for what was left of it at the beginning.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -137,12 +140,13 @@ def _at_most(seconds: float) -> Iterator[None]:
         raise _TooLongError
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    alarm = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *alarm)
 
 
 def inputs_of(program: Program, values: Mapping[str, Any]) -> list[Any]:

@@ -189,5 +189,6 @@ def mend_capture(device: int, pool: tuple[int, int]) -> None:
             end(device, pool)
     with suppress(RuntimeError):
         torch.cuda.synchronize(device)
-        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        # Of this thread alone: others may allocate meanwhile.
+        with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
             torch.empty(1, device=torch.device("cuda", device)).zero_()
