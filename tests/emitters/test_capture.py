@@ -112,6 +112,34 @@ return %x, %w
     assert 'CudaGraphs("p", cuda_1' in wir.emit(wir.parse(alone), cuda_graph=True).source
 
 
+ATTENTION = """
+wir 2
+program @p ROLE logical
+input %q : f32[2, 4, 8, 8] @cuda:0
+extern aten::_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, \
+Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, *, \
+float? scale=None) -> (Tensor output, Tensor log_sumexp, Tensor philox_seed, Tensor philox_offset)
+  (%o, %l, %s, %t) = aten::_scaled_dot_product_efficient_attention(%q, %q, %q, none, true, RATE) \
+@cuda:0 : (f32[2, 4, 8, 8] @cuda:0, f32[2, 4, 32] @cuda:0, i64[] @cuda:0, i64[] @cuda:0)
+return %o, %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("role", "rate", "is_refused"),
+    [
+        ("forward", "0.5", True),
+        ("backward", "0.5", True),
+        ("forward", "0.0", False),
+        ("inference", "0.5", False),
+    ],
+)
+def test_dropout_of_attention_in_training(role: str, rate: str, is_refused: bool) -> None:
+    program = wir.parse(ATTENTION.replace("ROLE", role).replace("RATE", rate))
+    reasons = why_not_captured(program)
+    assert ["state of its random numbers" in reason for reason in reasons] == [True] * is_refused
+
+
 def test_programs_without_a_gpu() -> None:
     program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
     assert why_not_captured(program) == ("nothing of it is on a GPU",)

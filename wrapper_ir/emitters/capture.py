@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.facts import mutated_inputs, only_gpu
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, While
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall
+from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall, TorchOp
 from wrapper_ir.lines.program import GraphRole
+from wrapper_ir.lines.schema import parse_schema
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import walk
@@ -158,6 +160,9 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     name = line.kernel if isinstance(line, KernelCall) else line.op
     if isinstance(line, KernelCall) and isinstance(program.kernels[name].source, CppKernel):
         return f"the kernel '{name}' runs on the CPU"
+    is_trained = program.role is not GraphRole.INFERENCE
+    if is_trained and isinstance(line, ExternKernel) and _drops(program, line):
+        return f"'{name}' keeps the state of its random numbers elsewhere in a graph"
     found = effects(line, program)
     for buffer in dict.fromkeys((*found.reads, *found.written)):
         if not _is_gpu(program.layout(buffer).device):
@@ -170,6 +175,21 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     if line.stream != 0:
         return f"'{name}' runs on a stream of its own"
     return ""
+
+
+def _drops(program: Program, line: ExternKernel) -> bool:
+    """Whether a call is of an attention op with dropout.
+
+    Forwards leave the state of random numbers on the GPU while a graph is captured, else on the
+    host, and backwards look for it likewise. But the forward of a backward that is captured may
+    have run as it is, and the other way round: an op would read memory of the wrong side.
+    """
+    source = program.kernels[line.op].source
+    if not isinstance(source, TorchOp) or "_attention" not in line.op:
+        return False
+    names = [each.name for each in parse_schema(source.schema).positional]
+    given = {**dict(zip(names, line.args, strict=False)), **dict(line.kwargs)}
+    return given.get("dropout_p") not in (None, ScalarArg(0), ScalarArg(0.0))
 
 
 def _is_gpu(device: Device) -> bool:
