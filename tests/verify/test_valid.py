@@ -117,6 +117,59 @@ GOOD = {
   u0 = size %a, 0
   free %a
 """,
+    "slices whose places a computed symbol holds apart": """
+  u0 = compute CeilDiv(4*s0, 64)
+  %p = allocate_pool : u8[64*u0 + 4*s1] @cpu
+  %a = allocate_from_pool %p[0] : f32[s0] @cpu
+  %b = allocate_from_pool %p[64*u0] : f32[s1] @cpu
+  free %a
+  free %b
+  free %p
+""",
+    "slices whose places an assertion holds apart": """
+  s2 = size %z, 0
+  assert ToFloat(s2) >= ToFloat(s0), "the first fits below the second"
+  %p = allocate_pool : u8[4*s1 + 4*s2] @cpu
+  %a = allocate_from_pool %p[0] : f32[s0] @cpu
+  %b = allocate_from_pool %p[4*s2] : f32[s1] @cpu
+  free %a
+  free %b
+  free %p
+""",
+    "slices whose places a size held in two names holds apart": """
+  u0 = size %x, 0
+  %p = allocate_pool : u8[4*s0 + 4*s1] @cpu
+  %a = allocate_from_pool %p[0] : f32[s0] @cpu
+  %b = allocate_from_pool %p[4*u0] : f32[s1] @cpu
+  free %a
+  free %b
+  free %p
+""",
+    "slices of which one is empty where the other is not": """
+  u0 = compute Max(0, 1 - s0)
+  %p = allocate_pool : u8[4*s0 + 16] @cpu
+  %a = allocate_from_pool %p[0] : f32[s0] @cpu
+  %b = allocate_from_pool %p[0] : f32[4, u0]{Max(1, u0), 1} @cpu
+  free %a
+  free %b
+  free %p
+""",
+    "slices that a condition holds apart": """
+  s2 = size %z, 0
+  cond s2 >= s0
+    then () {
+      %p = allocate_pool : u8[4*s1 + 4*s2] @cpu
+      %a = allocate_from_pool %p[0] : f32[s0] @cpu
+      %b = allocate_from_pool %p[4*s2] : f32[s1] @cpu
+      free %a
+      free %b
+      free %p
+      yield
+    }
+    else () {
+      yield
+    }
+""",
     "a donated parameter may be taken by its region": """
   cond s0 > 2 with (inout %y)
     then (%t : f32[s1] @cpu donated) {

@@ -105,8 +105,9 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 
 - WIR1101 slices are cut from pools
 - WIR1102 a slice does not provably reach out of its pool
-- WIR1103 two slices do not provably overlap while both are alive (a slice with a symbolic place is
-  compared with at most 64 others)
+- WIR1103 two slices do not provably overlap while both are alive, for all values of the symbols
+  or, outside of regions, for one of a few choices that keep to ranges, definitions and assertions
+  (a slice with a symbolic place is compared with at most 64 others)
 - WIR1104 a pool ends after its slices
 
 Warnings are for what may be meant, and are given on request only: a model may read what
@@ -115,7 +116,8 @@ Warnings are for what may be meant, and are given on request only: a model may r
 What is not checked: what kernels do with what they are given, whether all of a storage was written,
 and relations among symbols that only their values at run time decide: sizes are compared by what
 their ranges prove, and where a rule says "provably" the benefit of the doubt is the program's.
-Hints are never looked at.
+Hints prove nothing; they are among the choices of symbols that are tried where one that fails is
+enough.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.prove import end_of
-from wrapper_ir.verify.storage import PoolSpace, Slot
+from wrapper_ir.verify.storage import PoolSpace, Slot, meeting
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AllocateFromPool, AllocatePool, Dim, Layout
@@ -41,7 +42,10 @@ class Pools:
         elif out.layout is not None and out.storages and holder.end is None:
             start = line.offset
             end = start + end_of(out.layout)
-            slot = Slot(start, end, out.storages[0], holder, self._sample(start, end))
+            sample = self._sample(start, end)
+            slot = Slot(start, end, out.storages[0], holder, sample)
+            if not slot.is_static and self.state.frame is self.state.root:
+                slot.spans = self.state.choices.spans(start, end, out.layout)
             out.storages[0].slot = slot
             self._check_place(line, out.layout, slot)
             self._check_overlap(line, slot, holder.space)
@@ -91,5 +95,20 @@ class Pools:
         other = space.overlapping(slot, self.state.facts)
         if other is not None:
             self.state.report(
-                rules.SLICES_OVERLAP, name=line.out, other=other.storage.owner, pool=line.pool
+                rules.SLICES_OVERLAP,
+                name=line.out,
+                other=other.storage.owner,
+                pool=line.pool,
+                where=self._example(slot, other),
             )
+
+    def _example(self, slot: Slot, other: Slot) -> str:
+        """In words, values of the symbols for which both share a byte."""
+        at = meeting(slot, other)
+        if at is None:
+            return ""
+        ends = (slot.start, slot.end, other.start, other.end)
+        names = sorted(frozenset().union(*map(free_symbols, ends)))
+        choice = self.state.choices.all[at]
+        said = [f"{name} is {choice[name]}" for name in names if name in choice]
+        return f", for example where {' and '.join(said)}"

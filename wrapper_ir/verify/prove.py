@@ -45,7 +45,7 @@ class Facts:
     """What is known of a program's symbols, with a memory of what was proved."""
 
     def __init__(self, program: Program) -> None:
-        self._ranges: dict[str, Interval] = {
+        self.ranges: dict[str, Interval] = {
             name: (info.lower, info.upper) for name, info in program.symbols.items()
         }
         for layout in program.buffers.values():
@@ -53,7 +53,7 @@ class Facts:
                 if isinstance(size, sympy.Symbol):
                     self._raise_lower(size.name, 0)
         hints = {name: info.hint for name, info in program.symbols.items()}
-        self._sample = {name: _within(r, hints.get(name)) for name, r in self._ranges.items()}
+        self._sample = {name: within(r, hints.get(name)) for name, r in self.ranges.items()}
         self._proved: dict[tuple[sympy.Expr, frozenset[str]], bool] = {}
         self._negative: dict[sympy.Expr, bool] = {}
 
@@ -67,7 +67,7 @@ class Facts:
             sample = self.sample(value)
             # What is wrong for one legal choice of the symbols need not be tried to be proved.
             refuted = sample is not None and sample < 0 and self._has_elements(nonempty)
-            found = not refuted and _Proof(self._ranges, nonempty).nonnegative(value)
+            found = not refuted and _Proof(self.ranges, nonempty).nonnegative(value)
             self._proved[key] = found
         return found
 
@@ -119,8 +119,8 @@ class Facts:
         return self.exceeds(end_of(layout), capacity, sizes_of(layout))
 
     def _raise_lower(self, name: str, least: int) -> None:
-        lower, upper = self._ranges.get(name, _ANY)
-        self._ranges[name] = (least if lower is None else max(lower, least), upper)
+        lower, upper = self.ranges.get(name, _ANY)
+        self.ranges[name] = (least if lower is None else max(lower, least), upper)
 
 
 def grows(value: sympy.Basic) -> bool:
@@ -128,10 +128,10 @@ def grows(value: sympy.Basic) -> bool:
     return any(not p.exp.is_Integer or p.exp > _LARGEST for p in value.atoms(sympy.Pow))
 
 
-def _within(bounds: Interval, hint: int | None) -> int:
-    """A usual value that the bounds allow."""
+def within(bounds: Interval, wanted: int | None) -> int:
+    """The value that the bounds allow nearest to the one that is wanted, by default a usual one."""
     lower, upper = bounds
-    value = _USUAL if hint is None else hint
+    value = _USUAL if wanted is None else wanted
     if upper is not None:
         value = min(value, upper)
     return value if lower is None else max(value, lower)

@@ -448,7 +448,7 @@ SLICE_OUT_OF_POOL = _rule(
 SLICES_OVERLAP = _rule(
     1103,
     "slices-overlap",
-    "%{name} and %{other} overlap in pool %{pool} while both are alive",
+    "%{name} and %{other} overlap in pool %{pool} while both are alive{where}",
     "end the one before the other begins, or move it",
 )
 POOL_ENDS_FIRST = _rule(

@@ -16,6 +16,7 @@ from wrapper_ir.lines import (
     effects,
     regions_of,
 )
+from wrapper_ir.verify.choices import Choices
 from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.prove import Facts
 
@@ -147,6 +148,11 @@ class State:
         self._suggestions -= 1
         found = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
         return f"; did you mean {found[0]!r}?" if found else ""
+
+    @cached_property
+    def choices(self) -> Choices:
+        """A few choices of the symbols; made where the first symbolic slice asks for them."""
+        return Choices(self.program, self.facts)
 
     @cached_property
     def buffer_names(self) -> dict[str, None]:

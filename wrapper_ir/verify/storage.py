@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.lines import Dim, Layout
+from wrapper_ir.verify.choices import Span
 from wrapper_ir.verify.state import Frame, Place
 
 if TYPE_CHECKING:
@@ -96,11 +97,19 @@ class Slot:
     pool: Storage
     sample: tuple[int, int] | None = None
     """Both ends for one choice of the symbols, to see quickly that two slots lie apart."""
+    spans: tuple[Span, ...] = ()
+    """Both ends for each of a few choices that the program allows; empty in regions."""
 
     @property
     def is_static(self) -> bool:
         """Whether both ends are known numbers."""
         return type(self.start) is int and type(self.end) is int
+
+    def span(self, choice: int) -> Span:
+        """Both ends for one of the choices, where they are known."""
+        if self.is_static:
+            return self.start, self.end
+        return self.spans[choice] if choice < len(self.spans) else None
 
     def hand_on(self, heir: Storage | None) -> None:
         """Gives the place to the storage that takes over, or gives it up."""
@@ -165,10 +174,21 @@ class PoolSpace:
         return tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:]
 
 
+def meeting(a: Slot, b: Slot) -> int | None:
+    """The first choice of the symbols for which both share a byte."""
+    for choice in range(max(len(a.spans), len(b.spans))):
+        one, other = a.span(choice), b.span(choice)
+        if one is not None and other is not None and max(one[0], other[0]) < min(one[1], other[1]):
+            return choice
+    return None
+
+
 def _overlap(a: Slot, b: Slot, facts: Facts) -> bool:
-    """Whether both provably share a byte."""
+    """Whether both provably share a byte, for one choice of the symbols or for all."""
     if a.is_static and b.is_static:
         return bool(a.start < b.end and b.start < a.end)
+    if meeting(a, b) is not None:
+        return True
     if a.sample is not None and b.sample is not None:
         (start, end), (other_start, other_end) = a.sample, b.sample
         if start >= other_end or other_start >= end:

@@ -1,0 +1,181 @@
+"""A few choices of a program's symbols that the program allows: what fails for one is wrong.
+
+A choice keeps to the ranges and, as far as the lines say, to how symbols depend on each other:
+what is computed is computed, a size of a buffer is what the layout says, no size of any layout is
+negative, and every assertion holds. Relations that only a condition around a region states are not
+looked at, so choices say nothing of the lines of regions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import sympy
+
+from wrapper_ir.lines import (
+    AssertSymbol,
+    BindSymbol,
+    ComputeSymbol,
+    ItemOf,
+    SizeOf,
+    StrideOf,
+    SymbolKind,
+    walk,
+)
+from wrapper_ir.lines.expr import UnsupportedExprError, free_symbols, substitute, symbol
+from wrapper_ir.lines.functions import ToFloat
+from wrapper_ir.verify.prove import grows, within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wrapper_ir.lines import Dim, Layout, Program, Scalar, SymbolSource
+    from wrapper_ir.verify.prove import Facts, Interval
+
+Choice: TypeAlias = "dict[str, int]"
+"""The value of each symbol that has one."""
+
+Span: TypeAlias = "tuple[int, int] | None"
+"""Where bytes start and end, at the same place where there are none; nothing if unknown."""
+
+_ANY: Final[Interval] = (None, None)
+
+#: From a hint, or a usual value, and a symbol's number among the symbols to what is tried.
+_TRIES: Final[tuple[Callable[[int, int, int], int], ...]] = (
+    lambda hint, _, __: max(hint, 1),
+    lambda _, __, ___: 1,
+    lambda hint, at, _: 2 * hint + at + 1,
+    lambda hint, at, count: 7 * hint + 3 * (count - at),
+)
+
+
+class Choices:
+    """The choices for one program, and what is where in its pools for each."""
+
+    def __init__(self, program: Program, facts: Facts) -> None:
+        self._ranges = facts.ranges
+        self._defined = dict(_definitions(program))
+        self._asserted = [_exact(line.condition) for line in _assertions(program)]
+        self._sizes = {
+            size
+            for layout in program.buffers.values()
+            for size in layout.size
+            if not isinstance(size, (int, sympy.Symbol))
+        }
+        self._known: dict[Dim, tuple[int | None, ...]] = {}
+        self.all = tuple(filter(self._is_allowed, self._made(program)))
+
+    def spans(self, start: Dim, end: Dim, layout: Layout) -> tuple[Span, ...]:
+        """Bytes ``start`` to ``end`` for each choice; none where the layout has no element."""
+        sizes = [self._values(size) for size in layout.size if type(size) is not int]
+        ends = zip(self._values(start), self._values(end), strict=True)
+        return tuple(
+            _span(first, last, [values[at] for values in sizes])
+            for at, (first, last) in enumerate(ends)
+        )
+
+    def _values(self, value: Dim) -> tuple[int | None, ...]:
+        """The value for each choice; nothing where the choice does not say."""
+        found = self._known.get(value)
+        if found is None:
+            values = (_value(value, choice) for choice in self.all)
+            found = tuple(v if type(v) is int else None for v in values)
+            self._known[value] = found
+        return found
+
+    def _made(self, program: Program) -> Iterator[Choice]:
+        free = {
+            name: within(_ANY, info.hint)
+            for name, info in program.symbols.items()
+            if info.kind is SymbolKind.INT and name not in self._defined
+        }
+        for choose in _TRIES:
+            choice = {
+                name: within(self._ranges.get(name, _ANY), choose(hint, at, len(free)))
+                for at, (name, hint) in enumerate(free.items())
+            }
+            for name, definition in self._defined.items():
+                value = _value(definition, choice)
+                if type(value) is int:
+                    choice[name] = value
+            yield choice
+
+    def _is_allowed(self, choice: Choice) -> bool:
+        return (
+            all(within(self._ranges.get(n, _ANY), value) == value for n, value in choice.items())
+            and not any(_is_negative(_value(size, choice)) for size in self._sizes)
+            and all(_holds(condition, choice) for condition in self._asserted)
+        )
+
+
+def _span(first: int | None, last: int | None, sizes: list[int | None]) -> Span:
+    if first is None or last is None:
+        return None
+    known = [size for size in sizes if size is not None]
+    if any(size <= 0 for size in known):
+        return first, first
+    return (first, last) if len(known) == len(sizes) else None
+
+
+def _is_negative(value: Scalar) -> bool:
+    return type(value) is int and value < 0
+
+
+def _holds(condition: Scalar, choice: Choice) -> bool:
+    """Whether a condition holds; one about other symbols is no obstacle, a doubtful one is."""
+    names = free_symbols(condition)
+    if names and names.isdisjoint(choice):
+        return True
+    return _value(condition, choice) is True
+
+
+def _exact(condition: Scalar) -> Scalar:
+    """The condition about integers rather than floating-point numbers near them."""
+    if isinstance(condition, sympy.Basic) and condition.has(ToFloat):
+        try:
+            return condition.replace(ToFloat, lambda value: value)
+        except (TypeError, ValueError):
+            return condition
+    return condition
+
+
+def _value(value: Scalar, choice: Choice) -> Scalar:
+    """The value for one choice, or an expression of what the choice does not say."""
+    if not isinstance(value, sympy.Basic) or grows(value):
+        return value
+    try:
+        found: Scalar = substitute(value, choice)
+    except UnsupportedExprError:
+        return value
+    return found
+
+
+def _assertions(program: Program) -> Iterator[AssertSymbol]:
+    return (line for _, line in walk(program) if isinstance(line, AssertSymbol))
+
+
+def _definitions(program: Program) -> Iterator[tuple[str, Scalar]]:
+    """What the lines say of symbols that depend on others, in their order."""
+    items: dict[str, str] = {}
+    for _, line in walk(program):
+        if isinstance(line, ComputeSymbol):
+            yield line.symbol, line.value
+        elif isinstance(line, BindSymbol):
+            value = _source(line.source, program, items, line.symbol)
+            if value is not None and line.symbol not in free_symbols(value):
+                yield line.symbol, value
+
+
+def _source(
+    source: SymbolSource, program: Program, items: dict[str, str], name: str
+) -> Scalar | None:
+    """What a symbol is bound to. What is read twice is the same: it may have stayed so."""
+    if isinstance(source, ItemOf):
+        return symbol(items.setdefault(source.buffer, name))
+    layout = program.buffers.get(source.buffer)
+    if layout is None:
+        return None
+    if not isinstance(source, (SizeOf, StrideOf)):
+        return layout.offset
+    values = layout.size if isinstance(source, SizeOf) else layout.stride
+    return values[source.dim] if 0 <= source.dim < len(values) else None
