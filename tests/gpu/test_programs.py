@@ -236,18 +236,20 @@ def test_flex_attention_backwards() -> None:
     assert all(map(same, ours, theirs))
 
 
-def test_attention_in_training() -> None:
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_attention_in_training(emitter: str) -> None:
     """The op that is chosen for this type returns the state of random numbers on the host."""
 
-    def gradients(backend: str) -> list[Tensor]:
+    def gradients(**options: Any) -> list[Tensor]:
         torch._dynamo.reset()
         torch.manual_seed(0)
         model = CASES["attention"].make().cuda()
         (x,) = CASES["attention"].inputs()
-        torch.compile(model, backend=backend)(x).sum().backward()
+        torch.compile(model, **options)(x).sum().backward()
         return [p.grad for p in model.parameters() if p.grad is not None]
 
-    ours, theirs = gradients("wrapper_ir"), gradients("inductor")
+    ours = gradients(backend="wrapper_ir", options={"emitter": emitter})
+    theirs = gradients(backend="inductor")
     assert len(ours) == len(theirs) == 6
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other)  # see test_training

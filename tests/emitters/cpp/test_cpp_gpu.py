@@ -15,6 +15,7 @@ from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
 from tests.emitters.test_python_gpus import STATES
 from wrapper_ir.emitters import EmitError
+from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
 from wrapper_ir.emitters.cpp.build import BuildOptions, build
 from wrapper_ir.emitters.cpp.build_gpu import chosen_archs, write_kernels
 from wrapper_ir.errors import OptionValueError, WrapperIRError
@@ -153,16 +154,23 @@ def test_states_of_random_numbers_may_be_on_the_host() -> None:
     assert f'{{"seed", wir::Kind::kTensor, false, false, {{{on_gpu}}}}}' in forward
 
 
-def test_an_input_may_be_on_any_device() -> None:
-    b = wir.Builder("any")
-    b.returns(b.reinterpret(b.input("x", "f32", (4,)), size=(2,)))
-    made: Any = wir.emit(wir.plan_memory(b.build()), "cpp")
-    text = made.sources["program.cpp"]
+def test_inputs_and_results_may_be_on_any_device() -> None:
+    artifact = emitted("""
+wir 2
+program @any inference planned
+input %x : f32[4] @cpu
+extern aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
+  %y = aten::clone(%x) : f32[4] @cpu
+  assert_layout %y, "torch.ops.aten.clone.default"
+return %y
+""")
+    text = artifact.sources[MAIN_FILE]
     wanted = text.replace("wir::device::cpu, -1", "wir::device::any, -1")
-    assert wanted != text
-    call = dataclasses.replace(made, sources={**made.sources, "program.cpp": wanted}).load()
+    assert text.count("wir::device::cpu, -1") == 2
+    assert "wir::check_result(" in text
+    call = dataclasses.replace(artifact, sources={**artifact.sources, MAIN_FILE: wanted}).load()
     x = torch.arange(4.0)
-    assert torch.equal(call(x)[0], x[:2])
+    assert torch.equal(call(x)[0], x)
     with pytest.raises(WrapperIRError, match="wrong dtype"):
         call(x.double())
 
