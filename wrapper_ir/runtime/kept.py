@@ -23,7 +23,7 @@ from wrapper_ir.runtime.views import reinterpret_as
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Arena", "KeptArena", "advise_huge_pages", "register", "release"]
+__all__ = ["Arena", "Keeper", "KeptArena", "advise_huge_pages", "register", "release"]
 
 _HUGE_PAGE: Final = 2 * 1024 * 1024
 
@@ -75,7 +75,17 @@ class Arena(tuple[Tensor, ...]):
         return found
 
 
-class KeptArena:
+class Keeper:
+    """What arenas go back to; each knows the list that it came from."""
+
+    def give(self, arena: Arena) -> None:
+        """Take an arena back, unless what is kept was released since it was taken."""
+        home, arena.home = arena.home, None
+        if home is not None:
+            home.append(arena)  # after a release this is a list that nobody looks at any more
+
+
+class KeptArena(Keeper):
     """A place for buffers that never leave a call, kept for the next call.
 
     Args:
@@ -110,12 +120,6 @@ class KeptArena:
                 arena = Arena.make(nbytes)
         arena.home = free
         return arena
-
-    def give(self, arena: Arena) -> None:
-        """Take an arena back, unless what is kept was released since it was taken."""
-        home, arena.home = arena.home, None
-        if home is not None:
-            home.append(arena)  # after a release this is a list that nobody looks at any more
 
     def release(self) -> int:
         """Free what no call uses now, have calls in progress free what they use; return bytes."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from wrapper_ir.runtime._private import current_stream
-from wrapper_ir.runtime.kept import Arena, register
+from wrapper_ir.runtime.kept import Arena, Keeper, register
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["KeptGpuArena"]
 
 
-class KeptGpuArena:
+class KeptGpuArena(Keeper):
     """A place on a GPU for buffers that never leave a call, kept for the next call on its stream.
 
     Args:
@@ -62,12 +62,6 @@ class KeptGpuArena:
                 arena = Arena.make(size, self._views, self._device)
         arena.home = free
         return arena
-
-    def give(self, arena: Arena) -> None:
-        """Take an arena back, unless what is kept was released since it was taken."""
-        home, arena.home = arena.home, None
-        if home is not None:
-            home.append(arena)  # after a release this is a list that nobody looks at any more
 
     def release(self) -> int:
         """Free what no call uses now, have calls in progress free what they use; return bytes.

@@ -8,7 +8,7 @@ share it. What lies in an input or in a constant is no copy but a view of that.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -45,17 +45,6 @@ class _Same:
 
 
 @dataclass(frozen=True, slots=True)
-class _Another:
-    """The same memory in every call, as a tensor of its own."""
-
-    value: Tensor
-    view: tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]
-
-    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        return reinterpret_as(self.value, *self.view)
-
-
-@dataclass(frozen=True, slots=True)
 class _Input:
     """An input itself."""
 
@@ -63,17 +52,6 @@ class _Input:
 
     def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
         return args[self.position]
-
-
-@dataclass(frozen=True, slots=True)
-class _InputView:
-    """A view of an input: of which dtype, size, stride, and where in bytes from its beginning."""
-
-    position: int
-    view: tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]
-
-    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        return reinterpret_as(args[self.position], *self.view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +65,14 @@ class _Fresh:
 
 
 @dataclass(frozen=True, slots=True)
-class _FreshView:
-    """A view of a copy."""
+class _View:
+    """A view of another: of which dtype, size, stride, and where in bytes from its beginning."""
 
-    index: int
+    base: _Result
     view: tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]
 
     def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        return reinterpret_as(fresh[self.index], *self.view)
+        return reinterpret_as(cast("Tensor", self.base.of(args, fresh)), *self.view)
 
 
 class Results:
@@ -162,7 +140,7 @@ class _Planner:
         for result in captured:
             if isinstance(result, Tensor) and result.numel():
                 self._groups.setdefault(_storage(result), []).append(result)
-        self._copies: dict[int, int] = {}
+        self._copies: dict[int, _Fresh] = {}
 
     def plan(self, number: int, result: Any) -> _Result:  # noqa: ANN401 - of any type
         """How the result of that number comes about."""
@@ -174,7 +152,7 @@ class _Planner:
         storage = _storage(result)
         if result.numel() and storage in self._inputs:
             position = self._inputs[storage]
-            return _InputView(position, _view(result, self._args[position].data_ptr()))
+            return _View(_Input(position), _view(result, self._args[position].data_ptr()))
         if result.numel() and storage in self._constants:
             constant = self._constants[storage]
             return _Same(constant) if result is constant else _another(result)
@@ -195,8 +173,8 @@ class _Planner:
             end = max(tensor.data_ptr() + extent(tensor) for tensor in group)
             offset = start - result.data_ptr()
             whole = reinterpret_as(result, torch.uint8, (end - start,), (1,), offset)
-            self._copies[storage] = self._add(whole).index
-        return _FreshView(self._copies[storage], _view(result, start))
+            self._copies[storage] = self._add(whole)
+        return _View(self._copies[storage], _view(result, start))
 
     def _add(self, source: Tensor) -> _Fresh:
         self.sources.append(source)
@@ -212,8 +190,9 @@ def _allocator(
     return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
 
 
-def _another(result: Tensor) -> _Another:
-    return _Another(result, _view(result, result.data_ptr()))
+def _another(result: Tensor) -> _View:
+    """The same memory in every call, as a tensor of its own."""
+    return _View(_Same(result), _view(result, result.data_ptr()))
 
 
 def _storage(tensor: Tensor) -> int:
