@@ -26,13 +26,17 @@ if TYPE_CHECKING:
     # What type checkers see of the two tables below; a test keeps them in step.
     from wrapper_ir import build as build
     from wrapper_ir import debug_printer as debug_printer
+    from wrapper_ir import debugging as debugging
     from wrapper_ir import diffing as diffing
     from wrapper_ir import emitters as emitters
     from wrapper_ir import errors as errors
     from wrapper_ir import frontends as frontends
+    from wrapper_ir import interpreter as interpreter
     from wrapper_ir import lines as lines
     from wrapper_ir import passes as passes
     from wrapper_ir import planning as planning
+    from wrapper_ir import runtime as runtime
+    from wrapper_ir import testing as testing
     from wrapper_ir import text as text
     from wrapper_ir.api import compile as compile
     from wrapper_ir.api import cuda_graph_status as cuda_graph_status
@@ -98,13 +102,17 @@ _EXPORTS = {
 _SUBMODULES = (
     "build",
     "debug_printer",
+    "debugging",
     "diffing",
     "emitters",
     "errors",
     "frontends",
+    "interpreter",
     "lines",
     "passes",
     "planning",
+    "runtime",
+    "testing",
     "text",
 )
 
