@@ -1,5 +1,7 @@
 """A hook of mkdocs: the pages of the site that lie outside of ``docs``, and links to and from them.
 
+Besides README and its like, these are the pages of the reference, which are made from docstrings.
+
 On disk links are such as a reader of the files can follow; here they are turned to where the pages
 are in the site. A link to a file that is no page becomes its text.
 """
@@ -8,13 +10,19 @@ from __future__ import annotations
 
 import posixpath
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from api.pages import PAGES as REFERENCE
+from api.pages import Reference
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
     from mkdocs.structure.files import Files
+
+#: The pages of the reference have links as they are in the site.
+MADE = {f"api/{name}.md" for name in ("index", *REFERENCE)}
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -35,12 +43,19 @@ def on_files(files: Files, config: Any) -> Files:
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=text))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of torch's, when it is imported
+        reference = Reference().pages()
+    for name, text in reference.items():
+        files.append(File.generated(config, f"api/{name}", content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn the links of a page."""
     here = page.file.src_uri
+    if here in MADE:
+        return markdown
     source = _SOURCES.get(here, f"docs/{here}")
 
     def turned(match: re.Match[str]) -> str:

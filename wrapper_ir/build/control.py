@@ -51,12 +51,24 @@ class Control(Part):
 
     @located
     def size(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
-        """A symbol bound to a size."""
+        """A symbol bound to a size, in elements.
+
+        Args:
+            buffer: Whose size.
+            dimension: Which, from 0.
+            name: Of a symbol that is declared and not bound yet, or of a new one.
+        """
         return self._bind(name, SizeOf(self._draft.own(buffer).name, dimension))
 
     @located
     def stride(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
-        """A symbol bound to a stride, in elements."""
+        """A symbol bound to a stride, in elements.
+
+        Args:
+            buffer: Whose stride.
+            dimension: Which, from 0.
+            name: Of a symbol that is declared and not bound yet, or of a new one.
+        """
         return self._bind(name, StrideOf(self._draft.own(buffer).name, dimension))
 
     @located
@@ -100,12 +112,23 @@ class Control(Part):
 
     @located
     def check(self, condition: Number, message: str = "") -> None:
-        """Checks a relation among symbols when the program runs."""
+        """Checks a relation among symbols when the program runs.
+
+        Args:
+            condition: Such as ``n <= 64``; for equality ``sympy.Eq(n, m)``.
+            message: What the error says where it does not hold.
+        """
         self._draft.add(AssertSymbol(condition, message, origin=self._draft.here()))
 
     @located
     def check_layout(self, buffer: Buffer, subject: str = "input", *, alignment: int = 0) -> None:
-        """Checks when the program runs that a buffer is as its layout says."""
+        """Checks when the program runs that a buffer is as its layout says.
+
+        Args:
+            buffer: The buffer.
+            subject: What it is, in the words of the error.
+            alignment: What its address has to be a multiple of, in bytes; 0 for anything.
+        """
         name = self._draft.own(buffer).name
         self._draft.add(AssertLayout(name, subject, alignment, origin=self._draft.here()))
 
@@ -122,7 +145,17 @@ class Control(Part):
         when: When | Literal["before", "after"] = When.AFTER,
         level: ProbeLevel | str = ProbeLevel.PRINT,
     ) -> None:
-        """Shows buffers and numbers when the program runs."""
+        """Shows buffers and numbers when the program runs.
+
+        Args:
+            label: What the line that is shown begins with.
+            *shown: Buffers and numbers.
+            when: On which side of a call it stands.
+            level: What to do with them: ``"print"``, ``"save"``, ``"check"``, ...
+
+        Raises:
+            ArgumentError: There is no such level.
+        """
         buffers = tuple(self._draft.own(v).name for v in shown if isinstance(v, Buffer))
         numbers = tuple(v for v in shown if not isinstance(v, Buffer))
         try:

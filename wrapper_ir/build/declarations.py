@@ -40,6 +40,17 @@ class Declarations(Part):
         """Declares a symbol, to be used in sizes and arguments.
 
         One that is a size or stride of an input is bound to it when the program is built.
+
+        Args:
+            name: An identifier.
+            min: Its least value.
+            max: Its largest value. Ranges of inputs are checked when the program runs.
+            hint: A typical value: what plans of memory are made for.
+            kind: What its values are.
+            unbacked: Whether it is known only as the program runs, not from the inputs.
+
+        Raises:
+            NameTakenError: There is a symbol of that name.
         """
         return self._draft.declare(name, SymbolInfo(SymbolKind(kind), min, max, hint, unbacked))
 
@@ -54,7 +65,20 @@ class Declarations(Part):
         device: Device | str | None = None,
         donated: bool = False,
     ) -> Buffer:
-        """Declares a buffer that the caller passes."""
+        """Declares a buffer that the caller passes; inputs are in the order of these calls.
+
+        Args:
+            name: Its name.
+            dtype: Type of an element, a layout, or a buffer that it is like.
+            size: Sizes, in elements: numbers, symbols and expressions of them.
+            stride: Strides, in elements; row-major by default.
+            device: Where it is; by default the builder's device.
+            donated: Whether the program may overwrite it and use its storage for others.
+
+        Raises:
+            LayoutError: The arguments say no layout.
+            NameTakenError: There is a buffer of that name.
+        """
         buffer = self._draft.define(name, self._layout(dtype, size, stride, device))
         self._draft.take_input(BufferInput(buffer.name, donated))
         return buffer
@@ -77,7 +101,19 @@ class Declarations(Part):
         kind: ConstantKind | Literal["parameter", "buffer", "tensor"] = ConstantKind.PARAMETER,
         mutable: bool = False,
     ) -> Buffer:
-        """Declares a tensor that belongs to the program; by default its layout is the value's."""
+        """Declares a tensor that belongs to the program.
+
+        Args:
+            name: Its name.
+            value: The tensor, kept as it is; without one it is given later, in ``Program.data``.
+            layout: Its layout; by default the value's.
+            qualified_name: Its name in the model, such as ``encoder.0.weight``.
+            kind: What it is in the model.
+            mutable: Whether the program may write to it.
+
+        Raises:
+            ArgumentError: There is neither a value nor a layout.
+        """
         if layout is None and value is None:
             raise ArgumentError(callee="constant", reason="it has neither a value nor a layout")
         found = _layout_of_tensor(value) if layout is None else self._layout(layout)

@@ -50,6 +50,21 @@ class KernelCalls(Part):
 
         Its parameters are, in this order, the buffers that it updates, reads and writes, and
         numbers; ``params`` says them in any other order.
+
+        Args:
+            name: The kernel's name in the program.
+            code: The source, complete with its includes.
+            updates: Names and element types of buffers that it reads and writes.
+            reads: Those that it only reads.
+            writes: Those that it only writes.
+            scalars: Names of numbers, or names and types; ``int64_t`` by default.
+            params: All parameters, instead of the four lists.
+            entry: The function's name in the source.
+            isa: The instruction set that it was written for; any by default.
+            flags: Further flags for the compiler.
+
+        Raises:
+            NameTakenError: There is a kernel of that name.
         """
         if params is None:
             params = params_of(updates, reads, writes, scalars)
@@ -74,9 +89,26 @@ class KernelCalls(Part):
         num_stages: int = 1,
         options: Mapping[str, Any] | None = None,
     ) -> Kernel:
-        """Defines a Triton kernel; ``constants`` are the values of its ``tl.constexpr`` parameters.
+        """Defines a Triton kernel.
 
-        The signature is made from the parameters unless it is given.
+        Args:
+            name: The kernel's name in the program.
+            code: The source: a module of Python that defines the function.
+            entry: The function's name; by default ``name``.
+            updates: Names and element types of buffers that it reads and writes.
+            reads: Those that it only reads.
+            writes: Those that it only writes.
+            scalars: Names of numbers, or names and types; 64-bit integers by default.
+            params: All parameters, instead of the four lists.
+            signature: Triton's types of the parameters; by default made from these.
+            constants: Values of its ``tl.constexpr`` parameters.
+            num_warps: Warps of a block.
+            num_stages: Stages of software pipelines.
+            options: Further options of Triton's compiler.
+
+        Raises:
+            ArgumentError: A type has no name in Triton.
+            NameTakenError: There is a kernel of that name.
         """
         found = params_of(updates, reads, writes, scalars) if params is None else tuple(params)
         types = triton_signature(found) if signature is None else tuple(signature.items())
@@ -106,7 +138,18 @@ class KernelCalls(Part):
         stream: int = 0,
         grid: Size = (),
     ) -> None:
-        """Calls a kernel; by default on the device of its first buffer."""
+        """Calls a kernel.
+
+        Args:
+            kernel: What :meth:`cpp_kernel` or :meth:`triton_kernel` gave.
+            *args: A buffer or number for each parameter, in their order.
+            device: Where it runs; by default where its first buffer is.
+            stream: The stream's number; 0 is the current one.
+            grid: How many blocks a Triton kernel has, in up to three dimensions.
+
+        Raises:
+            ArgumentError: There are more or fewer than parameters, or one is of another kind.
+        """
         draft = self._draft
         definition = draft.own_kernel(kernel)
         found = kernel_args(draft, definition.name, definition.params, args)

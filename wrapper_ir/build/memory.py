@@ -42,14 +42,32 @@ class Memory(Part):
         memory: MemoryKind = MemoryKind.DEFAULT,
         zeroed: bool = False,
     ) -> Buffer:
-        """New storage."""
+        """New storage; its contents are undefined unless ``zeroed``.
+
+        Args:
+            dtype: Type of an element, or a whole layout, or a buffer that it is to be like.
+            size: Sizes, in elements, where ``dtype`` is a type alone.
+            stride: Strides, in elements; row-major by default.
+            device: Where; by default the builder's device, or that of the buffer it is like.
+            name: The buffer's name; a fresh one by default.
+            memory: Which memory of the device.
+            zeroed: Whether it is filled with zeros.
+
+        Raises:
+            LayoutError: The arguments say no layout.
+            NameTakenError: There is a buffer of that name.
+        """
         buffer = self._draft.define(name, self._layout(dtype, size, stride, device))
         self._draft.add(Allocate(buffer.name, memory, zeroed, origin=self._draft.here()))
         return buffer
 
     @located
     def free(self, buffer: Buffer) -> None:
-        """Ends a storage; of an input, drops the reference to it."""
+        """Ends a storage; of an input, drops the reference to it.
+
+        Args:
+            buffer: What owns the storage; all views of it end as well.
+        """
         self._draft.add(Free(self._draft.own(buffer).name, origin=self._draft.here()))
 
     @located
@@ -62,7 +80,17 @@ class Memory(Part):
         stride: Size | None = None,
         name: str | None = None,
     ) -> Buffer:
-        """The donor's storage under another name; with the donor's layout if none is given."""
+        """The donor's storage under another name; with the donor's layout if none is given.
+
+        The contents stay; the donor and all views of it end.
+
+        Args:
+            donor: What owns the storage.
+            dtype: Type of an element, a layout, or a buffer that it is to be like.
+            size: Sizes, in elements; no more bytes than the donor has.
+            stride: Strides, in elements; row-major by default.
+            name: The buffer's name; a fresh one by default.
+        """
         layout = self._draft.own(donor).layout
         if dtype is not None or size is not None:
             like = donor if dtype is None else dtype
@@ -80,7 +108,14 @@ class Memory(Part):
         name: str | None = None,
         memory: MemoryKind = MemoryKind.DEFAULT,
     ) -> Buffer:
-        """Storage of so many bytes, to be cut up."""
+        """Storage of so many bytes, to be cut up.
+
+        Args:
+            nbytes: Its size, a number or an expression.
+            device: Where; by default the builder's device.
+            name: The pool's name; a fresh one by default.
+            memory: Which memory of the device.
+        """
         layout = self._layout(DType.UINT8, (nbytes,), None, device)
         buffer = self._draft.define(name, layout, "pool")
         self._draft.add(AllocatePool(buffer.name, memory, origin=self._draft.here()))
@@ -97,7 +132,16 @@ class Memory(Part):
         stride: Size | None = None,
         name: str | None = None,
     ) -> Buffer:
-        """A slice of a pool, ``offset`` bytes from its start, as storage of its own."""
+        """A slice of a pool as storage of its own, which has to end before the pool.
+
+        Args:
+            pool: The pool.
+            offset: Where the slice begins, in bytes from the start of the pool.
+            dtype: Type of an element, a layout, or a buffer that it is to be like.
+            size: Sizes, in elements.
+            stride: Strides, in elements; row-major by default.
+            name: The buffer's name; a fresh one by default.
+        """
         layout = self._layout(dtype, size, stride, self._draft.own(pool).device)
         buffer = self._draft.define(name, layout)
         line = AllocateFromPool(buffer.name, pool.name, dim(offset), origin=self._draft.here())
@@ -117,10 +161,19 @@ class Memory(Part):
         dtype: DType | str | None = None,
         name: str | None = None,
     ) -> Buffer:
-        """A view with these sizes and strides (row-major by default).
+        """A view with other sizes and strides, or of another element type; copies nothing.
 
-        ``offset`` counts from the start of the storage, in elements of the view's dtype; by default
-        the view starts where ``source`` does.
+        Args:
+            source: What it is a view of.
+            size: Sizes, in elements.
+            stride: Strides, in elements; row-major by default.
+            offset: Where it begins, in elements of the view's dtype from the start of the
+                *storage*; by default where ``source`` does.
+            dtype: Type of an element; by default that of ``source``.
+            name: The view's name; a fresh one by default.
+
+        Raises:
+            LayoutError: ``source`` begins inside of an element of ``dtype``.
         """
         kind = self._draft.own(source).dtype if dtype is None else dtype_of(dtype)
         if offset is None:
@@ -130,7 +183,16 @@ class Memory(Part):
 
     @located
     def view(self, source: Buffer, size: Size, *, name: str | None = None) -> Buffer:
-        """A view of a row-major buffer with other sizes."""
+        """A view of a row-major buffer with other sizes.
+
+        Args:
+            source: What it is a view of.
+            size: Sizes, in elements; as many elements in all.
+            name: The view's name; a fresh one by default.
+
+        Raises:
+            LayoutError: The buffer is not row-major.
+        """
         layout = self._draft.own(source).layout
         if not layout.is_contiguous:
             reason = "only a row-major buffer can be seen with other sizes without a copy"
@@ -142,7 +204,16 @@ class Memory(Part):
 
     @located
     def permute(self, source: Buffer, order: Sequence[int], *, name: str | None = None) -> Buffer:
-        """A view with the dimensions in another order."""
+        """A view with the dimensions in another order.
+
+        Args:
+            source: What it is a view of.
+            order: For each dimension of the view, that of ``source``; from 0.
+            name: The view's name; a fresh one by default.
+
+        Raises:
+            LayoutError: The order does not name each dimension once.
+        """
         layout = self._draft.own(source).layout
         if sorted(order) != list(range(layout.rank)):
             raise LayoutError(given=list(order), reason=f"it orders no {layout.rank} dimensions")
@@ -161,7 +232,18 @@ class Memory(Part):
         *,
         name: str | None = None,
     ) -> Buffer:
-        """A view of ``length`` elements from ``start`` on in one dimension."""
+        """A view of a part of one dimension.
+
+        Args:
+            source: What it is a view of.
+            dimension: Which, from 0.
+            start: The first element, from 0.
+            length: How many elements.
+            name: The view's name; a fresh one by default.
+
+        Raises:
+            LayoutError: There is no such dimension.
+        """
         layout = self._draft.own(source).layout
         if not 0 <= dimension < layout.rank:
             raise LayoutError(given=source, reason=f"it has no dimension {dimension}")

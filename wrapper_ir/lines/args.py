@@ -110,6 +110,7 @@ class ListArg:
 Arg: TypeAlias = (
     BufferArg | ScalarArg | NoneArg | StringArg | DTypeArg | DeviceArg | EnumArg | ListArg
 )
+"""What a call passes."""
 
 #: A keyword argument.
 NamedArg: TypeAlias = tuple[str, Arg]
@@ -146,6 +147,7 @@ class ResultSymbol:
 
 
 CallResult: TypeAlias = ResultBuffer | ResultSymbol
+"""What a call defines: a buffer, or a symbol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +181,4 @@ class NoneValue:
 
 
 Value: TypeAlias = BufferValue | ScalarValue | NoneValue
+"""What a program or a region gives."""

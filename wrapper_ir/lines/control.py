@@ -31,6 +31,7 @@ class ScalarInput:
 
 
 Input: TypeAlias = BufferInput | ScalarInput
+"""What the caller of a program passes."""
 
 
 def input_name(item: Input) -> str:

@@ -102,6 +102,7 @@ Scalar: TypeAlias = bool | int | float | complex | sympy.Basic
 _UNKNOWN: Final = "something that cannot be worked out"
 
 INT64_MAX: Final = 2**63 - 1
+"""The largest size, offset or number of bytes."""
 
 
 class UnsupportedExprError(WrapperIRError):

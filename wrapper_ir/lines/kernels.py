@@ -42,6 +42,7 @@ class ScalarParam:
 
 
 Param: TypeAlias = BufferParam | ScalarParam
+"""A parameter of a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class TorchOp:
 
 
 KernelSource: TypeAlias = CppKernel | TritonKernel | TorchOp
+"""What a kernel is: source to compile, or a library op."""
 
 
 @final

@@ -31,6 +31,7 @@ class Device:
 
 
 CPU: Final = Device("cpu")
+"""The host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class ItemOf:
 
 
 SymbolSource: TypeAlias = SizeOf | StrideOf | StorageOffsetOf | ItemOf
+"""Where a symbol's value is found."""
 
 
 @final
