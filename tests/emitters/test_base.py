@@ -76,7 +76,10 @@ def test_unknown_options_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("checks", "sometimes"), ("origins", 1), ("keep_buffers", "64k"), ("keep_buffers", True)],
+    [
+        *(("checks", "sometimes"), ("origins", 1), ("arena", "long")),
+        *(("keep_buffers", "64k"), ("keep_buffers", True), ("keep_buffers", -1)),
+    ],
 )
 def test_values_of_options_are_checked(option: str, value: Any) -> None:
     with pytest.raises(OptionValueError, match=option):

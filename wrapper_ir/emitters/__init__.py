@@ -14,6 +14,7 @@ from wrapper_ir.emitters.base import (
     Problems,
     Unsupported,
 )
+from wrapper_ir.emitters.options import check_options
 from wrapper_ir.emitters.registry import (
     DuplicateEmitterError,
     EmitterLoadError,
@@ -34,6 +35,7 @@ __all__ = [
     "Problems",
     "UnknownEmitterError",
     "Unsupported",
+    "check_options",
     "emitter_class",
     "emitter_names",
     "make_emitter",

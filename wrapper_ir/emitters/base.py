@@ -151,7 +151,8 @@ class Emitter(ABC):
     """Base of all emitters. A subclass is a frozen dataclass; its fields are its options.
 
     Options appear under their names in ``wir.emit(program, target, **options)`` and on the command
-    line. A field's metadata may hold ``help``, one line of text, and ``choices``.
+    line. A field's metadata may hold ``help``, one line of text, ``choices`` and ``least``;
+    :func:`check_options`, called by ``__post_init__``, holds values against them.
     """
 
     name: ClassVar[str]

@@ -8,10 +8,9 @@ when the capture fails; see ``wrapper_ir.runtime.graphs``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from wrapper_ir.emitters.facts import mutated_inputs, only_gpu
-from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, While
 from wrapper_ir.lines.effects import effects
@@ -30,16 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_LIMIT",
-    "RESULTS",
     "CaptureFacts",
+    "Captures",
     "GraphOptions",
     "capture_facts",
     "graph_options",
     "why_not_captured",
 ]
-
-RESULTS: Final = ("fresh", "shared")
-"""Whose memory results of replayed calls are."""
 
 DEFAULT_LIMIT: Final = 8
 
@@ -61,21 +57,27 @@ class GraphOptions:
     results: str
 
 
-def graph_options(*, cuda_graph: object, limit: object, results: object) -> GraphOptions | None:
-    """Check an emitter's options of that name; none where nothing is captured.
+class Captures(Protocol):
+    """An emitter with the options of captures."""
 
-    Raises:
-        OptionValueError: One of them is not legal.
-    """
-    if not isinstance(cuda_graph, bool):
-        raise OptionValueError(option="cuda_graph", value=cuda_graph, expected="True or False")
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        expected = "a number from 1"
-        raise OptionValueError(option="cuda_graph_limit", value=limit, expected=expected)
-    if results not in RESULTS:
-        expected = "one of " + ", ".join(map(repr, RESULTS))
-        raise OptionValueError(option="cuda_graph_results", value=results, expected=expected)
-    return GraphOptions(limit, str(results)) if cuda_graph else None
+    @property
+    def cuda_graph(self) -> bool:
+        """Whether calls are captured."""
+
+    @property
+    def cuda_graph_limit(self) -> int:
+        """How many graphs are kept."""
+
+    @property
+    def cuda_graph_results(self) -> str:
+        """Whose memory results are."""
+
+
+def graph_options(emitter: Captures) -> GraphOptions | None:
+    """An emitter's options of captures; none where nothing is captured."""
+    if not emitter.cuda_graph:
+        return None
+    return GraphOptions(emitter.cuda_graph_limit, emitter.cuda_graph_results)
 
 
 @dataclass(frozen=True, slots=True)

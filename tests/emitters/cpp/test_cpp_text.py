@@ -128,7 +128,7 @@ def test_options() -> None:
         CppEmitter(out=1)  # type: ignore[arg-type]
     with pytest.raises(OptionValueError, match="keep_buffers"):
         CppEmitter(keep_buffers=True)
-    with pytest.raises(OptionValueError, match="'call' or 'kept'"):
+    with pytest.raises(OptionValueError, match="one of 'call', 'kept'"):
         CppEmitter(arena="forever")
     made = program("pools")
     assert "state.a_ptr" in emitted(made).source

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.capture import (
-    DEFAULT_LIMIT,
-    RESULTS,
-    GraphOptions,
-    capture_facts,
-    graph_options,
-)
+from wrapper_ir.emitters.capture import DEFAULT_LIMIT, capture_facts, graph_options
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.gpu import gpus_of
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.statics import gather_statics
+from wrapper_ir.emitters.options import (
+    ARENA,
+    CUDA_GRAPH,
+    CUDA_GRAPH_LIMIT,
+    CUDA_GRAPH_RESULTS,
+    KEEP_BUFFERS,
+    check_options,
+)
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
-from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
@@ -67,27 +68,15 @@ class CppEmitter(Emitter):
     origins: bool = field(
         default=False, metadata={"help": "say where in the model code comes from"}
     )
-    arena: str = field(
-        default="call", metadata={"help": "'kept' keeps pools from one call to the next"}
-    )
-    keep_buffers: int = field(
-        default=_KEEP, metadata={"help": "bytes of scratch memory kept between calls"}
-    )
+    arena: str = field(default="call", metadata=ARENA)
+    keep_buffers: int = field(default=_KEEP, metadata=KEEP_BUFFERS)
 
     out: bool = field(
         default=False, metadata={"help": "take memory for results from callers: out=[...]"}
     )
-    cuda_graph: bool = field(
-        default=False, metadata={"help": "capture calls as CUDA graphs and replay them"}
-    )
-    cuda_graph_limit: int = field(
-        default=DEFAULT_LIMIT,
-        metadata={"help": "how many graphs are kept, one for each set of sizes"},
-    )
-    cuda_graph_results: str = field(
-        default="fresh",
-        metadata={"help": "whose memory results of replayed calls are", "choices": RESULTS},
-    )
+    cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
+    cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
+    cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
 
     def __post_init__(self) -> None:
         """Check the options' values.
@@ -95,24 +84,7 @@ class CppEmitter(Emitter):
         Raises:
             OptionValueError: One of them is not legal.
         """
-        for option in ("origins", "out"):
-            value = getattr(self, option)
-            if not isinstance(value, bool):
-                raise OptionValueError(option=option, value=value, expected="True or False")
-        if self.arena not in ("call", "kept"):
-            raise OptionValueError(option="arena", value=self.arena, expected="'call' or 'kept'")
-        if isinstance(self.keep_buffers, bool) or not isinstance(self.keep_buffers, int):
-            raise OptionValueError(
-                option="keep_buffers", value=self.keep_buffers, expected="a number of bytes"
-            )
-        self._graphs()
-
-    def _graphs(self) -> GraphOptions | None:
-        return graph_options(
-            cuda_graph=self.cuda_graph,
-            limit=self.cuda_graph_limit,
-            results=self.cuda_graph_results,
-        )
+        check_options(self)
 
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
@@ -130,7 +102,7 @@ class CppEmitter(Emitter):
                 whole.line(f"// {name}")
                 whole.blank()
             whole.extend(writer)
-        graphs = self._graphs()
+        graphs = graph_options(self)
         return CppArtifact(
             whole.text(),
             sources,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.emitters.options import check_options
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.artifact import FxArtifact
@@ -45,11 +45,7 @@ class FxEmitter(Emitter):
         Raises:
             OptionValueError: One of them is not legal.
         """
-        if self.checks not in CHECKS:
-            expected = "one of " + ", ".join(map(repr, CHECKS))
-            raise OptionValueError(option="checks", value=self.checks, expected=expected)
-        if not isinstance(self.values, bool):
-            raise OptionValueError(option="values", value=self.values, expected="True or False")
+        check_options(self)
 
     @override
     def render(self, program: Program, problems: Problems) -> FxArtifact:

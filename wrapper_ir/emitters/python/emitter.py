@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.capture import DEFAULT_LIMIT, RESULTS, GraphOptions, graph_options
+from wrapper_ir.emitters.capture import DEFAULT_LIMIT, graph_options
 from wrapper_ir.emitters.facts import gather
+from wrapper_ir.emitters.options import (
+    ARENA,
+    CUDA_GRAPH,
+    CUDA_GRAPH_LIMIT,
+    CUDA_GRAPH_RESULTS,
+    KEEP_BUFFERS,
+    check_options,
+)
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context
 from wrapper_ir.emitters.python.module import render_module
-from wrapper_ir.errors import OptionValueError
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
-__all__ = ["ARENAS", "CHECKS", "PythonEmitter"]
-
-ARENAS: Final = ("call", "kept")
+__all__ = ["CHECKS", "PythonEmitter"]
 
 CHECKS: Final = ("always", "first_call", "never")
 
@@ -57,22 +62,12 @@ class PythonEmitter(Emitter):
         default="always",
         metadata={"help": "when to check inputs and results of ops", "choices": CHECKS},
     )
-    keep_buffers: int = field(
-        default=_KEEP, metadata={"help": "bytes of scratch memory kept between calls"}
-    )
-    arena: str = field(default="call", metadata={"help": "how long arenas last", "choices": ARENAS})
+    keep_buffers: int = field(default=_KEEP, metadata=KEEP_BUFFERS)
+    arena: str = field(default="call", metadata=ARENA)
     out: bool = field(default=False, metadata={"help": "take memory for results from callers"})
-    cuda_graph: bool = field(
-        default=False, metadata={"help": "capture calls as CUDA graphs and replay them"}
-    )
-    cuda_graph_limit: int = field(
-        default=DEFAULT_LIMIT,
-        metadata={"help": "how many graphs are kept, one for each set of sizes"},
-    )
-    cuda_graph_results: str = field(
-        default="fresh",
-        metadata={"help": "whose memory results of replayed calls are", "choices": RESULTS},
-    )
+    cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
+    cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
+    cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
 
     def __post_init__(self) -> None:
         """Check the options' values.
@@ -80,28 +75,7 @@ class PythonEmitter(Emitter):
         Raises:
             OptionValueError: One of them is not legal.
         """
-        if not isinstance(self.origins, bool):
-            raise OptionValueError(option="origins", value=self.origins, expected="True or False")
-        if self.checks not in CHECKS:
-            expected = "one of " + ", ".join(map(repr, CHECKS))
-            raise OptionValueError(option="checks", value=self.checks, expected=expected)
-        if isinstance(self.keep_buffers, bool) or not isinstance(self.keep_buffers, int):
-            raise OptionValueError(
-                option="keep_buffers", value=self.keep_buffers, expected="a number of bytes"
-            )
-        if self.arena not in ARENAS:
-            expected = "one of " + ", ".join(map(repr, ARENAS))
-            raise OptionValueError(option="arena", value=self.arena, expected=expected)
-        if not isinstance(self.out, bool):
-            raise OptionValueError(option="out", value=self.out, expected="True or False")
-        self._graphs()
-
-    def _graphs(self) -> GraphOptions | None:
-        return graph_options(
-            cuda_graph=self.cuda_graph,
-            limit=self.cuda_graph_limit,
-            results=self.cuda_graph_results,
-        )
+        check_options(self)
 
     @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:
@@ -110,7 +84,7 @@ class PythonEmitter(Emitter):
         is_checked = self.checks == "always"
         keep = self.keep_buffers if is_checked else 0
         facts = gather(program, keep, arena=self.arena, is_checked=is_checked)
-        graphs = self._graphs()
+        graphs = graph_options(self)
         context = Context(program, facts, problems, self.checks, takes_out=self.out, graphs=graphs)
         writer = render_module(context, origins=self.origins)
         constants = {context.buffer(name): name for name in program.constants}
