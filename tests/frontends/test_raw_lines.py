@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from torch import Tensor
+from torch._inductor.hooks import intermediate_hook
 from torch._inductor.scheduler import ExternKernelSchedulerNode, Scheduler
 from torch._inductor.utils import run_and_get_code
 from torch.utils import _pytree as pytree
@@ -138,9 +139,28 @@ def test_what_inductor_expects_of_its_plan_is_a_comment() -> None:
     assert any("Inductor expects" in line.text for line in lines(programs[0], Comment))
 
 
-@pytest.mark.parametrize("setting", ["generate_intermediate_hooks", "nan_asserts"])
-def test_added_code_is_refused(setting: str) -> None:
+def shown(backend: str, emitter: str = "") -> list[tuple[str, Tensor]]:
+    """Run a call of an op, and return what Inductor's hooks see of it."""
+    found: list[tuple[str, Tensor]] = []
     torch._dynamo.reset()
-    with inductor_config.patch({setting: True}), pytest.raises(Exception, match=setting) as caught:
+    options = {"emitter": emitter} if emitter else None
+    function = torch.compile(lambda x, w: torch.conv1d(x, w), backend=backend, options=options)
+    hook = intermediate_hook(lambda name, value: found.append((name, value.clone())))
+    with inductor_config.patch(generate_intermediate_hooks=True), hook:
+        function(normal(3, 4), normal(4, 3, 1))
+    return found
+
+
+def test_hooks_see_what_inductor_shows_them() -> None:
+    stock = shown("inductor")
+    assert [name for name, _ in stock] == ["convolution"]
+    for emitter in ("python", "cpp", "fx"):
+        assert same(shown("wrapper_ir", emitter), stock)
+
+
+def test_added_code_is_refused() -> None:
+    torch._dynamo.reset()
+    setting = inductor_config.patch(nan_asserts=True)
+    with setting, pytest.raises(Exception, match="nan_asserts") as caught:
         torch.compile(lambda x: x.sin() @ x, backend="wrapper_ir")(normal(4, 4))
     assert "WIR3001" in str(caught.value)

@@ -41,6 +41,7 @@ __all__ = [
     "inductor_config",
     "ir",
     "pick_vec_isa",
+    "run_intermediate_hooks",
     "symbol_is_type",
     "wrapper_lines",
 ]
@@ -91,6 +92,7 @@ try:
     from torch._inductor.cpu_vec_isa import pick_vec_isa
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
     from torch._inductor.exc import InductorError
+    from torch._inductor.hooks import run_intermediate_hooks
     from torch._inductor.scheduler import BaseSchedulerNode
     from torch._inductor.select_algorithm import extern_kernels
     from torch._inductor.utils import GPU_ALIGN_BYTES, Placeholder, ValueWithLineMap

@@ -39,7 +39,6 @@ __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
 
 #: Settings of Inductor's that add code of Python's around the calls, and what to use instead.
 _ADDED_CODE: Final = {
-    "generate_intermediate_hooks": "a program calls no hooks of Inductor's; probes can, see debug=",
     "nan_asserts": "a program has no such checks; the option debug='check' looks for NaN",
 }
 

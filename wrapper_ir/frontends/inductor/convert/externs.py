@@ -11,6 +11,7 @@ import torch
 
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
+from wrapper_ir.frontends.inductor.convert.hooks import HOOK, hooked_name
 from wrapper_ir.frontends.inductor.convert.overloads import number_overload
 from wrapper_ir.frontends.inductor.convert.relations import (
     Path,
@@ -76,6 +77,13 @@ class ExternConverter:
             self.call(node, op, args, {**node.kwargs, **kwargs}, results=True)
         else:
             self.call(node, op, _plain_args(node), node.kwargs, results=True)
+        self.show(node)
+
+    def show(self, node: Any) -> None:
+        """Show the tensor that a node computes to Inductor's hooks, where they are asked for."""
+        name = hooked_name(node)
+        if name:
+            self.call(node, HOOK, (node, name), {})
 
     def multi_out(self, node: Any) -> None:
         """Convert a call that writes several buffers made before it."""

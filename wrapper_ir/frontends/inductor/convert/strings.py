@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
-from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
+from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.externs import node_op
+from wrapper_ir.frontends.inductor.convert.hooks import hooked_name
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Allocate
@@ -59,7 +60,7 @@ class StringConverter:
             name, origin = self._scope.resolve(node.get_name()), self._scope.origin(node)
             self._scope.emit(AssertLayout(name, node.get_op_name(), origin=origin))
             return
-        if self._zeroes_workspace(text):
+        if self._zeroes_workspace(text) or self._shows(text):
             return
         handler = _HANDLERS.get(type(node).__name__)
         if handler is None:
@@ -78,6 +79,17 @@ class StringConverter:
             return False
         filling: str = scope.shared.wrapper.make_zero_buffer(last.out)
         return text == filling
+
+    def _shows(self, text: str) -> bool:
+        """Whether the text shows what a kernel computed to Inductor's hooks; then it is a call."""
+        if not inductor_config.generate_intermediate_hooks:
+            return False
+        for buffer in self._scope.graph.buffers:
+            shown = hooked_name(buffer)
+            if shown and text == f"run_intermediate_hooks({shown!r}, {buffer.get_name()})":
+                self._externs.show(buffer)
+                return True
+        return False
 
     def _assert_alignment(self, node: Any) -> None:
         """Check a result's address, in the layout check before it where there is one."""
