@@ -9,8 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-import threading
-import weakref
 from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
@@ -18,6 +16,7 @@ from torch import Tensor
 
 from wrapper_ir.runtime._private import empty_strided_cpu
 from wrapper_ir.runtime.heap_library import unserved
+from wrapper_ir.runtime.living import Living
 from wrapper_ir.runtime.views import reinterpret_as
 
 if TYPE_CHECKING:
@@ -131,14 +130,12 @@ class _Releasable(Protocol):
     def release(self) -> int: ...
 
 
-_everything: Final[weakref.WeakSet[_Releasable]] = weakref.WeakSet()
-_changing: Final = threading.RLock()
+_everything: Final[Living[_Releasable]] = Living()
 
 
 def register(keeper: _Releasable) -> None:
     """Have :func:`release` call ``keeper.release()`` too, as long as that object lives."""
-    with _changing:
-        _everything.add(keeper)
+    _everything.add(keeper)
 
 
 def release() -> int:
@@ -147,9 +144,7 @@ def release() -> int:
     Calls in progress free what they use when they end. Programs stay as they are: the next call
     allocates again.
     """
-    with _changing:
-        keepers = list(_everything)
-    return sum(keeper.release() for keeper in keepers)
+    return sum(keeper.release() for keeper in _everything.all())
 
 
 @functools.cache

@@ -29,8 +29,17 @@ class Symbols:
         self._sound: set[sympy.Basic] = set()
 
     def check_table(self) -> None:
-        """Checks that no symbol's range is empty."""
+        """Checks that no symbol's range is empty, and that None has neither range nor hint."""
         for name, info in self.state.program.symbols.items():
+            bounds = (info.lower, info.upper, info.hint)
+            if info.kind is SymbolKind.NONE and bounds != (None, None, None):
+                self.state.report(
+                    rules.SYMBOL_KIND,
+                    part=f"symbols.{name}",
+                    name=name,
+                    kind=_with_article(info.kind.value),
+                    what="it has a range or a hint, as numbers have",
+                )
             if info.lower is not None and info.upper is not None and info.lower > info.upper:
                 self.state.report(
                     rules.EMPTY_RANGE,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
+
+from wrapper_ir.runtime.living import Living
 
 __all__ = ["GraphStatus", "Journal", "statuses"]
 
@@ -75,10 +76,10 @@ class _Reporting(Protocol):
     def status(self) -> GraphStatus: ...
 
 
-everything: Final[weakref.WeakSet[_Reporting]] = weakref.WeakSet()
+everything: Final[Living[_Reporting]] = Living()
 """All functions of the process."""
 
 
 def statuses() -> list[GraphStatus]:
     """What became of the calls of every captured function of the process, by name."""
-    return sorted((each.status for each in list(everything)), key=lambda status: status.program)
+    return sorted((each.status for each in everything.all()), key=lambda status: status.program)
