@@ -1,0 +1,31 @@
+"""Objects of the process that are to be found as long as they live, and no longer."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Generic, TypeVar
+
+__all__ = ["Living"]
+
+T = TypeVar("T")
+
+
+class Living(Generic[T]):
+    """A set of objects that holds none of them; any thread may add and list."""
+
+    def __init__(self) -> None:
+        self._objects: weakref.WeakSet[T] = weakref.WeakSet()
+        # Going through a set while another thread adds to it raises. Reentrant: what lists may
+        # allocate, and so run code of objects that die.
+        self._changing = threading.RLock()
+
+    def add(self, item: T) -> None:
+        """Add an object."""
+        with self._changing:
+            self._objects.add(item)
+
+    def all(self) -> list[T]:
+        """Those that live, in no particular order."""
+        with self._changing:
+            return list(self._objects)
