@@ -299,15 +299,18 @@ class _Module:
     def _create(self, file: CodeWriter) -> None:
         create = self._context.section("create")
         file.blank()
-        file.line("void* create_state(const AtenTensorHandle* constants) {")
-        with file.indent():
-            file.line("auto made = std::make_unique<State>();")
-            if _uses_state(create):
-                file.line("State& state = *made;")
-        file.extend(create)
-        with file.indent():
-            file.line("return made.release();")
-        file.line("}")
+        if create.is_empty:
+            file.line("void* create_state(const AtenTensorHandle*) { return new State(); }")
+        else:
+            file.line("void* create_state(const AtenTensorHandle* constants) {")
+            with file.indent():
+                file.line("auto made = std::make_unique<State>();")
+                if _uses_state(create):
+                    file.line("State& state = *made;")
+            file.extend(create)
+            with file.indent():
+                file.line("return made.release();")
+            file.line("}")
         self._destroy(file)
 
     def _destroy(self, file: CodeWriter) -> None:

@@ -38,10 +38,7 @@ struct State {};
 
 namespace {
 
-void* create_state(const AtenTensorHandle* constants) {
-  auto made = std::make_unique<State>();
-  return made.release();
-}
+void* create_state(const AtenTensorHandle*) { return new State(); }
 
 void destroy_state(void* state) { delete static_cast<State*>(state); }
 

@@ -94,10 +94,7 @@ void cond_3_else(State& state, wir::Call& call, AtenTensorHandle x3, wir::Int s0
   result_7 = -s0;
 }
 
-void* create_state(const AtenTensorHandle* constants) {
-  auto made = std::make_unique<State>();
-  return made.release();
-}
+void* create_state(const AtenTensorHandle*) { return new State(); }
 
 void destroy_state(void* state) { delete static_cast<State*>(state); }
 

@@ -71,10 +71,7 @@ void while_6_body(State& state, wir::Call& call, AtenTensorHandle i1, AtenTensor
   result_2 = std::move(more);
 }
 
-void* create_state(const AtenTensorHandle* constants) {
-  auto made = std::make_unique<State>();
-  return made.release();
-}
+void* create_state(const AtenTensorHandle*) { return new State(); }
 
 void destroy_state(void* state) { delete static_cast<State*>(state); }
 

@@ -67,10 +67,7 @@ void while_3_body(State& state, wir::Call& call, AtenTensorHandle i1, AtenTensor
   result_2 = std::move(y);
 }
 
-void* create_state(const AtenTensorHandle* constants) {
-  auto made = std::make_unique<State>();
-  return made.release();
-}
+void* create_state(const AtenTensorHandle*) { return new State(); }
 
 void destroy_state(void* state) { delete static_cast<State*>(state); }
 
