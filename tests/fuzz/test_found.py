@@ -65,6 +65,16 @@ def test_inputs_hold_zeros_between_their_elements_too() -> None:
         assert between.tolist() == [0, 0, 0, 0]
 
 
+def test_fx_copies_what_an_op_writes_with_its_gaps() -> None:
+    # Torch negates a number without an imaginary part to -0.0j along gaps, else to +0.0j.
+    b = wir.Builder("negated")
+    x = b.input("x", "c128", (4, 1), stride=(2, 2))
+    b.extern("aten::neg_(Tensor(a!) self) -> Tensor(a!)", x)
+    b.returns()
+    tensor = torch.empty_strided((4, 1), (2, 2), dtype=torch.complex128).fill_(3)
+    assert difference(b.build(), [tensor], [*FAST]) == ""
+
+
 def test_kept_arenas_are_planned_around_regions_that_have_arenas() -> None:
     b = wir.Builder("around")
     x = b.input("x", "f32", (4,))

@@ -217,7 +217,9 @@ class CallLines(RegionBase):
                 return bound.node
             if layout.extent == layout.numel:
                 return self.view(storage, layout, 0, arg.buffer)
-            copy = self.call(_aten.clone.default, bound.node)
+            # An op may compute along gaps otherwise than without: the copy has them, too.
+            copy = self.empty(replace(layout, offset=0), f"{arg.buffer}_copy")
+            self.call(_aten.copy_.default, copy, bound.node)
             back.append(_Copy(arg.buffer, bound.node, copy))
             return copy
         return self._typed_copy(arg.buffer, back)

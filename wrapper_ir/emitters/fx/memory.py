@@ -17,7 +17,6 @@ from wrapper_ir.emitters.fx.region import (
     Storage,
     ceil_divided,
     extent_of,
-    torch_dtype,
 )
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Dim, dim
@@ -33,7 +32,6 @@ from wrapper_ir.lines.memory import (
 )
 
 if TYPE_CHECKING:
-    from torch import fx
 
     from wrapper_ir.emitters.fx.context import Context
     from wrapper_ir.lines.control import Region
@@ -56,24 +54,10 @@ class MemoryLines(RegionBase):
         layout = self.layout(line.out)
         if line.memory is MemoryKind.SYMMETRIC:
             self.unsupported(line, "memory that peers address is not supported in FX yet")
-        node = self._empty(layout, line.out, line.memory)
+        node = self.empty(layout, line.out, line.memory)
         self.bind(line.out, node, Storage(node, layout.dtype, is_whole=True))
         if line.zeroed:
             self.call(_aten.zero_.default, node)
-
-    def _empty(self, layout: Layout, name: str, memory: MemoryKind = MemoryKind.DEFAULT) -> fx.Node:
-        keywords = {"dtype": torch_dtype(layout.dtype), "device": torch.device(str(layout.device))}
-        if memory is MemoryKind.PINNED:
-            keywords["pin_memory"] = True
-        node = self.call(
-            _aten.empty_strided.default,
-            self.numbers(layout.size),
-            self.numbers(layout.stride),
-            name=name,
-            **keywords,
-        )
-        self.context.values.tensor(node, layout)
-        return node
 
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
@@ -96,7 +80,7 @@ class MemoryLines(RegionBase):
             start, end = _hull(found)
             count = dim(sympy.Max(0, ceil_divided(dim(end - start), dtype.itemsize)))
             layout = Layout(dtype, pool.device, (count,), (1,))
-            node = self._empty(layout, f"{line.out}_{dtype.torch_name}", line.memory)
+            node = self.empty(layout, f"{line.out}_{dtype.torch_name}", line.memory)
             self._pools[line.out, dtype] = Storage(node, dtype, start, is_whole=True)
 
     @override
@@ -136,7 +120,7 @@ class MemoryLines(RegionBase):
         total = dim(layout.offset + extent_of(layout))
         row = replace(layout, size=(total,), stride=(1,), offset=0)
         if self._is_overwritten(line.out):
-            whole = self._empty(row, line.out)
+            whole = self.empty(row, line.out)
         else:
             window = self.window(storage, layout.dtype, 0, total)
             whole = self.call(_aten.clone.default, window)

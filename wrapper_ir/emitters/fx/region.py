@@ -22,6 +22,7 @@ from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Scalar, dim, quotient
+from wrapper_ir.lines.memory import MemoryKind
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 
@@ -234,6 +235,21 @@ class RegionBase(LineVisitor[None]):
         return self._made[key]
 
     # Views.
+
+    def empty(self, layout: Layout, name: str, memory: MemoryKind = MemoryKind.DEFAULT) -> fx.Node:
+        """New memory without contents."""
+        keywords = {"dtype": torch_dtype(layout.dtype), "device": torch.device(str(layout.device))}
+        if memory is MemoryKind.PINNED:
+            keywords["pin_memory"] = True
+        node = self.call(
+            _aten.empty_strided.default,
+            self.numbers(layout.size),
+            self.numbers(layout.stride),
+            name=name,
+            **keywords,
+        )
+        self.context.values.tensor(node, layout)
+        return node
 
     def row(self, storage: Storage, first: Dim, last: Dim) -> fx.Node:
         """Elements of a storage from ``first`` up to ``last``, in a row.
