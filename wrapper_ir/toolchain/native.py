@@ -56,6 +56,9 @@ _HEAP = "heap"
 #: The one file that is needed only by programs that run on a GPU.
 _GPU = "gpu"
 
+#: The one file that is needed only by programs that call cuBLAS themselves.
+_BLAS = "blas"
+
 _TRAILER_MAGIC = b"WIRDATA1"
 
 
@@ -102,6 +105,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
     probes: bool = False,
     heap: bool = False,
     gpu: bool = False,
+    blas: bool = False,
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
@@ -116,6 +120,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
             ``ops``.
         heap: Whether the program keeps what library ops allocate (``wir::Heap``).
         gpu: Whether the program runs on a GPU (``wir::GpuCall``).
+        blas: Whether the program calls cuBLAS itself (``wir::current_blas``).
         extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
         jobs: How many compilers to run at once; by default one a processor.
 
@@ -128,7 +133,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
         CacheDirError: The cache's directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    chosen = native_units(ops=ops, probes=probes, heap=heap, gpu=gpu)
+    chosen = native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas)
     keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(chosen)}
     found = {unit: cache.get(key, "o") for unit, key in keys.items()}
     if None in found.values():
@@ -170,7 +175,7 @@ class _Unit:
 
 
 def native_units(
-    *, ops: bool, probes: bool, heap: bool = False, gpu: bool = False
+    *, ops: bool, probes: bool, heap: bool = False, gpu: bool = False, blas: bool = False
 ) -> dict[str, tuple[Path, ...]]:
     """Return the files of the runtime part that a library needs, by what is compiled as one."""
     units: dict[str, list[Path]] = {"runtime": []}
@@ -181,6 +186,8 @@ def native_units(
             units |= {"heap": [file]} if heap else {}
         elif file.stem == _GPU:
             units |= {"gpu": [file]} if gpu else {}
+        elif file.stem == _BLAS:
+            units |= {"blas": [file]} if blas else {}
         elif file.stem.startswith(_PROBES):
             units.setdefault("probes", []).extend([file] if probes else [])
         else:

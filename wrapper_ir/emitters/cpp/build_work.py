@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-__all__ = ["Steps", "Work", "has_probes", "uses_gpu", "uses_heap", "uses_ops"]
+__all__ = ["Steps", "Work", "has_probes", "uses_blas", "uses_gpu", "uses_heap", "uses_ops"]
 
 #: Whether a generated file calls library ops through the dispatcher.
 _USES_OPS: Final = re.compile(r"\bOp\b")
@@ -40,6 +40,9 @@ _USES_HEAP: Final = re.compile(r"\bwir::Heap\b")
 
 #: Whether a generated file is of a program that runs on a GPU.
 _USES_GPU: Final = re.compile(r"\bwir::GpuCall\b")
+
+#: Whether a generated file calls cuBLAS itself.
+_USES_BLAS: Final = re.compile(r"\bwir::current_blas\b")
 
 #: Whether the files are of a program with probes.
 _HAS_PROBES: Final = re.compile(r"\bkProbes\b")
@@ -53,6 +56,11 @@ def has_probes(sources: Mapping[str, str]) -> bool:
 def uses_heap(sources: Mapping[str, str]) -> bool:
     """Whether generated files keep what library ops allocate."""
     return any(_USES_HEAP.search(text) for text in sources.values())
+
+
+def uses_blas(sources: Mapping[str, str]) -> bool:
+    """Whether generated files call cuBLAS themselves."""
+    return any(_USES_BLAS.search(text) for text in sources.values())
 
 
 def uses_gpu(sources: Mapping[str, str]) -> bool:
@@ -133,6 +141,7 @@ class Work:
             probes=probes,
             heap=uses_heap(sources),
             gpu=uses_gpu(sources),
+            blas=uses_blas(sources),
             extra_flags=self.flags,
             jobs=self.jobs,
         )

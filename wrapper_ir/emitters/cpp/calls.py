@@ -13,7 +13,8 @@ from wrapper_ir.emitters.cpp.arguments import (
     dispatcher_argument,
     shim_arguments,
 )
-from wrapper_ir.emitters.cpp.gpu import parameter_of
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.gpu import device_index, parameter_of
 from wrapper_ir.emitters.cpp.places import place_of
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import call
@@ -41,6 +42,7 @@ from wrapper_ir.lines.layout import CPU
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.abi import Shim
+    from wrapper_ir.emitters.cpp.products import Product
     from wrapper_ir.emitters.cpp.types import CType
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.kernels import Param
@@ -125,6 +127,10 @@ class CallLines(RegionBase):
             return
         schema = self.context.schema(line.op)
         self.mark(line)
+        product = self.context.products.of(line)
+        if product is not None:
+            self._multiply(product)
+            return
         # Its functions go past the dispatcher, and with it past lazy conjugation and negation.
         device = self._shim_device(line)
         shim = None if self.context.has_complex or device is None else shim_of(line.op, device)
@@ -136,6 +142,24 @@ class CallLines(RegionBase):
         if line.op not in FIXED_WRITERS:
             for name in effects(line, self.context.program).writes:
                 self.forget_addresses(name)
+
+    def _multiply(self, product: Product) -> None:
+        """Renders a product of matrices that cuBLAS is called for."""
+        self.context.has_products = True
+        layout = self.layout(product.out)
+        matrices = list(map(self._matrix, (product.out, product.left, product.right)))
+        if not self.has_blas:
+            self.put(f"call.blas = wir::current_blas({device_index(layout.device)});")
+            self.has_blas = True
+        count = [self.count(size) for size in layout.size[:-2]]
+        args = ("call", literals.dtype(layout.dtype), *count, *matrices)
+        self.put(f"{call(f'wir::{product.function}', *args)};")
+
+    def _matrix(self, name: str) -> str:
+        """The braces of a ``wir::Matrix``."""
+        layout = self.layout(name)
+        numbers = (*layout.size[-2:], *layout.stride[-2:], *layout.stride[:-2])
+        return f"{{{', '.join([self.pointer(name), *map(self.count, numbers)])}}}"
 
     def _shim_device(self, line: ExternKernel) -> str | None:
         """Which device's functions of the C shim do what the dispatcher would do."""

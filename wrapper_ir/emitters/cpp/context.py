@@ -17,6 +17,7 @@ from wrapper_ir.emitters.cpp.gpu import (
 )
 from wrapper_ir.emitters.cpp.kernels import Callees
 from wrapper_ir.emitters.cpp.names import Key, make_names
+from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.state import StateMembers
 from wrapper_ir.emitters.cpp.text import UNIT, statement
 from wrapper_ir.emitters.facts import placed_results, random_states
@@ -51,16 +52,24 @@ class Context:
         callees: What the program calls.
         gpu_kernels: Its Triton kernels.
         gpu: Number of the GPU that it runs on, if any.
+        products: Which of its lines call cuBLAS themselves.
         takes_out: Whether callers may give memory for results.
         placed: Allocations that are results, name to position, where callers may.
     """
 
-    def __init__(
-        self, program: Program, statics: Statics, problems: Problems, *, takes_out: bool
+    def __init__(  # noqa: PLR0913 - all but three are named
+        self,
+        program: Program,
+        statics: Statics,
+        problems: Problems,
+        *,
+        takes_out: bool,
+        products: Products,
     ) -> None:
         self.program = program
         self.statics = statics
         self.problems = problems
+        self.products = products
         self.takes_out = takes_out
         self.placed = placed_results(program) if takes_out else {}
         self.names: NamePlan[Key] = make_names(program)
@@ -78,6 +87,8 @@ class Context:
         self.has_control = False
         #: Whether something needs the header for arenas that are kept.
         self.has_arenas = False
+        #: Likewise for products of matrices.
+        self.has_products = False
         #: Likewise for the heap that library ops and results are served from.
         self.has_heap = False
         #: Rows of the table of lines: path, what the line does, where it comes from.

@@ -13,6 +13,7 @@ from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.gpu import gpus_of
 from wrapper_ir.emitters.cpp.module import render_files
+from wrapper_ir.emitters.cpp.products import PRODUCTS, Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
 from wrapper_ir.emitters.options import (
     ARENA,
@@ -56,6 +57,8 @@ class CppEmitter(Emitter):
             one, and 32 times as many on a GPU; 0 for none. It is kept once for each call that may
             run at a time.
         out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
+        products: Whose products of matrices on a GPU are made: ``"aten"`` calls PyTorch's ops,
+            ``"cublas"`` calls cuBLAS just as they would, for the same bits in less time.
         cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be; not
             in what is exported.
         cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs.
@@ -74,6 +77,10 @@ class CppEmitter(Emitter):
     out: bool = field(
         default=False, metadata={"help": "take memory for results from callers: out=[...]"}
     )
+    products: str = field(
+        default="aten",
+        metadata={"help": "who makes products of matrices on a GPU", "choices": PRODUCTS},
+    )
     cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
     cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
     cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
@@ -90,7 +97,8 @@ class CppEmitter(Emitter):
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
         statics = gather_statics(program, self.keep_buffers, keep_arenas=self.arena == "kept")
-        context = Context(program, statics, problems, takes_out=self.out)
+        products = Products(program, direct=self.products == "cublas")
+        context = Context(program, statics, problems, takes_out=self.out, products=products)
         _refuse_devices(program, problems)
         if problems.found:  # what is on a device has no form from here on
             return CppArtifact("", {}, SourceMap(()), (), program)

@@ -258,6 +258,8 @@ class _Module:
         file.lines("#include <memory>", "#include <utility>", "")
         if self._context.has_arenas:
             file.line("#include <wir/arena.h>")
+        if self._context.has_products:
+            file.line("#include <wir/blas.h>")
         if self._context.has_heap:
             file.line("#include <wir/heap.h>")
         if self._context.has_control:

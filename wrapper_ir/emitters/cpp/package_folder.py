@@ -15,7 +15,13 @@ from wrapper_ir.emitters.cpp.build import linked_constants, prepared
 from wrapper_ir.emitters.cpp.build_gpu import GPU_FILE, chosen_archs, write_kernels
 from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_features
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
-from wrapper_ir.emitters.cpp.build_work import has_probes, uses_gpu, uses_heap, uses_ops
+from wrapper_ir.emitters.cpp.build_work import (
+    has_probes,
+    uses_blas,
+    uses_gpu,
+    uses_heap,
+    uses_ops,
+)
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, native_units
@@ -130,8 +136,8 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
         (folder / file).write_text(text, encoding="utf-8")
     probes = has_probes(artifact.sources)
     ops, heap = probes or uses_ops(artifact.sources), uses_heap(artifact.sources)
-    gpu = uses_gpu(artifact.sources)
-    runtime = _copy_runtime(folder, native_units(ops=ops, probes=probes, heap=heap, gpu=gpu))
+    gpu, blas = uses_gpu(artifact.sources), uses_blas(artifact.sources)
+    runtime = _copy_runtime(folder, native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas))
     if artifact.gpu_kernels:
         write_kernels(folder, artifact.gpu_kernels, archs, options.cache or default_cache())
     blob = linked_constants(artifact.program, table, folder, target, embed=embed)

@@ -10,7 +10,7 @@ from wrapper_ir.lines.control import Cond, While
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Dim, dim
-from wrapper_ir.lines.kernels import KernelCall
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -21,6 +21,7 @@ from wrapper_ir.lines.memory import (
 )
 
 if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
@@ -74,12 +75,14 @@ def place_of(handle: str, layout: Layout, *, owned: bool) -> Place:
     return Place(handle, layout.dtype, dim(-layout.offset * layout.dtype.itemsize), owned)
 
 
-def needs_handle(region: Region, program: Program) -> frozenset[str]:
-    """The buffers that something other than kernels looks at, so that they must be tensors."""
+def needs_handle(region: Region, program: Program, products: Products) -> frozenset[str]:
+    """The buffers that something looks at which does not take addresses: they must be tensors."""
     found: set[str] = set()
     for line in region.body:
         match line:
             case KernelCall() | Free() | Reinterpret() | Reuse() | AllocateFromPool():
+                continue
+            case ExternKernel() if products.of(line) is not None:
                 continue
             case Allocate() | AllocatePool():
                 found.add(line.out)

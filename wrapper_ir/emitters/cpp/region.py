@@ -62,8 +62,10 @@ class RegionBase(LineVisitor[None]):
         #: Inputs whose layout was checked on entry.
         self.checked: frozenset[str] = frozenset()
         self.show_origins = False
+        #: Whether ``call.blas`` is cuBLAS as it is now.
+        self.has_blas = False
         self._last = last
-        self._tensors = needs_handle(region, context.program)
+        self._tensors = needs_handle(region, context.program, context.products)
         self._groups: dict[str, list[str]] = {}
         self._origin: int | None = None
 
@@ -80,6 +82,7 @@ class RegionBase(LineVisitor[None]):
                 self.visit(line)
             except UnsupportedExprError as error:
                 self.unsupported(line, error.message)
+        self.has_blas = self.has_blas and self.context.products.keep(line)
 
     def unsupported(self, line: AnyLine, reason: str) -> None:
         """Notes that a line cannot be rendered."""

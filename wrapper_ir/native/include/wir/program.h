@@ -17,7 +17,7 @@
 namespace wir {
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 4;
+inline constexpr std::uint32_t kContract = 5;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
@@ -118,6 +118,13 @@ struct ProbeSink {
   }
 };
 
+// cuBLAS, set up by PyTorch for the thread and its current stream.
+struct Blas {
+  void* handle = nullptr;    // null: products of matrices are left to ATen
+  std::int32_t math = 0;     // how it computes in float32, a cublasMath_t
+  std::int32_t gpu = 0;
+};
+
 // One call in progress. Lives on the caller's stack.
 struct Call {
   std::uint32_t line = 0;     // index into ProgramInfo::lines; set before whatever may fail
@@ -131,6 +138,7 @@ struct Call {
   // borrowed, have the fixed facts of the outputs, and share no memory with inputs or one another.
   const AtenTensorHandle* out = nullptr;
   void* stream = nullptr;  // of a program on a GPU: where its kernels go; it is looked up by `run`
+  Blas blas = {};          // of a program that calls cuBLAS itself: as it was looked up last
 };
 
 // The stream that a thread's work on a GPU goes to.

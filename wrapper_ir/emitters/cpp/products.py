@@ -1,0 +1,110 @@
+"""Products of matrices that C++ hands to cuBLAS itself, where the option ``products`` says so.
+
+Such a product takes addresses, no tensors. The runtime part decides when the program runs whether
+ATen would call cuBLAS with these very matrices, and leaves to ATen what it would copy first. Here
+is decided what can be known before: the type, the device, and layouts without symbols.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.lines.args import BufferArg
+from wrapper_ir.lines.control import Cond, While
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.trace import Probe
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import AnyLine, Program
+
+__all__ = ["PRODUCTS", "Product", "Products"]
+
+PRODUCTS: Final = ("aten", "cublas")
+"""Who makes products of matrices."""
+
+_RANKS: Final = {"aten::mm.out": 2, "aten::bmm.out": 3}
+_TYPES: Final = (DType.BFLOAT16, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One product, of matrices or of rows of them.
+
+    Attributes:
+        function: What makes it, ``mm`` or ``bmm``.
+        out: The buffer that it goes to.
+        left: The left operand.
+        right: The right one.
+    """
+
+    function: str
+    out: str
+    left: str
+    right: str
+
+
+class Products:
+    """Which lines of a program call cuBLAS themselves.
+
+    Args:
+        program: The program.
+        direct: Whether any does.
+    """
+
+    def __init__(self, program: Program, *, direct: bool) -> None:
+        self._program = program
+        self._direct = direct
+
+    def of(self, line: AnyLine) -> Product | None:
+        """The product that a line makes without ATen; None where ATen is to make it."""
+        if not (self._direct and isinstance(line, ExternKernel) and line.op in _RANKS):
+            return None
+        args = (dict(line.kwargs).get("out"), *line.args)
+        if line.results or line.stream or len(args) != 3:  # noqa: PLR2004 - three matrices
+            return None
+        names = [arg.buffer for arg in args if isinstance(arg, BufferArg)]
+        if len(names) < len(args):
+            return None
+        out, left, right = map(self._program.layout, names)
+        if not _fit(line.op, out, left, right):
+            return None
+        return Product(line.op.removeprefix("aten::").removesuffix(".out"), *names)
+
+    def keep(self, line: AnyLine) -> bool:
+        """Whether cuBLAS is after a line what it was before, for nothing else can have used it."""
+        if isinstance(line, (Cond, While, Probe)):
+            return False
+        return not isinstance(line, ExternKernel) or self.of(line) is not None
+
+
+def _fit(op: str, out: Layout, left: Layout, right: Layout) -> bool:
+    layouts = (out, left, right)
+    if any(each.rank != _RANKS[op] or each.device.type != "cuda" for each in layouts):
+        return False
+    if len({(each.dtype, each.device) for each in layouts}) > 1 or out.dtype not in _TYPES:
+        return False
+    if any(size == 0 for each in layouts for size in each.size):
+        return False
+    return _follows_rows(out) and _has_unit_stride(left) and _has_unit_stride(right)
+
+
+def _follows_rows(out: Layout) -> bool:
+    """Whether a result may lie row after row, one matrix after the other."""
+    step: object = 1
+    for size, stride in zip(reversed(out.size), reversed(out.stride), strict=True):
+        if size != 1 and isinstance(stride, int) and isinstance(step, int) and stride != step:
+            return False
+        step = step * size if isinstance(step, int) and isinstance(size, int) else None
+    return True
+
+
+def _has_unit_stride(operand: Layout) -> bool:
+    """Whether cuBLAS may be able to read an operand where it lies."""
+    rows, columns = operand.size[-2:]
+    by_row, by_column = operand.stride[-2:]
+    if not all(isinstance(each, int) for each in (rows, columns, by_row, by_column)):
+        return True
+    return (columns == 1 or by_column == 1) or (rows == 1 or by_row == 1)

@@ -1,0 +1,323 @@
+// Products of matrices on a GPU. Linked where a program calls cuBLAS itself.
+#include <dlfcn.h>
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include <wir/blas.h>
+#include <wir/dtype.h>
+#include <wir/error.h>
+#include <wir/tensor.h>
+
+extern "C" {
+// PyTorch's stable interface hides it where CUDA's own headers are missing.
+[[gnu::weak]] AOTITorchError torch_get_current_cuda_blas_handle(void** handle);
+AOTITorchError aoti_torch_cuda_mm_out(
+    AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2);
+AOTITorchError aoti_torch_cuda_bmm_out(
+    AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2);
+}
+
+namespace wir {
+namespace {
+
+// Of cublas_api.h and library_types.h.
+using Status = int;
+constexpr int kDefaultMath = 0;      // CUBLAS_DEFAULT_MATH
+constexpr int kFloat16 = 2;          // CUDA_R_16F
+constexpr int kBfloat16 = 14;        // CUDA_R_16BF
+constexpr int kComputeFloat32 = 68;  // CUBLAS_COMPUTE_32F
+constexpr int kTensorCores = 99;     // CUBLAS_GEMM_DEFAULT_TENSOR_OP
+
+template <class Function>
+void find(Function*& function, const char* name, std::initializer_list<const char*> libraries) {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  for (const char* library : libraries) {
+    if (found != nullptr) break;
+    if (void* loaded = dlopen(library, RTLD_NOW | RTLD_NOLOAD)) {
+      found = dlsym(loaded, name);
+      dlclose(loaded);
+    }
+  }
+  function = reinterpret_cast<Function*>(found);
+}
+
+// The settings of PyTorch by which ATen chooses what makes a product. They are no part of its C
+// interface, so they are looked up by name; where one is missing, nothing is known of them.
+class Settings {
+ public:
+  static const Settings& get() {
+    static const Settings settings;
+    return settings;
+  }
+
+  // Whether ATen calls cuBLAS, in the way that we do.
+  bool are_usual() const {
+    if (!known_) return false;
+    void* context = context_();
+    return preferred_(context) <= kCublas && fp16_reduction_(context) == 0 &&
+           bf16_reduction_(context) == 0 && !fp16_sums_(context) && !carveout_(context) &&
+           !is_tuned_(tuning_());
+  }
+
+ private:
+  static constexpr std::int8_t kCublas = 1;  // of at::BlasBackend; before it: the default
+
+  Settings() {
+    const auto torch = { "libtorch_cpu.so", "libtorch_cuda.so" };
+    find(context_, "_ZN2at13globalContextEv", torch);
+    find(preferred_, "_ZN2at7Context20blasPreferredBackendEv", torch);
+    find(fp16_reduction_, "_ZNK2at7Context24allowFP16ReductionCuBLASEv", torch);
+    find(bf16_reduction_, "_ZNK2at7Context24allowBF16ReductionCuBLASEv", torch);
+    find(fp16_sums_, "_ZNK2at7Context27allowFP16AccumulationCuBLASEv", torch);
+    find(carveout_, "_ZNK2at7Context24_SMCarveout_EXPERIMENTALEv", torch);
+    find(tuning_, "_ZN2at4cuda7tunable16getTuningContextEv", torch);
+    find(is_tuned_, "_ZNK2at4cuda7tunable13TuningContext18IsTunableOpEnabledEv", torch);
+    known_ = context_ != nullptr && preferred_ != nullptr && fp16_reduction_ != nullptr &&
+             bf16_reduction_ != nullptr && fp16_sums_ != nullptr && carveout_ != nullptr &&
+             tuning_ != nullptr && is_tuned_ != nullptr;
+  }
+
+  void* (*context_)();
+  std::int8_t (*preferred_)(void*);
+  std::uint8_t (*fp16_reduction_)(const void*);  // at::CuBLASReductionOption; 0: the default
+  std::uint8_t (*bf16_reduction_)(const void*);
+  bool (*fp16_sums_)(const void*);
+  std::optional<std::int32_t> (*carveout_)(const void*);
+  void* (*tuning_)();
+  bool (*is_tuned_)(const void*);
+  bool known_;
+};
+
+// One product as cuBLAS takes it. It counts columns first, so it makes the transposed product: of
+// the right matrix and the left one, each transposed by being read so.
+struct Gemm {
+  int transposed_a, transposed_b;
+  int m, n, k, lda, ldb, ldc;
+  const void* a;
+  const void* b;
+  void* c;
+  std::int64_t stride_a, stride_b, stride_c;
+  int count;
+};
+
+// The cuBLAS that PyTorch has loaded.
+class Cublas {
+ public:
+  static const Cublas& get() {
+    static const Cublas cublas;
+    return cublas;
+  }
+
+  bool is_there() const { return is_there_; }
+
+  int math(void* handle) const {
+    int found = kDefaultMath;
+    check(get_math_(handle, &found));
+    return found;
+  }
+
+  // ATen has float32 computed as settings say, and narrower types in one way.
+  void gemm(const Blas& blas, std::int32_t dtype, const Gemm& g) const {
+    const bool is_narrow = dtype == dtype::float16 || dtype == dtype::bfloat16;
+    const bool other_math = is_narrow && blas.math != kDefaultMath;
+    if (other_math) check(set_math_(blas.handle, kDefaultMath));
+    const Status status = call(blas.handle, dtype, g);
+    if (other_math) check(set_math_(blas.handle, blas.math));
+    check(status);
+  }
+
+  void batched(const Blas& blas, std::int32_t dtype, const Gemm& g) const {
+    check(call_batched(blas.handle, dtype, g));
+  }
+
+ private:
+  Cublas() {
+    const auto names = { "libcublas.so.13", "libcublas.so.12" };
+    find(get_math_, "cublasGetMathMode", names);
+    find(set_math_, "cublasSetMathMode", names);
+    find(sgemm_, "cublasSgemm_v2", names);
+    find(dgemm_, "cublasDgemm_v2", names);
+    find(gemm_, "cublasGemmEx", names);
+    find(sgemm_batched_, "cublasSgemmStridedBatched", names);
+    find(dgemm_batched_, "cublasDgemmStridedBatched", names);
+    find(gemm_batched_, "cublasGemmStridedBatchedEx", names);
+    find(name_, "cublasGetStatusName", names);
+    is_there_ = get_math_ != nullptr && set_math_ != nullptr && sgemm_ != nullptr &&
+                dgemm_ != nullptr && gemm_ != nullptr && sgemm_batched_ != nullptr &&
+                dgemm_batched_ != nullptr && gemm_batched_ != nullptr;
+  }
+
+  Status call(void* handle, std::int32_t dtype, const Gemm& g) const {
+    static constexpr float kOne = 1, kZero = 0;
+    static constexpr double kOneDouble = 1, kZeroDouble = 0;
+    switch (dtype) {
+      case dtype::float32:
+        return sgemm_(handle, g.transposed_a, g.transposed_b, g.m, g.n, g.k, &kOne, g.a, g.lda, g.b,
+            g.ldb, &kZero, g.c, g.ldc);
+      case dtype::float64:
+        return dgemm_(handle, g.transposed_a, g.transposed_b, g.m, g.n, g.k, &kOneDouble, g.a,
+            g.lda, g.b, g.ldb, &kZeroDouble, g.c, g.ldc);
+      default: {
+        const int type = dtype == dtype::float16 ? kFloat16 : kBfloat16;
+        return gemm_(handle, g.transposed_a, g.transposed_b, g.m, g.n, g.k, &kOne, g.a, type, g.lda,
+            g.b, type, g.ldb, &kZero, g.c, type, g.ldc, kComputeFloat32, kTensorCores);
+      }
+    }
+  }
+
+  Status call_batched(void* handle, std::int32_t dtype, const Gemm& g) const {
+    static constexpr float kOne = 1, kZero = 0;
+    static constexpr double kOneDouble = 1, kZeroDouble = 0;
+    switch (dtype) {
+      case dtype::float32:
+        return sgemm_batched_(handle, g.transposed_a, g.transposed_b, g.m, g.n, g.k, &kOne, g.a,
+            g.lda, g.stride_a, g.b, g.ldb, g.stride_b, &kZero, g.c, g.ldc, g.stride_c, g.count);
+      case dtype::float64:
+        return dgemm_batched_(handle, g.transposed_a, g.transposed_b, g.m, g.n, g.k, &kOneDouble,
+            g.a, g.lda, g.stride_a, g.b, g.ldb, g.stride_b, &kZeroDouble, g.c, g.ldc, g.stride_c,
+            g.count);
+      default: {
+        const int type = dtype == dtype::float16 ? kFloat16 : kBfloat16;
+        return gemm_batched_(handle, g.transposed_a, g.transposed_b, g.m, g.n, g.k, &kOne, g.a,
+            type, g.lda, g.stride_a, g.b, type, g.ldb, g.stride_b, &kZero, g.c, type, g.ldc,
+            g.stride_c, g.count, kComputeFloat32, kTensorCores);
+      }
+    }
+  }
+
+  void check(Status status) const {
+    if (__builtin_expect(status != 0, 0)) refuse(status);
+  }
+
+  [[noreturn, gnu::cold]] void refuse(Status status) const {
+    const std::string name = name_ == nullptr ? "status " + std::to_string(status) : name_(status);
+    throw Error("WIR2160", "cuBLAS returned " + name);
+  }
+
+  Status (*get_math_)(void*, int*);
+  Status (*set_math_)(void*, int);
+  Status (*sgemm_)(void*, int, int, int, int, int, const float*, const void*, int, const void*, int,
+      const float*, void*, int);
+  Status (*dgemm_)(void*, int, int, int, int, int, const double*, const void*, int, const void*,
+      int, const double*, void*, int);
+  Status (*gemm_)(void*, int, int, int, int, int, const void*, const void*, int, int, const void*,
+      int, int, const void*, void*, int, int, int, int);
+  Status (*sgemm_batched_)(void*, int, int, int, int, int, const float*, const void*, int,
+      long long, const void*, int, long long, const float*, void*, int, long long, int);
+  Status (*dgemm_batched_)(void*, int, int, int, int, int, const double*, const void*, int,
+      long long, const void*, int, long long, const double*, void*, int, long long, int);
+  Status (*gemm_batched_)(void*, int, int, int, int, int, const void*, const void*, int, int,
+      long long, const void*, int, int, long long, const void*, void*, int, int, long long, int,
+      int, int);
+  const char* (*name_)(Status);
+  bool is_there_;
+};
+
+// How a matrix is read, and how far apart its rows or columns lie.
+struct Reading {
+  bool transposed;  // column after column, seen from here
+  std::int64_t leading;
+};
+
+bool is_contiguous(const Matrix& m) {
+  return (m.columns == 1 || m.column_stride == 1) && (m.rows == 1 || m.row_stride == m.columns);
+}
+
+std::int64_t at_least_one(std::int64_t size) { return size < 1 ? 1 : size; }
+
+// As ATen reads the operands of a product; nothing where it would copy one first.
+std::optional<Reading> read(const Matrix& m) {
+  const Reading by_rows{ false, m.row_stride }, by_columns{ true, m.column_stride };
+  if (is_contiguous(m)) return by_rows;
+  if (m.row_stride == 1 && m.column_stride >= at_least_one(m.rows)) return by_columns;
+  if (m.column_stride == 1 && m.row_stride >= at_least_one(m.columns)) return by_rows;
+  return std::nullopt;
+}
+
+// Likewise where there are several: there it prefers rows.
+std::optional<Reading> read_batched(const Matrix& m) {
+  if (m.column_stride == 1 && m.row_stride >= at_least_one(m.columns)) {
+    return Reading{ false, m.row_stride };
+  }
+  if (m.row_stride == 1 && m.column_stride >= at_least_one(m.rows)) {
+    return Reading{ true, m.column_stride };
+  }
+  return std::nullopt;
+}
+
+bool fits(std::int64_t size) { return 0 < size && size <= INT32_MAX; }
+
+// What cuBLAS is to be told; nothing where that cannot be said.
+std::optional<Gemm> described(const Matrix& out, const Matrix& left, const Matrix& right,
+    std::optional<Reading> a, std::optional<Reading> b) {
+  const std::int64_t m = out.columns, n = out.rows, k = left.columns;
+  if (!a || !b || !is_contiguous(out)) return std::nullopt;
+  if (left.rows != n || right.rows != k || right.columns != m) return std::nullopt;
+  // Where there is but one row or column, the stride may be anything, and cuBLAS insists.
+  if (a->transposed ? m == 1 : k == 1) a->leading = a->transposed ? k : m;
+  if (b->transposed ? k == 1 : n == 1) b->leading = b->transposed ? n : k;
+  const std::int64_t ldc = n == 1 ? m : out.row_stride;
+  for (const std::int64_t size : { m, n, k, a->leading, b->leading, ldc }) {
+    if (!fits(size)) return std::nullopt;
+  }
+  const auto number = [](std::int64_t size) { return static_cast<int>(size); };
+  return Gemm{ a->transposed, b->transposed, number(m), number(n), number(k), number(a->leading),
+    number(b->leading), number(ldc), right.data, left.data, out.data, right.batch_stride,
+    left.batch_stride, out.batch_stride, 1 };
+}
+
+// A tensor over memory that another one owns.
+Tensor tensor_of(
+    std::int32_t gpu, std::int32_t dtype, const Matrix& m, std::optional<std::int64_t> count) {
+  const std::int64_t size[] = { count.value_or(0), m.rows, m.columns };
+  const std::int64_t stride[] = { m.batch_stride, m.row_stride, m.column_stride };
+  const int first = count ? 0 : 1;
+  AtenTensorHandle made = nullptr;
+  check(aoti_torch_create_tensor_from_blob(
+      m.data, 3 - first, size + first, stride + first, 0, dtype, device::cuda, gpu, &made));
+  return Tensor(made);
+}
+
+}  // namespace
+
+Blas current_blas(std::int32_t gpu) {
+  Blas found{ nullptr, kDefaultMath, gpu };
+  const Cublas& cublas = Cublas::get();
+  if (torch_get_current_cuda_blas_handle == nullptr || !cublas.is_there()) return found;
+  if (!Settings::get().are_usual()) return found;
+  check(torch_get_current_cuda_blas_handle(&found.handle));
+  found.math = cublas.math(found.handle);
+  return found;
+}
+
+void mm(const Call& call, std::int32_t dtype, const Matrix& out, const Matrix& left,
+    const Matrix& right) {
+  if (call.blas.handle != nullptr) {
+    if (const auto found = described(out, left, right, read(right), read(left))) {
+      Cublas::get().gemm(call.blas, dtype, *found);
+      return;
+    }
+  }
+  const auto tensor = [&](const Matrix& m) { return tensor_of(call.blas.gpu, dtype, m, {}); };
+  check(aoti_torch_cuda_mm_out(tensor(out), tensor(left), tensor(right)));
+}
+
+void bmm(const Call& call, std::int32_t dtype, std::int64_t count, const Matrix& out,
+    const Matrix& left, const Matrix& right) {
+  // One product alone, and columns of one, ATen treats in other ways.
+  const bool is_plain = count > 1 && fits(count) && out.columns > 1 &&
+                        out.row_stride == out.columns && out.batch_stride == out.rows * out.columns;
+  if (call.blas.handle != nullptr && is_plain) {
+    if (auto found = described(out, left, right, read_batched(right), read_batched(left))) {
+      found->count = static_cast<int>(count);
+      Cublas::get().batched(call.blas, dtype, *found);
+      return;
+    }
+  }
+  const auto tensor = [&](const Matrix& m) { return tensor_of(call.blas.gpu, dtype, m, count); };
+  check(aoti_torch_cuda_bmm_out(tensor(out), tensor(left), tensor(right)));
+}
+
+}  // namespace wir
