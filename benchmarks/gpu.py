@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BOUNDS = {
     "wir.compile": ("Inductor, Python", 0.85),
     "wir.compile, C++": ("Inductor, C++", 0.75),
+    "the same, cuBLAS called": ("Inductor, C++", 0.75),
     "wir.compile, graph": ("reduce-overhead", 0.9),
     "torch.compile, graph": ("reduce-overhead", 0.9),
 }
@@ -151,6 +152,10 @@ def make_functions(
         direct_cpp, kept = wir.compile(program, "cpp"), wir.compile(program, "cpp", arena="kept")
         functions["wir.compile, C++"] = lambda x: direct_cpp(x)[0]
         functions["the same, arenas kept"] = lambda x: kept(x)[0]
+        called = wir.compile(program, "cpp", products="cublas")
+        functions["the same, cuBLAS called"] = lambda x: called(x)[0]
+        both = wir.compile(program, "cpp", products="cublas", arena="kept")
+        functions["both"] = lambda x: both(x)[0]
     for function in functions.values():
         times(function, x, 20)
     return functions

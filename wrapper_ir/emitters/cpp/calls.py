@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.abi import shim_of
 from wrapper_ir.emitters.cpp.arguments import (
     NotPassableError,
@@ -13,7 +14,6 @@ from wrapper_ir.emitters.cpp.arguments import (
     dispatcher_argument,
     shim_arguments,
 )
-from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.gpu import device_index, parameter_of
 from wrapper_ir.emitters.cpp.places import place_of
 from wrapper_ir.emitters.cpp.region import RegionBase

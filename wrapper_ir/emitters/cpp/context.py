@@ -57,7 +57,7 @@ class Context:
         placed: Allocations that are results, name to position, where callers may.
     """
 
-    def __init__(  # noqa: PLR0913 - all but three are named
+    def __init__(
         self,
         program: Program,
         statics: Statics,

@@ -137,7 +137,9 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     probes = has_probes(artifact.sources)
     ops, heap = probes or uses_ops(artifact.sources), uses_heap(artifact.sources)
     gpu, blas = uses_gpu(artifact.sources), uses_blas(artifact.sources)
-    runtime = _copy_runtime(folder, native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas))
+    runtime = _copy_runtime(
+        folder, native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas)
+    )
     if artifact.gpu_kernels:
         write_kernels(folder, artifact.gpu_kernels, archs, options.cache or default_cache())
     blob = linked_constants(artifact.program, table, folder, target, embed=embed)
