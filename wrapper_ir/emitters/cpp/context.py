@@ -17,7 +17,6 @@ from wrapper_ir.emitters.cpp.gpu import (
 )
 from wrapper_ir.emitters.cpp.kernels import Callees
 from wrapper_ir.emitters.cpp.names import Key, make_names
-from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.state import StateMembers
 from wrapper_ir.emitters.cpp.text import UNIT, statement
 from wrapper_ir.emitters.facts import placed_results, random_states
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.probes import ProbeRow
+    from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
     from wrapper_ir.emitters.names import NamePlan
     from wrapper_ir.lines.dtype import DType
