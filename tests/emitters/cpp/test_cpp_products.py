@@ -203,5 +203,5 @@ def test_programs_for_the_cpu_are_the_same() -> None:
 
 
 def test_other_makers_are_refused() -> None:
-    with pytest.raises(OptionValueError, match="'aten' or 'cublas'"):
+    with pytest.raises(OptionValueError, match="one of 'aten', 'cublas'"):
         wir.emit(program("extern_out"), "cpp", products="cutlass")
