@@ -177,14 +177,48 @@ def test_results_that_are_no_tensors() -> None:
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, 2.5, True, 3], ids=str)
 def test_a_number_that_was_given_is_the_only_one_taken(number: float) -> None:
     run = wir.compile(wir.capture(lambda x, n: x + 1, (torch.ones(2), number)))
-    (result,) = run(torch.ones(2), int(number) if number is True else number)
+    (result,) = run(torch.ones(2), number)
     assert result[0] == 2
-    for other in {-math.inf, -1.5, 0, 7, 1e300, math.inf} - {number}:
+    others = {-math.inf, -1.5, 0, 7, 1e300, math.inf} - {number}
+    for other in (False, 1) if number is True else others:
         with pytest.raises(wir.WrapperIRError):
             run(torch.ones(2), other)
     if number == number:
         with pytest.raises(wir.WrapperIRError):
             run(torch.ones(2), math.nan)
+
+
+def test_truth_values_are_taken_as_such() -> None:
+    program = wir.capture(
+        lambda x, up, down: (x @ x if up else x, down), (torch.eye(2), True, False)
+    )
+    assert [i.kind.value for i in program.symbols.values()] == ["bool", "bool"]
+    wanted = torch.full((2, 2), 2.0)
+    for run in (wir.compile(program, "fx"), lambda *args: wir.interpret(program, *args)):
+        result, down = run(torch.ones(2, 2), True, False)
+        assert torch.equal(result, wanted)
+        assert down is False
+
+
+def test_a_truth_value_read_from_a_tensor_counts() -> None:
+    class Chosen(nn.Module):
+        def forward(self, x: Tensor, p: Tensor) -> Any:
+            return x @ x, p.item()
+
+    program = wir.capture(Chosen(), (torch.eye(2), torch.tensor(True)))
+    for value in (True, False):
+        assert wir.interpret(program, torch.eye(2), torch.tensor(value))[1] is value
+
+
+@pytest.mark.parametrize("option", ["freezing", "aot_inductor.use_runtime_constant_folding"])
+def test_constants_stay_those_of_the_model(option: str) -> None:
+    """Options under which Inductor would compute with them beforehand."""
+    layer = nn.Linear(4, 4).bfloat16().eval()
+    with torch._inductor.config.patch({option: True}), torch.no_grad():
+        program = wir.capture(layer, (torch.ones(2, 4).bfloat16(),))
+    assert {c.qualified_name for c in program.constants.values()} == {"weight", "bias"}
+    x = torch.linspace(-1, 1, 8).view(2, 4).bfloat16()
+    torch.testing.assert_close(wir.interpret(program, x)[0], layer(x).detach())
 
 
 @pytest.mark.parametrize("value", ["word", 1j], ids=str)

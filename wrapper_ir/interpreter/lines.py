@@ -17,6 +17,7 @@ from wrapper_ir.interpreter.watch import Watch
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import MemoryKind
+from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import ItemOf, SizeOf, StorageOffsetOf, StrideOf
 from wrapper_ir.lines.trace import shown_names
 from wrapper_ir.lines.visitor import LineVisitor
@@ -237,6 +238,11 @@ class LineRunner(LineVisitor[None]):
                 value = tensor.storage_offset()
             case ItemOf():
                 value = tensor.item()
+                if (
+                    isinstance(value, bool)
+                    and self.program.symbols[line.symbol].kind is SymbolKind.INT
+                ):
+                    value = int(value)  # Inductor counts truth values, to choose by them
             case _:
                 assert_never(line.source)
         self.frame.bind(line.symbol, value)

@@ -33,7 +33,12 @@ from wrapper_ir.frontends.inductor.guards import (
     with_exported_ranges,
     with_guards,
 )
-from wrapper_ir.frontends.inductor.leaves import checked_examples, take_numbers, with_numbers
+from wrapper_ir.frontends.inductor.leaves import (
+    checked_examples,
+    take_numbers,
+    with_numbers,
+    with_truth_values,
+)
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings
@@ -54,6 +59,11 @@ _CONFIG: Final[Mapping[str, Any]] = {
     "joint_graph_constant_folding": False,
     # An ahead-of-time graph is one piece for us; cutting it up serves CUDA graphs.
     "graph_partition": False,
+    # Frozen parameters are packed by oneDNN or MKL, and lose the names that they are updated by.
+    "freezing": False,
+    # What depends on constants alone is computed at each call. Inductor would make a second graph of
+    # it, which it can only write in C++.
+    "aot_inductor.use_runtime_constant_folding": False,
 }
 
 
@@ -141,13 +151,13 @@ def _compile(
     """Return the program, and the graph of ATen ops that Inductor scheduled."""
     module: Any = exported.module(check_guards=False)
     assumed = exported_guards(exported, module)
-    examples = checked_examples(examples)
+    taken = checked_examples(examples)
     numbers = take_numbers(module)
     try:
         with registered(_session(exported)), warnings.catch_warnings():
             # Inductor warns of graph inputs that it does not use; here they are the caller's.
             warnings.simplefilter("ignore")
-            product = aot_compile(_flattened(module), examples, options=dict(_CONFIG))
+            product = aot_compile(_flattened(module), taken, options=dict(_CONFIG))
     except InductorError as error:
         own = getattr(error, "inner_exception", None)
         if isinstance(own, WrapperIRError):
@@ -163,7 +173,7 @@ def _compile(
     program = made.get("program")
     if not isinstance(program, Program):
         raise CaptureError(problem="Inductor went past the wrapper that makes the program")
-    program = with_numbers(program, numbers)
+    program = with_truth_values(with_numbers(program, numbers), examples)
     program = with_exported_ranges(program, exported.range_constraints)
     program = with_guards(program, [*assumed, *noted_guards(shape_env_of(exported))])
     return _finished(program, exported), made["graph"]

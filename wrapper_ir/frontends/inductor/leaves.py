@@ -7,19 +7,22 @@ that it gets, and comes back into the program where that has a form for it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.lines.args import ScalarValue
+from wrapper_ir.lines.control import ScalarInput
+from wrapper_ir.lines.program import FrozenMap, SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.lines.program import Program
 
-__all__ = ["checked_examples", "take_numbers", "with_numbers"]
+__all__ = ["checked_examples", "take_numbers", "with_numbers", "with_truth_values"]
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -66,6 +69,18 @@ def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
             )
     output.args = (tuple(results),)
     return found
+
+
+def with_truth_values(program: Program, examples: Sequence[Any]) -> Program:
+    """Return the program with truth values where the examples have some, not integers.
+
+    They are part of what was exported: each is asserted to be that of the example.
+    """
+    symbols = dict(program.symbols)
+    for item, value in zip(program.inputs, examples, strict=True):
+        if isinstance(value, bool) and isinstance(item, ScalarInput):
+            symbols[item.symbol] = replace(symbols[item.symbol], kind=SymbolKind.BOOL)
+    return program.replace(symbols=FrozenMap(symbols))
 
 
 def with_numbers(program: Program, numbers: Mapping[int, float]) -> Program:
