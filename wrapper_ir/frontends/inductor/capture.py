@@ -61,8 +61,8 @@ _CONFIG: Final[Mapping[str, Any]] = {
     "graph_partition": False,
     # Frozen parameters are packed by oneDNN or MKL, and lose the names that they are updated by.
     "freezing": False,
-    # What depends on constants alone is computed at each call. Inductor would make a second graph of
-    # it, which it can only write in C++.
+    # What depends on constants alone is computed at each call. Inductor would make another graph
+    # of it, which it can only write in C++.
     "aot_inductor.use_runtime_constant_folding": False,
 }
 
