@@ -179,6 +179,15 @@ def test_the_report_says_at_which_hints_its_bytes_are() -> None:
     assert report.total_bytes == 4 * 8 * 8192 + 8 * 8192
 
 
+def test_sizes_made_of_reals_have_no_bytes_at_the_hints() -> None:
+    """They may be compared with others, though sympy cannot say how that comes out."""
+    report = plan(program("""
+            %a = allocate : f32[Max(1, Ceil(1.5*ToFloat(s0)))] @cpu
+            test::fill(out %a)
+            """)).report
+    assert (report.buffers, report.total_bytes) == (1, 0)
+
+
 def test_a_free_that_comes_late_costs_and_the_report_shows_it() -> None:
     late = program(
         """

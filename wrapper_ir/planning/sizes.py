@@ -54,14 +54,17 @@ class Sizes:
             return nbytes
         found = self._known.get(nbytes)
         if found is None:
-            result = substitute(nbytes, {name: self._take(name) for name in free_symbols(nbytes)})
-            found = self._known[nbytes] = max(result, 0) if type(result) is int else 0
+            found = self._known[nbytes] = max(self._at_hints(nbytes) or 0, 0)
         return found
 
     def scalar(self, value: Scalar) -> int | None:
         """The value of an expression at the hints; nothing where that is no integer."""
         if isinstance(value, sympy.Basic) and grows(value):
             return None
+        return self._at_hints(value)
+
+    def _at_hints(self, value: Scalar) -> int | None:
+        """The value of an expression; nothing where it is no integer, or not to be had exactly."""
         names = free_symbols(value)
         try:
             found = substitute(value, {name: self._take(name) for name in names})
