@@ -478,3 +478,22 @@ def test_a_pickled_module_brings_its_kernels_along(tmp_path: Path) -> None:
     )
     done = warm.run(script, tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_kernel_of_more_parameters_than_an_op_takes() -> None:
+    count = 70
+    names = [f"x{i}" for i in range(count)]
+    params = ", ".join(f"const float* {name}" for name in names)
+    total = " + ".join(f"{name}[0]" for name in names)
+    code = f'extern "C" void kernel({params}, float* y) {{ y[0] = {total}; }}\n'
+    b = wir.Builder("many")
+    total_of = b.cpp_kernel("total", code, reads=[(n, "f32") for n in names], writes=[("y", "f32")])
+    inputs = [b.input(name, "f32", ()) for name in names]
+    y = b.allocate("f32", ())
+    b.call(total_of, *inputs, y)
+    b.returns(y)
+    emitted = support.emitted(wir.plan_memory(b.build()))
+    tensors = [torch.tensor(float(i)) for i in range(count)]
+    # By way of torch's dispatcher, and without.
+    for run in (emitted.graph_module, emitted.load()):
+        assert run(*tensors)[0].item() == sum(range(count))

@@ -56,11 +56,13 @@ def implement(
         direct: What does the same without torch's dispatcher, where that is another function.
     """
     # Code that FX writes names functions by their modules, and compiled ones have none.
-    if getattr(function, "__module__", None) is None:
-        function.__module__ = __name__
+    direct = direct or function
+    for each in (function, direct):
+        if getattr(each, "__module__", None) is None:
+            each.__module__ = __name__
     with LOCK:
         _library.impl(name, function, key)
-        _implementations[name] = direct or function
+        _implementations[name] = direct
 
 
 def implementation(name: str) -> Callable[..., Any]:
