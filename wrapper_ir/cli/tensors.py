@@ -10,7 +10,7 @@ import torch
 
 from wrapper_ir.cli.errors import FileError, InputsError
 from wrapper_ir.cli.files import replacing
-from wrapper_ir.lines import BufferInput, Layout, Program, ScalarInput, SymbolKind
+from wrapper_ir.lines import BufferInput, Input, Layout, ObjectInput, Program, ScalarInput, SymbolKind
 from wrapper_ir.lines.control import input_name
 from wrapper_ir.lines.expr import substitute
 
@@ -64,7 +64,7 @@ def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
         (
             _made_up(program.layout(each.name), hints, generator)
             if isinstance(each, BufferInput)
-            else hints.get(each.symbol)
+            else hints.get(input_name(each))
         )
         for each in program.inputs
     )
@@ -129,9 +129,9 @@ def _read(file: str) -> dict[str, Any] | Sequence[Any]:
     return found if isinstance(found, (dict, list, tuple)) else [found]
 
 
-def _input(
-    program: Program, declared: BufferInput | ScalarInput, value: object
-) -> Tensor | float | None:
+def _input(program: Program, declared: Input, value: object) -> Tensor | float | None:
+    if isinstance(declared, ObjectInput):
+        raise _no_object(declared)
     if isinstance(declared, BufferInput):
         if not isinstance(value, torch.Tensor):
             reason = f"{declared.name} is a tensor, {type(value).__name__} is given"
@@ -147,7 +147,17 @@ def _input(
     return value
 
 
+def _no_object(declared: ObjectInput) -> InputsError:
+    return InputsError(
+        reason=f"{declared.object} is an object of class {declared.class_name}",
+        hint="no file holds objects and none can be made up: call the program from Python",
+    )
+
+
 def _hints(program: Program) -> dict[str, int]:
+    for each in program.inputs:
+        if isinstance(each, ObjectInput):
+            raise _no_object(each)
     wanted = {each.symbol for each in program.inputs if isinstance(each, ScalarInput)}
     for each in program.inputs:
         if isinstance(each, BufferInput):

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from wrapper_ir.lines import (
     BufferInput,
+    ObjectInput,
+    ScalarInput,
     CppKernel,
     KernelDefinition,
     Origin,
@@ -103,12 +105,16 @@ def _numbered(program: Program) -> tuple[dict[str, str], dict[str, str]]:
     buffers, symbols = _Numbers(), _Numbers()
     buffers.add((i.name for i in program.inputs if isinstance(i, BufferInput)), "input")
     buffers.add(program.constants, "constant")
+    buffers.add(program.objects, "object")
     for _, _, region in walk_regions(program):
         for param in region.params:
-            if isinstance(param, BufferInput):
-                buffers.add((param.name,), "buf")
-            else:
-                symbols.add((param.symbol,), "s")
+            match param:
+                case BufferInput():
+                    buffers.add((param.name,), "buf")
+                case ScalarInput():
+                    symbols.add((param.symbol,), "s")
+                case ObjectInput():
+                    buffers.add((param.object,), "object")
         for line in region.body:
             found = effects(line, program)
             buffers.add(found.defines, "buf")

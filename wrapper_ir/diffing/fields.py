@@ -19,6 +19,7 @@ from wrapper_ir.lines import (
     Layout,
     ListArg,
     NoneArg,
+    ObjectArg,
     NoneValue,
     Region,
     ScalarArg,
@@ -40,7 +41,7 @@ __all__ = ["Fields"]
 T = TypeVar("T")
 
 _ARGS: Final = (
-    *(BufferArg, ScalarArg, NoneArg, StringArg),
+    *(BufferArg, ScalarArg, ObjectArg, NoneArg, StringArg),
     *(DTypeArg, DeviceArg, EnumArg, ListArg),
 )
 _VALUES: Final = (BufferValue, ScalarValue, NoneValue)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.diffing.model import FieldChange, ItemChange, Kind
 from wrapper_ir.diffing.sequences import Match, Matcher
@@ -11,6 +11,7 @@ from wrapper_ir.lines import (
     BufferInput,
     BufferValue,
     KernelDefinition,
+    ObjectInput,
     ScalarInput,
     TorchOp,
     walk_regions,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import Input, Program, Region, Value
 
 __all__ = ["Items"]
+
+_KINDS: Final = {BufferInput: "a buffer", ScalarInput: "a number", ObjectInput: "an object"}
 
 
 class Items:
@@ -56,6 +59,7 @@ class Items:
         self._items = (ItemPrinter(before, strict=False), ItemPrinter(after, strict=False))
         self._params: dict[tuple[int, int], Match] = {}
         self._constants: list[tuple[str, str]] = []
+        self._objects: list[tuple[str, str]] = []
         self._strays: list[tuple[list[str], list[str]]] = []
 
     # Matching.
@@ -75,6 +79,16 @@ class Items:
             matcher.anywhere(*columns)
         self._constants = [(names[0][i], names[1][j]) for i, j in matcher.done().all]
         self._buffers.update(self._constants)
+        self._match_objects()
+
+    def _match_objects(self) -> None:
+        """Matches objects by the model's names for them, then by their classes."""
+        a, b = ([*program.objects.items()] for program in self._programs)
+        matcher = Matcher(len(a), len(b))
+        matcher.anywhere(*([(o.qualified_name, o.class_name) for _, o in each] for each in (a, b)))
+        matcher.anywhere(*([o.class_name for _, o in each] for each in (a, b)))
+        self._objects = [(a[i][0], b[j][0]) for i, j in matcher.done().all]
+        self._buffers.update(self._objects)
 
     def match_params(self, a: Region, b: Region) -> None:
         """Matches what two regions take: alike in the same order first, then by place."""
@@ -86,10 +100,14 @@ class Items:
                 self._buffers[old.name] = new.name
             elif isinstance(old, ScalarInput) and isinstance(new, ScalarInput):
                 self._symbols[old.symbol] = new.symbol
+            elif isinstance(old, ObjectInput) and isinstance(new, ObjectInput):
+                self._buffers[old.object] = new.object
 
     def _param_key(self, side: int, param: Input) -> Hashable:
         if isinstance(param, BufferInput):
             return (self._keys[side].layout(param.name), param.donated)
+        if isinstance(param, ObjectInput):
+            return ("object", param.class_name)
         info = self._programs[side].symbols.get(param.symbol)
         return ("number", None if info is None else info.kind)
 
@@ -115,6 +133,7 @@ class Items:
         """The changes of the program as a whole, of its constants, symbols and ops."""
         yield from self._program()
         yield from self._constant_changes()
+        yield from self._object_changes()
         yield from self._symbol_changes()
         yield from self._declared()
         yield from self._stray_layouts()
@@ -150,9 +169,10 @@ class Items:
             a, b = self._programs
             yield from self._fields.of(old.donated, new.donated, "donated")
             yield from self._fields.layouts(a.buffers.get(old.name), b.buffers.get(new.name))
+        elif isinstance(old, ObjectInput) and isinstance(new, ObjectInput):
+            yield from self._fields.of(old.class_name, new.class_name, "class")
         elif type(old) is not type(new):
-            words = ("a buffer" if isinstance(p, BufferInput) else "a number" for p in (old, new))
-            yield FieldChange("kind", *words)
+            yield FieldChange("kind", _KINDS[type(old)], _KINDS[type(new)])
 
     def _param_text(self, side: int, position: int, param: Input) -> str:
         return f"[{position}] {self._items[side].input(param)}"
@@ -169,6 +189,15 @@ class Items:
             if fields:
                 texts = (self._text(0, "constant", old), self._text(1, "constant", new))
                 yield ItemChange("constant", Kind.CHANGED, *texts, tuple(fields))
+
+    def _object_changes(self) -> Iterator[ItemChange]:
+        a, b = self._programs
+        yield from self._alone("object", self._objects, a.objects, b.objects)
+        for old, new in self._objects:
+            fields = tuple(self._fields.of(a.objects[old], b.objects[new]))
+            if fields:
+                texts = (self._text(0, "object", old), self._text(1, "object", new))
+                yield ItemChange("object", Kind.CHANGED, *texts, fields)
 
     def _symbol_changes(self) -> Iterator[ItemChange]:
         a, b = self._programs
@@ -215,6 +244,8 @@ class Items:
 
     def _text(self, side: int, what: str, name: str) -> str:
         items = self._items[side]
+        if what == "object":
+            return f"{items.object(name)} : {self._programs[side].objects[name].class_name}"
         return items.symbol(name) if what == "symbol" else items.defined(name)
 
     def results(self, a: Region, b: Region) -> Iterator[ItemChange]:
@@ -265,7 +296,7 @@ def _strays(program: Program, keys: ProgramKeys) -> tuple[list[str], list[str]]:
         for param in region.params:
             if isinstance(param, BufferInput):
                 buffers.add(param.name)
-            else:
+            elif isinstance(param, ScalarInput):
                 symbols.add(param.symbol)
         for line in region.body:
             found = keys.effects(line)

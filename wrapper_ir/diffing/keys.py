@@ -31,6 +31,7 @@ from wrapper_ir.lines import (
     Region,
     Reinterpret,
     Reuse,
+    ObjectInput,
     ScalarInput,
     effects,
     regions_of,
@@ -43,7 +44,7 @@ from wrapper_ir.lines.walk import walk_regions
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from wrapper_ir.lines import AnyLine, Program
+    from wrapper_ir.lines import AnyLine, Input, Program
 
 __all__ = ["LEVELS", "BodyKeys", "Keys", "ProgramKeys"]
 
@@ -224,10 +225,14 @@ class ProgramKeys:
             found = self._digests[id(region)] = self._keys.of("region", params, lines, results)
         return found
 
-    def _param(self, param: BufferInput | ScalarInput) -> Hashable:
-        if isinstance(param, BufferInput):
-            return (self.layout(param.name), param.donated)
-        return self._symbols.get(param.symbol)
+    def _param(self, param: Input) -> Hashable:
+        match param:
+            case BufferInput():
+                return (self.layout(param.name), param.donated)
+            case ScalarInput():
+                return self._symbols.get(param.symbol)
+            case ObjectInput():
+                return param.class_name
 
     def _expr(self, expr: sympy.Basic) -> int:
         """The key of an expression, whatever its symbols are called."""

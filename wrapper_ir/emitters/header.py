@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, Input, input_name
+from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput, input_name
 from wrapper_ir.lines.layout import CPU, Layout
 
 if TYPE_CHECKING:
@@ -34,8 +34,13 @@ def header_lines(program: Program, prose: Callable[[str], str], indent: str) -> 
         (name, f"{_type(program.layout(name), prose)}  {prose(constant.qualified_name)}".rstrip())
         for name, constant in program.constants.items()
     ]
+    objects = [
+        (name, f"{prose(item.class_name)}  {prose(item.qualified_name)}".rstrip())
+        for name, item in program.objects.items()
+    ]
     results = [(_result_name(v, prose), _result_type(program, v, prose)) for v in program.results]
-    for heading, rows in (("Inputs", inputs), ("Constants", constants), ("Results", results)):
+    lists = {"Inputs": inputs, "Constants": constants, "Objects": objects, "Results": results}
+    for heading, rows in lists.items():
         if rows:
             width = max(len(name) for name, _ in rows)
             yield ""
@@ -44,9 +49,13 @@ def header_lines(program: Program, prose: Callable[[str], str], indent: str) -> 
 
 
 def _input_type(program: Program, param: Input, prose: Callable[[str], str]) -> str:
-    if isinstance(param, BufferInput):
-        return _type(program.layout(param.name), prose) + (", donated" if param.donated else "")
-    return program.symbols[param.symbol].kind.value
+    match param:
+        case BufferInput():
+            return _type(program.layout(param.name), prose) + (", donated" if param.donated else "")
+        case ScalarInput():
+            return program.symbols[param.symbol].kind.value
+        case ObjectInput():
+            return prose(param.class_name)
 
 
 def _result_name(value: Value, prose: Callable[[str], str]) -> str:

@@ -17,6 +17,7 @@ from wrapper_ir.lines.args import (
     EnumArg,
     ListArg,
     NoneArg,
+    ObjectArg,
     ScalarArg,
     StringArg,
 )
@@ -63,8 +64,13 @@ def _source(line: KernelDefinition) -> CppSource:
     )
 
 
-def find_op(name: str) -> Callable[..., Any]:
-    """The op of torch's registry called ``namespace::name.overload``."""
+def find_op(program: Program, name: str) -> Callable[..., Any]:
+    """The op of torch's registry called ``namespace::name.overload``, or a method of a class."""
+    definition = program.kernels.get(name)
+    source = None if definition is None else definition.source
+    if isinstance(source, TorchOp) and source.is_method:
+        method = name.rpartition(".")[2]
+        return lambda receiver, *args, **kwargs: getattr(receiver, method)(*args, **kwargs)
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     found: Callable[..., Any] = getattr(
@@ -80,6 +86,8 @@ def value_of(frame: Frame, arg: Arg) -> Any:  # noqa: ANN401 - whatever a call t
             return frame.find(arg.buffer).tensor
         case ScalarArg():
             return frame.number(arg.value)
+        case ObjectArg():
+            return frame.objects[arg.object]
         case NoneArg():
             return None
         case StringArg():

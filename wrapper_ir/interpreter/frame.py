@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -63,6 +63,7 @@ class Frame:
 
     program: Program
     constants: Mapping[str, Buffer]
+    objects: Mapping[str, Any] = field(default_factory=dict)
     symbols: dict[str, Number] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     owned: list[Storage] = field(default_factory=list)
@@ -193,6 +194,8 @@ class Frame:
         if storage.slices:
             names = ", ".join(f"%{each.owner}" for each in storage.slices)
             raise WrongEndError(name=buffer.name, why=f"slices of it live: {names}")
+        if heir and storage.is_held:
+            raise WrongEndError(name=buffer.name, why="an object may hold it")
         storage.end = why
         if storage in self.owned:
             self.owned.remove(storage)
@@ -200,6 +203,6 @@ class Frame:
             return storage.heir(heir)
         if storage.pool is not None:
             storage.pool.slices.remove(storage)
-        if storage.kind is Kind.OWNED:
+        if storage.kind is Kind.OWNED and not storage.is_held:
             poison(storage)
         return storage

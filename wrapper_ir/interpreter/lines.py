@@ -193,7 +193,11 @@ class LineRunner(LineVisitor[None]):
         args = [value_of(self.frame, arg) for arg in line.args]
         kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
         passed = [*line.args, *(arg for _, arg in line.kwargs)]
-        value = self.watched(line.op, passed, lambda: find_op(line.op)(*args, **kwargs))
+        op = find_op(self.program, line.op)
+        value = self.watched(line.op, passed, lambda: op(*args, **kwargs))
+        for name in effects(line).held:
+            for storage in self.frame.buffers[name].storages if name in self.frame.buffers else ():
+                storage.is_held = True
         made = bind_results(self.frame, line.op, line.results, value, self.alive())
         for storage in made:
             self.enter(storage)

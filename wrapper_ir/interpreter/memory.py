@@ -108,6 +108,7 @@ class Storage:
         pool: What it is a slice of.
         slices: The living slices, for a pool.
         end: How it ended, in words; empty while it lives.
+        is_held: Whether an object may hold it, so that its contents outlive its end.
         place: The path of the line that made it.
     """
 
@@ -122,6 +123,7 @@ class Storage:
     pool: Storage | None = None
     slices: list[Storage] = field(default_factory=list)
     end: str = ""
+    is_held: bool = False
     place: object = None
 
     def holds(self, tensor: Tensor) -> bool:

@@ -16,7 +16,7 @@ from wrapper_ir.interpreter.lines import LineRunner
 from wrapper_ir.interpreter.memory import Kind, poison
 from wrapper_ir.interpreter.results import guarded, settle
 from wrapper_ir.lines.args import BufferArg, BufferValue, NoneValue, Relation, ResultBuffer
-from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.program import Stage
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Interpreter(LineRunner):
                 buffer = Buffer(param.name, item.tensor, item.storages, owns=param.donated)
                 buffer.is_new, buffer.maker = True, "the line's operand"
                 inner.define(buffer)
-            else:
+            elif isinstance(param, ScalarInput):  # no region takes an object
                 inner.bind(param.symbol, item)
         for buffer in list(inner.buffers.values()):
             settle(inner, buffer)
@@ -226,4 +226,5 @@ def _discard(storage: Storage, why: str) -> None:
         storage.end = why
         if storage.pool is not None and storage in storage.pool.slices:
             storage.pool.slices.remove(storage)
-        poison(storage)
+        if not storage.is_held:
+            poison(storage)

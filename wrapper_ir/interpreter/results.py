@@ -66,6 +66,8 @@ def bind_results(
 def _bind_tensor(
     frame: Frame, call: str, result: ResultBuffer, leaf: Tensor, alive: Sequence[Storage]
 ) -> Buffer:
+    if result.relation is Relation.HELD:
+        return frame.define(_held(result.out, leaf))
     sources = [s for name in result.of for s in frame.find(name).storages]
     holders = [s for s in sources if s.holds(leaf)]
     if holders or (sources and not memory_of(leaf)):
@@ -84,6 +86,13 @@ def _bind_tensor(
     if result.relation is Relation.FRESH:
         return frame.own(storage, tensor)
     return frame.define(Buffer(result.out, tensor, (storage, *sources)))
+
+
+def _held(name: str, leaf: Tensor) -> Buffer:
+    """A result that an object may hold: it stays where it is, perhaps in what has another name."""
+    start = int(leaf.storage_offset()) * leaf.element_size() if is_plain(leaf) else 0
+    storage = Storage(name, Kind.INPUT, leaf, start, leaf.nbytes, is_held=True)
+    return Buffer(name, leaf, (storage,), owns=True)
 
 
 def _check_offset(frame: Frame, call: str, result: ResultBuffer, leaf: Tensor) -> None:

@@ -15,11 +15,11 @@ from wrapper_ir.interpreter.regions import Interpreter
 from wrapper_ir.interpreter.results import check_input
 from wrapper_ir.interpreter.watch import is_plain
 from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.walk import Path, walk
-from wrapper_ir.runtime import InputCountError
+from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import no_autocast
 from wrapper_ir.runtime.scalars import check_number
 from wrapper_ir.verify import verify as verify_program
@@ -85,7 +85,7 @@ def interpret(
 
 def _run(interpreter: Interpreter, program: Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
     with torch.no_grad(), no_autocast():
-        frame = interpreter.frame = Frame(program, _constants(program))
+        frame = interpreter.frame = Frame(program, _constants(program), _objects(program, inputs))
         _take_inputs(program, frame, inputs)
         interpreter.run_body(program.region, Path(), "body")
         interpreter.path = Path()
@@ -95,7 +95,8 @@ def _run(interpreter: Interpreter, program: Program, inputs: Sequence[Any]) -> t
 
 def _constants(program: Program) -> dict[str, Buffer]:
     """The constants; tied ones share their storage."""
-    missing = [name for name in program.constants if name not in program.data]
+    wanted = (*program.constants, *program.objects)
+    missing = [name for name in wanted if name not in program.data]
     if missing:
         raise MissingValueError(names=", ".join(f"'{name}'" for name in missing))
     found: dict[str, Buffer] = {}
@@ -109,6 +110,19 @@ def _constants(program: Program) -> dict[str, Buffer]:
             (holder,) = found[constant.tied_to].storages
             holder.writable |= constant.mutable
             found[name].storages = (holder,)
+    return found
+
+
+def _objects(program: Program, inputs: Sequence[Any]) -> dict[str, Any]:
+    """The objects by name: constants, and those that the caller passes in."""
+    found = {}
+    for name, constant in program.objects.items():
+        check_object(program.data[name], name, constant.class_name)
+        found[name] = program.data[name]
+    for item, value in zip(program.inputs, inputs, strict=True):
+        if isinstance(item, ObjectInput):
+            check_object(value, item.object, item.class_name)
+            found[item.object] = value
     return found
 
 
@@ -128,7 +142,7 @@ def _take_inputs(program: Program, frame: Frame, inputs: Sequence[Any]) -> None:
                 check_input(frame, item.name, tensor)
             storage = _borrowed(item.name, Kind.INPUT, tensor)
             frame.define(Buffer(item.name, tensor, (storage,), owns=True, is_new=is_seen))
-        elif value is not None:  # None is no mistake where nothing asks for the number
+        elif isinstance(item, ScalarInput) and value is not None:  # None is no mistake where nothing asks for the number
             info = program.symbols[item.symbol]
             check_number(item.symbol, value, _KINDS[info.kind], info.lower, info.upper)
             frame.bind(item.symbol, value)

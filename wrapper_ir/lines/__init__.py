@@ -16,6 +16,7 @@ from wrapper_ir.lines.args import (
     NamedArg,
     NoneArg,
     NoneValue,
+    ObjectArg,
     Relation,
     ResultBuffer,
     ResultSymbol,
@@ -25,7 +26,15 @@ from wrapper_ir.lines.args import (
     Value,
 )
 from wrapper_ir.lines.base import Line, OriginId, Role
-from wrapper_ir.lines.control import BufferInput, Cond, Input, Region, ScalarInput, While
+from wrapper_ir.lines.control import (
+    BufferInput,
+    Cond,
+    Input,
+    ObjectInput,
+    Region,
+    ScalarInput,
+    While,
+)
 from wrapper_ir.lines.dtype import DTYPE_BY_SHORT_NAME, DType
 from wrapper_ir.lines.effects import Alias, Effects, effects
 from wrapper_ir.lines.expr import (
@@ -68,6 +77,7 @@ from wrapper_ir.lines.program import (
     ConstantKind,
     FrozenMap,
     GraphRole,
+    ObjectConstant,
     Program,
     Stage,
     SymbolInfo,
@@ -150,6 +160,9 @@ __all__ = [
     "NamedArg",
     "NoneArg",
     "NoneValue",
+    "ObjectArg",
+    "ObjectConstant",
+    "ObjectInput",
     "OpSchema",
     "Origin",
     "OriginId",

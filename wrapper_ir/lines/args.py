@@ -60,6 +60,17 @@ class ScalarArg:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectArg:
+    """An object of a custom class: an input or a constant of the program.
+
+    It has state that no line shows, so calls that are given one are made in the program's order and
+    never left out. It may keep what such a call is given, and give it out again.
+    """
+
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
 class NoneArg:
     """No value: torch's ``None``."""
 
@@ -108,7 +119,15 @@ class ListArg:
 
 
 Arg: TypeAlias = (
-    BufferArg | ScalarArg | NoneArg | StringArg | DTypeArg | DeviceArg | EnumArg | ListArg
+    BufferArg
+    | ScalarArg
+    | ObjectArg
+    | NoneArg
+    | StringArg
+    | DTypeArg
+    | DeviceArg
+    | EnumArg
+    | ListArg
 )
 """What a call passes."""
 
@@ -125,6 +144,8 @@ class Relation(enum.Enum):
     """A view of an argument."""
     MAY_ALIAS = "may_alias"
     """New storage or a view, known only at run time: an alias for liveness, borrowed for reuse."""
+    HELD = "held"
+    """Storage that an object of the call may hold, or hold back from earlier calls: never reused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,28 @@ class ScalarInput:
     symbol: DefSymbol
 
 
-Input: TypeAlias = BufferInput | ScalarInput
+@dataclass(frozen=True, slots=True)
+class ObjectInput:
+    """An object of a custom class that the caller passes in; calls may change its state."""
+
+    object: str
+    class_name: str
+    """The class as torch registers it: ``namespace::Class``."""
+
+
+Input: TypeAlias = BufferInput | ScalarInput | ObjectInput
 """What the caller of a program passes."""
 
 
 def input_name(item: Input) -> str:
-    """What an input is called: the name of its buffer, or of its symbol."""
-    return item.name if isinstance(item, BufferInput) else item.symbol
+    """What an input is called: the name of its buffer, of its symbol or of its object."""
+    match item:
+        case BufferInput():
+            return item.name
+        case ScalarInput():
+            return item.symbol
+        case ObjectInput():
+            return item.object
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,14 @@ from typing import Any, Final, NamedTuple, TypeAlias, get_args, get_origin, get_
 
 import sympy
 
-from wrapper_ir.lines.args import Access, BufferArg, Relation, ResultBuffer, ScalarArg
+from wrapper_ir.lines.args import (
+    Access,
+    BufferArg,
+    ObjectArg,
+    Relation,
+    ResultBuffer,
+    ScalarArg,
+)
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import free_symbols
@@ -48,6 +55,11 @@ class Effects:
     defines_symbols: list[str] = dataclasses.field(default_factory=list)
     uses_symbols: set[str] = dataclasses.field(default_factory=set)
     """Symbols that the line mentions, in its own fields and in the layouts of what it defines."""
+    objects: list[str] = dataclasses.field(default_factory=list)
+    """Objects that the line hands on: their state may be read and changed."""
+    held: list[str] = dataclasses.field(default_factory=list)
+    """Buffers whose storage such an object may hold from here on: its owner may let it go, but it
+    is never given to anything else."""
 
     @property
     def written(self) -> list[str]:
@@ -83,6 +95,8 @@ def effects(line: AnyLine, program: Program | None = None) -> Effects:
             _file(value, role, found, sources)
     for source in sources:
         found.aliases.extend(Alias(name, source, may=False) for name in found.defines)
+    if found.objects:
+        found.held[:0] = dict.fromkeys((*found.reads, *found.writes))
     if program is None:
         return found
     for name in found.defines:
@@ -127,6 +141,10 @@ def _add_buffer_arg(value: BufferArg, found: Effects, _: list[str]) -> None:
         found.writes.append(value.buffer)
 
 
+def _add_object_arg(value: ObjectArg, found: Effects, _: list[str]) -> None:
+    found.objects.append(value.object)
+
+
 def _add_scalar_arg(value: ScalarArg, found: Effects, _: list[str]) -> None:
     if isinstance(value.value, sympy.Basic):
         found.uses_symbols |= free_symbols(value.value)
@@ -134,6 +152,8 @@ def _add_scalar_arg(value: ScalarArg, found: Effects, _: list[str]) -> None:
 
 def _add_result(value: ResultBuffer, found: Effects, _: list[str]) -> None:
     found.defines.append(value.out)
+    if value.relation is Relation.HELD:
+        found.held.append(value.out)
     may = value.relation is Relation.MAY_ALIAS
     found.aliases.extend(Alias(value.out, source, may) for source in value.of)
 
@@ -161,6 +181,7 @@ def _add_fields(value: Any, found: Effects, sources: list[str]) -> None:
 
 _INSIDE: Final[dict[type, Callable[[Any, Effects, list[str]], None]]] = {
     BufferArg: _add_buffer_arg,
+    ObjectArg: _add_object_arg,
     ScalarArg: _add_scalar_arg,
     ResultBuffer: _add_result,
     tuple: _add_items,

@@ -80,10 +80,12 @@ class TritonKernel:
 class TorchOp:
     """An operator of torch's registry, declared by its schema.
 
-    For example ``aten::relu(Tensor self) -> Tensor``.
+    For example ``aten::relu(Tensor self) -> Tensor``. A method of a custom class is called like
+    one: ``ns::Queue.push(__torch__.torch.classes.ns.Queue self, Tensor x) -> NoneType``.
     """
 
     schema: str
+    is_method: bool = False
 
 
 KernelSource: TypeAlias = CppKernel | TritonKernel | TorchOp

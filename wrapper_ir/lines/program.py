@@ -156,6 +156,19 @@ class Constant:
     tied_to: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectConstant:
+    """An object of a custom class that belongs to the program.
+
+    Calls may change its state, which then lasts.
+    """
+
+    class_name: str
+    """The class as torch registers it: ``namespace::Class``."""
+    qualified_name: str = ""
+    """The module's name for it, a plain string."""
+
+
 class GraphRole(enum.Enum):
     """Which graph of a model the program is."""
 
@@ -188,12 +201,13 @@ class Program:
         buffers: layout of every buffer name, those of regions included.
         symbols: what is known of every symbol.
         constants: the tensors that belong to the program.
+        objects: the objects of custom classes that belong to the program.
         role: which graph of a model this is.
         stage: whether storage ends are explicit.
         in_spec: the pytree of the user's arguments, JSON as torch writes it, or empty.
         out_spec: the pytree of the user's results, likewise.
         origins: where lines come from; not part of equality.
-        data: values of constants by name, opaque to this package; not part of equality.
+        data: values of constants and objects by name, opaque to this package; not part of equality.
     """
 
     name: str = "program"
@@ -203,6 +217,7 @@ class Program:
     buffers: FrozenMap[Layout] = field(default_factory=FrozenMap)
     symbols: FrozenMap[SymbolInfo] = field(default_factory=FrozenMap)
     constants: FrozenMap[Constant] = field(default_factory=FrozenMap)
+    objects: FrozenMap[ObjectConstant] = field(default_factory=FrozenMap)
     role: GraphRole = GraphRole.INFERENCE
     stage: Stage = Stage.LOGICAL
     in_spec: str = ""

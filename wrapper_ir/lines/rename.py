@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hin
 
 import sympy
 
-from wrapper_ir.lines.args import BufferArg, ResultBuffer
+from wrapper_ir.lines.args import BufferArg, ObjectArg, ResultBuffer
 from wrapper_ir.lines.base import Role
-from wrapper_ir.lines.control import Region
+from wrapper_ir.lines.control import ObjectInput, Region
 from wrapper_ir.lines.expr import real_symbol, symbol
 from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.program import Constant, FrozenMap, Program
@@ -24,6 +24,8 @@ T = TypeVar("T")
 #: Names in fields without a role: what a call does to a buffer is said beside its name.
 _NAMES: Final = {
     (BufferArg, "buffer"): "buffers",
+    (ObjectArg, "object"): "buffers",
+    (ObjectInput, "object"): "buffers",
     (ResultBuffer, "of"): "buffers",
     (KernelCall, "kernel"): "kernels",
     (KernelDefinition, "name"): "kernels",
@@ -35,7 +37,7 @@ class Renaming:
     """Gives values with other names; equal parts come back as they are.
 
     Args:
-        buffers: The new name of a buffer.
+        buffers: The new name of a buffer, or of an object: they share no names.
         kernels: The new name of a kernel; library ops have none but their own.
         symbols: The new name of a symbol.
     """
@@ -60,6 +62,7 @@ class Renaming:
             buffers=FrozenMap({buffers(n): self.value(v) for n, v in program.buffers.items()}),
             symbols=FrozenMap({symbols(n): info for n, info in program.symbols.items()}),
             constants=FrozenMap({buffers(n): self.value(v) for n, v in program.constants.items()}),
+            objects=FrozenMap({buffers(n): value for n, value in program.objects.items()}),
             data={buffers(n): value for n, value in program.data.items()},
         )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from wrapper_ir.errors import WrapperIRError
 
@@ -22,6 +23,12 @@ QUALIFIED_OP_NAME = re.compile(
 
 Torch's unnamed overload is spelled without one.
 """
+
+
+CLASS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+"""``namespace::Class``: what torch registers a custom class as."""
+
+_CLASS_PREFIX: Final = "__torch__.torch.classes."
 
 
 class SchemaError(WrapperIRError):
@@ -52,6 +59,12 @@ class SchemaType:
     def is_tensor(self) -> bool:
         """Whether the type is a tensor, or a list or optional of tensors."""
         return self.base == "Tensor"
+
+    @property
+    def class_name(self) -> str:
+        """The custom class, ``namespace::Class``, where the type is one; else empty."""
+        namespace, _, name = self.base.removeprefix(_CLASS_PREFIX).partition(".")
+        return f"{namespace}::{name}" if self.base.startswith(_CLASS_PREFIX) and name else ""
 
     @property
     def is_list(self) -> bool:

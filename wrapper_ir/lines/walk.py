@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from wrapper_ir.lines.args import ObjectArg
 from wrapper_ir.lines.control import Cond, Region, While
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.program import AnyLine, Program
@@ -58,8 +59,13 @@ class Path(tuple[Step, ...]):
 
 
 def is_stranger(line: AnyLine) -> bool:
-    """Whether code that may keep hold of buffers gets them: regions, and ops not torch's own."""
+    """Whether code that may keep hold of buffers gets them.
+
+    That is regions, ops that are not torch's own, and whatever gets an object to keep them in.
+    """
     if isinstance(line, ExternKernel):
+        if any(isinstance(arg, ObjectArg) for arg in line.args):
+            return True
         return not line.op.startswith(("aten::", "prims::", "quantized::", "mkldnn::", "mkl::"))
     return isinstance(line, (Cond, While))
 

@@ -177,6 +177,8 @@ class Judge:
     def _why_shared(self, chain: list[Life]) -> str:
         if any(life in self._busy for life in chain):
             return "is worked on by a collective"
+        if any(life.is_held for life in chain):
+            return "may be held by an object"
         if any(life in self._seen for life in chain):
             return "is seen by a region or an op of others, which may hold on to it"
         if len(_streams(chain)) > 1:

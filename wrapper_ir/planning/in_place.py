@@ -121,7 +121,7 @@ class _Finder:
         """Whether an argument's storage ends with the call, and the output fits it exactly."""
         layouts = self.program.buffers
         ours = (old.is_owned and old.end is not None) or donor in self.donated
-        if not ours or old.owner != donor or old.leaves or old.was_taken:
+        if not ours or old.is_held or old.owner != donor or old.leaves or old.was_taken:
             return False
         if old.last_use != position or layouts.get(donor) != layouts.get(out) or old.is_pool:
             return False

@@ -57,6 +57,8 @@ class Life:
     """The pool that it is a slice of."""
     before: Life | None = None
     """The life that the storage began with, if it went on from another name."""
+    is_held: bool = False
+    """Whether an object may hold it beyond its end."""
     was_taken: bool = False
     """Whether it goes on under another name."""
     streams: frozenset[int] = _NO_STREAMS
@@ -113,6 +115,9 @@ class Liveness:
         for name in found.defines if streams else ():
             for life in self.of(name):
                 life.streams |= streams
+        for name in found.held:
+            for life in self.of(name):
+                life.is_held = True
 
     def _define(self, position: int, line: AnyLine, found: Effects) -> None:
         aliased: dict[str, dict[Life, None]] = {}

@@ -227,7 +227,9 @@ class _Match:
 
     def can_give(self, life: Life, line: Free) -> bool:
         """Whether storage may go on under another name once ``line`` frees it."""
-        if not life.is_owned or life.owner != line.buffer or life.pool is not None or life.is_pool:
+        if life.is_held or not life.is_owned or life.owner != line.buffer:
+            return False
+        if life.pool is not None or life.is_pool:
             return False
         return life.is_allocation or life.owner in self.aligned
 

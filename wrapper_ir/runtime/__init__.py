@@ -34,6 +34,7 @@ from wrapper_ir.runtime.kept import Arena, KeptArena
 from wrapper_ir.runtime.kept_gpu import KeptGpuArena
 from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
 from wrapper_ir.runtime.main import make_constants, random_tensor, run_main
+from wrapper_ir.runtime.objects import check_object, class_of
 from wrapper_ir.runtime.outputs import (
     NoOutError,
     OutCountError,
@@ -99,11 +100,13 @@ __all__ = [
     "ceil",
     "check_layout",
     "check_number",
+    "check_object",
     "check_out",
     "check_result",
     "check_symbol",
     "check_that",
     "cos",
+    "class_of",
     "current_stream",
     "debug_session",
     "empty_strided_cpu",

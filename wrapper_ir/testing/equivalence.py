@@ -9,9 +9,9 @@ from torch import Tensor
 
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.debugging.bisect import bisect
-from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import interpret
-from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols, substitute
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.runtime.main import random_tensor
@@ -94,14 +94,21 @@ def example_inputs(program: Program, *, seed: int = 0) -> list[Any]:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return [
-            (
-                _example_tensor(program, program.layout(each.name))
-                if isinstance(each, BufferInput)
-                else _example_number(program, each.symbol)
+        return [_example(program, each) for each in program.inputs]
+
+
+def _example(program: Program, item: Input) -> Any:  # noqa: ANN401 - whatever a program takes
+    match item:
+        case BufferInput():
+            return _example_tensor(program, program.layout(item.name))
+        case ScalarInput():
+            return _example_number(program, item.symbol)
+        case ObjectInput():
+            raise UnsupportedError(
+                what=f"an object of class {item.class_name}",
+                where="example inputs",
+                hint="it has state that cannot be made up: give inputs of your own",
             )
-            for each in program.inputs
-        ]
 
 
 def _example_tensor(program: Program, layout: Layout) -> Tensor:

@@ -23,6 +23,8 @@ from wrapper_ir.lines import (
     NamedArg,
     NoneArg,
     NoneValue,
+    ObjectArg,
+    ObjectInput,
     Param,
     Relation,
     ResultBuffer,
@@ -142,6 +144,8 @@ class ItemParser:
             return StringArg(cursor.string("a string"))
         if first == "@":
             return DeviceArg(self.device(cursor))
+        if first == "&":
+            return ObjectArg(cursor.object())
         if first == "[":
             return self._list_arg(cursor, depth)
         return self._word_arg(cursor, token)
@@ -227,8 +231,9 @@ class ItemParser:
         of: tuple[str, ...] = ()
         if cursor.tokens[cursor.at] in _FIRST_RELATION:
             relation = RELATIONS[cursor.take()]
-            cursor.expect("(")
-            of = tuple([cursor.buffer() for _ in listed(cursor, ")")])
+            if relation is not Relation.HELD or cursor.next == "(":
+                cursor.expect("(")
+                of = tuple([cursor.buffer() for _ in listed(cursor, ")")])
         return ResultBuffer(name, self._path(cursor, usual_path), relation, of)
 
     def _path(self, cursor: Cursor, usual_path: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -262,7 +267,11 @@ class ItemParser:
 
     def input(self, cursor: Cursor) -> Input:
         """Reads an input or the parameter of a region."""
-        if cursor.tokens[cursor.at][:1] != "%":
+        if cursor.next[:1] == "&":
+            name = cursor.object()
+            cursor.expect(":")
+            return ObjectInput(name, cursor.class_name())
+        if cursor.next[:1] != "%":
             return ScalarInput(cursor.symbol())
         name = cursor.buffer()
         cursor.expect(":")

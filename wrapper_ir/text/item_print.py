@@ -23,6 +23,8 @@ from wrapper_ir.lines import (
     NamedArg,
     NoneArg,
     NoneValue,
+    ObjectArg,
+    ObjectInput,
     Param,
     Program,
     Relation,
@@ -30,6 +32,7 @@ from wrapper_ir.lines import (
     ResultSymbol,
     Scalar,
     ScalarArg,
+    ScalarInput,
     ScalarParam,
     ScalarValue,
     StringArg,
@@ -37,7 +40,7 @@ from wrapper_ir.lines import (
     contiguous_strides,
 )
 from wrapper_ir.lines.expr_printer import Level
-from wrapper_ir.lines.schema import QUALIFIED_OP_NAME
+from wrapper_ir.lines.schema import CLASS_NAME, QUALIFIED_OP_NAME
 from wrapper_ir.text.errors import UnprintableError
 from wrapper_ir.text.escape import quote
 from wrapper_ir.text.expr_print import NOT_AN_IDENTIFIER, TextExprPrinter, symbol_text
@@ -71,6 +74,18 @@ class ItemPrinter:
         if text is None:
             text = self._names[name] = "%" + self.identifier(name, "the buffer")
         return text
+
+    def object(self, name: str) -> str:
+        """``&name``."""
+        return "&" + self.identifier(name, "the object")
+
+    def class_name(self, name: str) -> str:
+        """``namespace::Class``."""
+        if CLASS_NAME.fullmatch(name):
+            return name
+        return self.refuse(
+            quote(name), f"the class {quote(name)}", "its name is not like namespace::Class"
+        )
 
     def kernel(self, name: str) -> str:
         """``@name``."""
@@ -151,6 +166,8 @@ class ItemPrinter:
                 return _ARG_ACCESS[arg.access] + self.buffer(arg.buffer)
             case ScalarArg():
                 return self.scalar(arg.value)
+            case ObjectArg():
+                return self.object(arg.object)
             case NoneArg():
                 return "none"
             case StringArg():
@@ -198,8 +215,9 @@ class ItemPrinter:
         else:
             text = self.layout_of(result.out)
             if result.relation is not Relation.FRESH or result.of:
-                sources = ", ".join(map(self.buffer, result.of))
-                text += f" {result.relation.value}({sources})"
+                text += f" {result.relation.value}"
+            if result.relation in (Relation.ALIAS, Relation.MAY_ALIAS) or result.of:
+                text += f"({', '.join(map(self.buffer, result.of))})"
         if result.path == usual_path:
             return text
         steps = [quote(s) if isinstance(s, str) else self.scalar(s) for s in result.path]
@@ -220,10 +238,14 @@ class ItemPrinter:
         return f"{word} {', '.join(map(self.value, values))}" if values else word
 
     def input(self, item: Input) -> str:
-        """``%x : layout donated`` or ``s0``."""
-        if isinstance(item, BufferInput):
-            return self.defined(item.name) + (" donated" if item.donated else "")
-        return self.symbol(item.symbol)
+        """``%x : layout donated``, ``s0`` or ``&queue : namespace::Class``."""
+        match item:
+            case BufferInput():
+                return self.defined(item.name) + (" donated" if item.donated else "")
+            case ScalarInput():
+                return self.symbol(item.symbol)
+            case ObjectInput():
+                return f"{self.object(item.object)} : {self.class_name(item.class_name)}"
 
     def param(self, param: Param) -> str:
         """``name: in f32`` or ``name: i64``."""

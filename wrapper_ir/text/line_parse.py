@@ -89,6 +89,7 @@ class LineParser:
             "probe": self._probe,
             "kernel": self._kernel,
             "extern": self._extern,
+            "method": self._method,
         }
 
     def comment(self, cursor: Cursor) -> Comment:
@@ -264,6 +265,12 @@ class LineParser:
         return Probe(label, when, level, tuple(buffers), tuple(scalars), origin=cursor.origin)
 
     def _extern(self, cursor: Cursor) -> KernelDefinition:
+        return self._declared(cursor, is_method=False)
+
+    def _method(self, cursor: Cursor) -> KernelDefinition:
+        return self._declared(cursor, is_method=True)
+
+    def _declared(self, cursor: Cursor, *, is_method: bool) -> KernelDefinition:
         schema, column = cursor.rest()
         if not is_plain_schema(schema):
             reason = "a schema is one line of printable text without tabs"
@@ -273,7 +280,7 @@ class LineParser:
         except SchemaError as error:
             place = cursor.place(column + int(str(error.fields["column"])) - 1)
             raise SchemaTextError(reason=error.message, place=place) from None
-        return KernelDefinition(name, (), TorchOp(schema), origin=cursor.origin)
+        return KernelDefinition(name, (), TorchOp(schema, is_method), origin=cursor.origin)
 
     def _kernel(self, cursor: Cursor) -> KernelDefinition:
         name = cursor.kernel()

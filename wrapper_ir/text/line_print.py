@@ -90,7 +90,7 @@ class LinePrinter(LineVisitor[str]):
     def visit_kernel_definition(self, line: KernelDefinition) -> str:
         match line.source:
             case TorchOp():
-                return self._extern(line, line.source.schema)
+                return self._extern(line, line.source)
             case CppKernel():
                 return self._kernel(line, "cpp" + self._cpp(line.source))
             case TritonKernel():
@@ -100,9 +100,10 @@ class LinePrinter(LineVisitor[str]):
         params = ", ".join(map(self.items.param, line.params))
         return f"kernel {self.items.kernel(line.name)}({params}) {rest}"
 
-    def _extern(self, line: KernelDefinition, schema: str) -> str:
-        refuse = self.items.refuse
-        shown, what = f"extern {quote(schema)}", f"the declaration of '{line.name}'"
+    def _extern(self, line: KernelDefinition, source: TorchOp) -> str:
+        refuse, schema = self.items.refuse, source.schema
+        word = "method" if source.is_method else "extern"
+        shown, what = f"{word} {quote(schema)}", f"the declaration of '{line.name}'"
         if not is_plain_schema(schema):
             return refuse(shown, what, "its schema is not one line of printable text")
         try:
@@ -111,7 +112,7 @@ class LinePrinter(LineVisitor[str]):
             return refuse(shown, what, error.message)
         if name != line.name:
             return refuse(shown, what, f"its schema is that of '{name}'")
-        return refuse(shown, what, "it has parameters") if line.params else f"extern {schema}"
+        return refuse(shown, what, "it has parameters") if line.params else f"{word} {schema}"
 
     def _cpp(self, source: CppKernel) -> str:
         text = "" if source.entry == CppKernel("").entry else f" entry {quote(source.entry)}"

@@ -120,6 +120,7 @@ class _ProgramPrinter:
         for item in program.inputs:
             yield f"input {items.input(item)}"
         yield from self._constants()
+        yield from self._objects()
         for stray in self._strays():
             yield f"buffer {items.defined(stray)}"
 
@@ -144,6 +145,12 @@ class _ProgramPrinter:
             if constant.tied_to is not None:
                 text += f" tied {items.buffer(constant.tied_to)}"
             yield text
+
+    def _objects(self) -> Iterator[str]:
+        items = self._printer.items
+        for name, constant in self._program.objects.items():
+            class_name = items.class_name(constant.class_name)
+            yield f"object {items.object(name)} : {class_name} = {quote(constant.qualified_name)}"
 
     def _strays(self) -> list[str]:
         """Buffers with a layout that nothing defines: a fault, which a text must be able to say."""

@@ -16,6 +16,7 @@ from wrapper_ir.lines import (
     Frame,
     FrozenMap,
     Input,
+    ObjectConstant,
     Origin,
     Program,
     SymbolInfo,
@@ -80,12 +81,14 @@ class Reader:
         self._symbols: dict[str, SymbolInfo] = {}
         self._inputs: list[Input] = []
         self._constants: dict[str, Constant] = {}
+        self._objects: dict[str, ObjectConstant] = {}
         self._declarations: dict[str, Callable[[Cursor], None]] = {
             "in_spec": self._spec,
             "out_spec": self._spec,
             "symbol": self._symbol,
             "input": self._input,
             "constant": self._constant,
+            "object": self._object,
             "buffer": self._buffer,
         }
 
@@ -114,6 +117,7 @@ class Reader:
             buffers=FrozenMap(self._items.buffers),
             symbols=FrozenMap(self._symbols),
             constants=FrozenMap(self._constants),
+            objects=FrozenMap(self._objects),
             role=role,
             stage=stage,
             in_spec=self._specs.get("in_spec", ""),
@@ -273,6 +277,16 @@ class Reader:
         mutable = cursor.accept("mutable")
         tied = cursor.buffer() if cursor.accept("tied") else None
         self._constants[name] = Constant(qualified, kind, mutable, tied)
+
+    def _object(self, cursor: Cursor) -> None:
+        name = cursor.object()
+        if name in self._objects:
+            cursor.fail(f"the object '&{name}' is declared twice", ConflictTextError, at=1)
+        cursor.expect(":")
+        class_name = cursor.class_name()
+        cursor.expect("=")
+        qualified = cursor.string("the object's name in the model")
+        self._objects[name] = ObjectConstant(class_name, qualified)
 
     def _buffer(self, cursor: Cursor) -> None:
         name = cursor.buffer()

@@ -20,6 +20,7 @@ from wrapper_ir.text.errors import (
     WordTextError,
 )
 from wrapper_ir.text.escape import EscapeError, unescape
+from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.text.words import IDENTIFIER
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _TOKEN: Final = re.compile(
     r"|@[A-Za-z_]\w*(?::\d+)?"  # a kernel, a device
     r'|"(?:[^"\\]|\\.)*"'  # a string
     r"|\$[A-Za-z_]\w*|#\d+"  # a symbol, an origin
+    r"|&[A-Za-z_]\w*"  # an object
     r"|\*\*|//|==|!=|<=|>=|&&|\|\|"
     r"|;.*"  # a remark
     r"|\S",
@@ -115,6 +117,22 @@ class Cursor:
             self.fail_expecting("a buffer such as %x")
         self.at += 1
         return intern(token[1:])
+
+    def object(self) -> str:
+        """Reads the name of an object, without its sign."""
+        token = self.tokens[self.at]
+        if token[:1] != "&" or not IDENTIFIER.fullmatch(token[1:]):
+            self.fail_expecting("an object such as &queue")
+        self.at += 1
+        return intern(token[1:])
+
+    def class_name(self) -> str:
+        """Reads the name of a custom class, ``namespace::Class``."""
+        token = self.tokens[self.at]
+        if not CLASS_NAME.fullmatch(token):
+            self.fail_expecting("a class such as namespace::Class")
+        self.at += 1
+        return intern(token)
 
     def identifier(self, what: str) -> str:
         """Reads a bare name."""

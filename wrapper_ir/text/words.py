@@ -41,6 +41,7 @@ RESERVED: Final = frozenset(
         *("true", "false", "inf", "nan", "none", "complex", "symbol", "with", "at"),
         *("input", "constant", "buffer", "program", "return", "yield", "in", "out", "inout"),
         *("allocate", "allocate_pool", "allocate_from_pool", "free", "reuse", "reinterpret"),
+        *("object", "method", "held"),
         *("kernel", "extern", "call", "compute", "size", "stride", "storage_offset", "item"),
         *("assert", "assert_layout", "align", "cond", "while", "then", "else", "condition"),
         *("body", "probe", "loc", "stream", "grid", "donated", "wir"),

@@ -13,6 +13,7 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1006 a tied constant names the constant that holds the storage
 - WIR1007 regions are nested at most 64 deep
 - WIR1008 fields hold values of their types; where one does not, nothing else is checked
+- WIR1009 objects and buffers have names of their own
 
 **Layouts**
 
@@ -43,6 +44,7 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
   written to, and provably has elements, no call reads the contents without changing them
 - WIR1034 a packed constant is read by library ops and nothing else happens to it: no view, no
   kernel, no probe, no result; it is neither mutable nor tied
+- WIR1035 an object is an input or a constant of the program, and no region gets one
 
 **Storage that goes on, and views**
 
@@ -52,6 +54,8 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1044 a view, reuse or slice is on the device of its storage
 - WIR1045 a view does not provably end behind its storage (wherever it has elements at all)
 - WIR1046 a view begins a whole number of its elements into its source, a slice into its pool
+- WIR1047 what a call with an object is given, or gives as ``held``, is no slice of a pool, and its
+  storage does not go on under another name: the object may hold it
 
 **Symbols**
 
@@ -71,11 +75,12 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1061 kernels and ops are declared before they are called
 - WIR1062 ... once
 - WIR1063 ... and outside regions
-- WIR1064 an op is declared under its schema's name, without parameters of its own
+- WIR1064 an op is declared under its schema's name, without parameters of its own; a method under
+  that of the class that its first argument is of
 - WIR1065 a schema can be read
 - WIR1066 kernels are called by ``call``, ops by ``extern``
 - WIR1067 the number of arguments is right
-- WIR1068 each argument is of the kind that the parameter or schema wants
+- WIR1068 each argument is of the kind that the parameter or schema wants, an object of its class
 - WIR1069 ... of the parameter's dtype
 - WIR1070 ... with the declared access
 - WIR1071 ... on the call's device
@@ -89,7 +94,8 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1085 a result's path leads to a value that the op returns, and no two results' to the same
 - WIR1086 tensors define buffers, numbers bind symbols
 - WIR1087 a result is declared fresh, or a view, as the schema's alias sets say
-- WIR1088 a view says of which argument, a fresh result of none
+- WIR1088 a view says of which argument, a fresh result of none; a held one is of a call that is
+  given an object
 
 **Regions**
 

@@ -13,6 +13,7 @@ from wrapper_ir.lines import (
     EnumArg,
     ListArg,
     NoneArg,
+    ObjectArg,
     ScalarArg,
     ScalarParam,
     ScalarType,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _WHAT: Final[dict[type, str]] = {
     BufferArg: "a buffer",
     ScalarArg: "a number",
+    ObjectArg: "an object",
     NoneArg: "none",
     StringArg: "a string",
     DTypeArg: "a dtype",
@@ -62,6 +64,8 @@ def described(arg: Arg) -> str:
     """An argument in words."""
     if isinstance(arg, BufferArg):
         return f"buffer %{arg.buffer}"
+    if isinstance(arg, ObjectArg):
+        return f"object &{arg.object}"
     if isinstance(arg, ScalarArg):
         return f"the number {arg.value}"
     return _WHAT[type(arg)]

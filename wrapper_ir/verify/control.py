@@ -13,6 +13,7 @@ from wrapper_ir.lines import (
     Cond,
     DType,
     NoneValue,
+    ObjectInput,
     Relation,
     ResultBuffer,
     ScalarArg,
@@ -92,6 +93,8 @@ class Control:
             if isinstance(param, BufferInput):
                 given = self._param_fault(param, arg, values)
                 expected = f"buffer %{param.name} as parameter {position}"
+            elif isinstance(param, ObjectInput):
+                continue  # which no region may have
             else:
                 given = "" if isinstance(arg, ScalarArg) else described(arg)
                 expected = f"number {param.symbol} as parameter {position}"

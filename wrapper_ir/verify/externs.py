@@ -13,6 +13,7 @@ from wrapper_ir.lines import (
     EnumArg,
     ListArg,
     NoneArg,
+    ObjectArg,
     Relation,
     ResultBuffer,
     ScalarArg,
@@ -24,7 +25,7 @@ from wrapper_ir.verify.calls import check_stream, counted, described, report_acc
 from wrapper_ir.verify.kernels import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from wrapper_ir.lines import Arg, CallResult, ExternKernel, OpSchema, SchemaArg, SchemaType
     from wrapper_ir.verify.kernels import Kernels
@@ -130,11 +131,11 @@ class Externs:
 
     def _check_arg(self, line: ExternKernel, declared: SchemaArg, arg: Arg) -> None:
         which = f"argument '{declared.name}'"
-        fault = self._misfit(arg, declared.type.base, declared.type.suffix)
+        fault = self._misfit(arg, declared.type.class_name or declared.type.base, declared.type.suffix)
         if fault == "none" and _may_be_undefined(line.op, declared):
             fault = None
         if fault is not None:
-            wanted = declared.type.base + declared.type.suffix
+            wanted = (declared.type.class_name or declared.type.base) + declared.type.suffix
             rule = rules.UNWANTED_NONE if fault == "none" else rules.ARGUMENT_KIND
             self.state.report(rule, which=which, name=shown(line.op), expected=wanted, given=fault)
         for buffer in _buffers_in(arg):
@@ -167,9 +168,17 @@ class Externs:
             self.symbols.check_kinds(arg.value, self.state.here())
             kind = self.symbols.kind_of(arg.value)
             return None if kind in _SCALARS[base] else f"{described(arg)} ({kind})"
+        if "::" in base:
+            return self._misfit_object(arg, base)
         if base in _CLASSES:
             return None if isinstance(arg, _CLASSES[base]) else described(arg)
         return None
+
+    def _misfit_object(self, arg: Arg, class_name: str) -> str | None:
+        if not isinstance(arg, ObjectArg):
+            return described(arg)
+        given = self.state.objects.get(arg.object, class_name)
+        return None if given == class_name else f"{described(arg)} ({given})"
 
     # Results.
 
@@ -183,7 +192,7 @@ class Externs:
             if type_ is not None:
                 self._check_kind(line, result, type_)
             if isinstance(result, ResultBuffer):
-                check_alias_source(self.state, result, (arg for _, arg in bound))
+                check_alias_source(self.state, result, [arg for _, arg in bound])
                 if type_ is not None and type_.is_tensor:
                     self._check_relation(line, result, type_, bound)
 
@@ -269,13 +278,18 @@ class Externs:
         )
 
 
-def check_alias_source(state: State, result: ResultBuffer, args: Iterator[Arg]) -> None:
-    """Checks that a view says of which argument, and that a fresh result is a view of nothing."""
+def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) -> None:
+    """Checks that a view says of which argument, and that any other result is a view of none."""
     given = result.relation.value.replace("_", "-")
     fault = ("", "")
     if result.relation is Relation.FRESH:
         if result.of:
             fault = ("but names what it is a view of", "declare it as alias or may-alias")
+    elif result.relation is Relation.HELD:
+        if result.of:
+            fault = ("but names what it is a view of", "declare it as alias or may-alias")
+        elif not any(isinstance(arg, ObjectArg) for arg in args):
+            fault = ("but the call is given no object", "declare it as fresh")
     elif not result.of:
         fault = ("but not of what", "name the argument that it is a view of")
     else:

@@ -79,6 +79,9 @@ class Kernels:
         elif line.params:
             why = "with parameters besides its schema"
             self.state.report(rules.BAD_OP_DECLARATION, name=shown(line.name), why=why)
+        elif source.is_method and not _is_method(schema):
+            why = "as a method, but its first argument is no object of the class"
+            self.state.report(rules.BAD_OP_DECLARATION, name=shown(line.name), why=why)
         else:
             self._schemas[line.name] = schema
 
@@ -93,6 +96,12 @@ class Kernels:
     def _check_entry(self, line: KernelDefinition) -> None:
         if isinstance(line.source, (CppKernel, TritonKernel)):
             check_name(self.state, line.source.entry, "kernel's entry")
+
+
+def _is_method(schema: OpSchema) -> bool:
+    """Whether the first argument is of the class that the name begins with."""
+    class_name, _, method = schema.name.partition(".")
+    return bool(method and schema.args) and schema.args[0].type.class_name == class_name
 
 
 def shown(name: str) -> str:

@@ -309,6 +309,8 @@ class Lifetimes:
             self.state.report(rules.PARAM_ENDED, name=buffer.name, verb="reused")
         elif storage.space is not None:
             self.state.report(rules.REUSE_OF_BORROWED, donor=buffer.name, what="a pool")
+        elif storage.held:
+            self.state.report(rules.HELD_STORAGE, name=buffer.name, what="which is reused")
         else:
             return storage
         return None

@@ -87,6 +87,13 @@ WRONG_TYPE = _rule(
     "give it a value of the field's type; nothing else is checked before",
 )
 
+OBJECT_NAME_TAKEN = _rule(
+    1009,
+    "object-name-taken",
+    "the name of object &{name} is that of {other} too",
+    "objects and buffers share no names: give one of them another",
+)
+
 # Layouts.
 RANKS_DIFFER = _rule(
     1011,
@@ -198,6 +205,13 @@ PACKED_USE = _rule(
     "only library ops can read the form that a packed constant is in",
 )
 
+UNKNOWN_OBJECT = _rule(
+    1035,
+    "unknown-object",
+    "&{name} is no object {where}{near}",
+    "objects are inputs or constants of the program, and only its own lines may hand them on",
+)
+
 # Storage that goes on, and views.
 REUSE_DOES_NOT_FIT = _rule(
     1041,
@@ -235,6 +249,13 @@ MISALIGNED = _rule(
     "%{name} begins {distance} bytes into %{source}, which {dtype} elements of {itemsize} bytes"
     " do not divide",
     "begin at a multiple of the element, or view the storage's owner instead",
+)
+
+HELD_STORAGE = _rule(
+    1047,
+    "held-storage",
+    "an object may hold %{name}, {what}",
+    "allocate memory of its own for it, and free it when the program is done with it",
 )
 
 # Symbols.

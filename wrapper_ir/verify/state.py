@@ -101,6 +101,8 @@ class State:
         self.root = Frame(program.region, "body")
         self.frame = self.root
         self.index: int | None = None
+        #: The class of each object that is known so far.
+        self.objects = {name: item.class_name for name, item in program.objects.items()}
         self._suggestions = _MOST_SUGGESTIONS
         self._found: dict[tuple[str, str, Place], tuple[tuple[int, ...], Diagnostic]] = {}
 

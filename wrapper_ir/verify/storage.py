@@ -62,6 +62,8 @@ class Storage:
     blank: bool = False
     """Whether the contents are undefined for certain: new, not zeroed, never written to."""
     leaves: bool = False
+    held: bool = False
+    """Whether an object may hold it, and look at it whenever it likes."""
 
     @property
     def first(self) -> Storage:

@@ -12,6 +12,7 @@ from wrapper_ir.lines import (
     ExternKernel,
     Free,
     LineVisitor,
+    ObjectInput,
     Program,
     ScalarInput,
     ScalarValue,
@@ -35,6 +36,7 @@ from wrapper_ir.verify.packed import (
     check_packed_table,
     packed_constants,
 )
+from wrapper_ir.verify.objects import Objects
 from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Place, State
 from wrapper_ir.verify.storage import Kind
@@ -102,6 +104,7 @@ class _Verifier(LineVisitor[None]):
         self.calls = Calls(self.state, self.symbols, self.kernels)
         self.externs = Externs(self.state, self.symbols, self.kernels)
         self.control = Control(self.state, self.symbols, self.lifetimes)
+        self.objects = Objects(self.state, self.lifetimes)
         self.pools = Pools(self.state, self.lifetimes)
         self.packed = packed_constants(self.state)
 
@@ -111,6 +114,7 @@ class _Verifier(LineVisitor[None]):
         check_packed_table(self.state, self.packed)
         self.symbols.check_table()
         self.lifetimes.define_constants()
+        self.objects.define_constants()
         self.region(self.state.root, Kind.INPUT)
         check_layouts_used(self.state, self.lifetimes.buffers)
         return self.state.diagnostics()
@@ -140,6 +144,8 @@ class _Verifier(LineVisitor[None]):
             if isinstance(item, BufferInput):
                 place = Place(frame, None, f"{part}[{position}]")
                 self.lifetimes.define_borrowed(item, place, kind)
+            elif isinstance(item, ObjectInput):
+                self.objects.define_input(item, Place(frame, None, f"{part}[{position}]"))
 
     def results(self, frame: Frame) -> list[Storage | None]:
         """Checks what leaves a region."""
@@ -184,6 +190,8 @@ class _Verifier(LineVisitor[None]):
         for name in found.kills:
             lifetimes.kill(name)
         self.defines(line, found)
+        if found.objects or found.held:
+            self.objects.check(found)
         self.visit(line)
 
     def uses_symbols(self, line: AnyLine, found: Effects) -> None:

@@ -25,6 +25,7 @@ from wrapper_ir.lines.args import (
     EnumArg,
     ListArg,
     NoneArg,
+    ObjectArg,
     Relation,
     ResultBuffer,
     ScalarArg,
@@ -168,18 +169,22 @@ class CallLines(RegionBase):
     def visit_extern_kernel(self, line: ExternKernel) -> None:
         if line.stream:
             self.unsupported(line, "streams are not supported in FX yet")
-        op = self.context.library_op(line.op)
+        method = self.context.method(line.op)
+        op: Any = self.context.library_op(line.op)
+        if method:
+            op = torch.ops.higher_order.call_torchbind
         if op is None:
             self.unsupported(line, f"torch has no op '{line.op}' in this process")
             return
         back: list[_Copy] = []
         args = [self._passed(line, arg, back) for arg in line.args]
+        args[1:1] = [method] if method else []
         kwargs = {name: self._passed(line, arg, back) for name, arg in line.kwargs}
         whole = [r for r in line.results if isinstance(r, ResultBuffer) and r.path == ()]
         wanted = whole[0].out if whole else None
         node = self.call(op, *args, name=wanted, **kwargs)
         self._copy_back(back)
-        names = tuple(r.name for r in op._schema.returns)  # noqa: SLF001 - the only way to it
+        names = () if method else tuple(r.name for r in op._schema.returns)  # noqa: SLF001
         self.results(line, line.results, node, names)
         copied = {each.buffer for each in back}
         for result in line.results:
@@ -248,6 +253,8 @@ class CallLines(RegionBase):
                 return self.node(arg.buffer)
             case ScalarArg():
                 return self.number(arg.value)
+            case ObjectArg():
+                return self.objects[arg.object]
             case NoneArg():
                 return None
             case StringArg():

@@ -25,14 +25,15 @@ _PART: Final = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 
 
 def places_of(program: Program) -> dict[str, str]:
-    """The attribute of each constant."""
+    """The attribute of each constant and object."""
     places: dict[str, str] = {}
     leaves: set[str] = set()
     inner: set[str] = set()
-    for name, constant in program.constants.items():
-        place = constant.qualified_name
+    wanted = {name: constant.qualified_name for name, constant in program.constants.items()}
+    wanted |= {name: constant.qualified_name for name, constant in program.objects.items()}
+    for name, place in wanted.items():
         if not _is_possible(place) or place in leaves | inner or leaves & set(_outer(place)):
-            place = _free(name, leaves | inner)
+            place = _free(name, leaves | inner)  # noqa: PLW2901
         places[name] = place
         leaves.add(place)
         inner.update(_outer(place))
@@ -66,12 +67,17 @@ def install(module: nn.Module, program: Program, places: Mapping[str, str]) -> l
 
     They are the program's own tensors, or share their memory: a parameter that asks for gradients
     is put in as one that does not, since graphs call ops that have no derivative. What has no value
-    becomes a tensor without data.
+    becomes a tensor without data, and an object None.
     """
     missing = []
     shared: dict[int, Tensor] = {}
     for name, place in places.items():
         value = program.data.get(name)
+        if name in program.objects:
+            if value is None:
+                missing.append(name)
+            _put(module, place, value)
+            continue
         if not isinstance(value, Tensor):
             missing.append(name)
             value = _without_data(program.layout(name))
@@ -95,7 +101,7 @@ def _without_gradient(value: Tensor) -> Tensor:
     return detached
 
 
-def _put(module: nn.Module, place: str, value: Tensor) -> None:
+def _put(module: nn.Module, place: str, value: object) -> None:
     *outer, leaf = place.split(".")
     for part in outer:
         if part not in module._modules:  # noqa: SLF001 - as nn.Module's own add_module does
@@ -103,5 +109,7 @@ def _put(module: nn.Module, place: str, value: Tensor) -> None:
         module = module.get_submodule(part)
     if isinstance(value, nn.Parameter):
         module.register_parameter(leaf, value)
-    else:
+    elif isinstance(value, Tensor):
         module.register_buffer(leaf, value)
+    else:
+        setattr(module, leaf, value)

@@ -106,6 +106,12 @@ class Context:
         packet = getattr(getattr(torch.ops, namespace), base, None)
         return getattr(packet, overload or "default", None)
 
+    def method(self, op: str) -> str:
+        """The name of a method where an op is one of a custom class; else empty."""
+        source = self.program.kernels[op].source
+        is_method = isinstance(source, TorchOp) and source.is_method
+        return op.rpartition(".")[2] if is_method else ""
+
     def schema(self, op: str) -> OpSchema:
         """The schema that an op is declared with."""
         source = self.program.kernels[op].source

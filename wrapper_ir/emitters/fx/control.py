@@ -252,9 +252,9 @@ class ControlLines(CallLines):
         """Writes the inputs of a region's graph, and looks numbers up in them."""
         boxes: dict[str, fx.Node] = {}
         for param in self.region.params:
-            if not isinstance(param, ScalarInput):
+            if isinstance(param, BufferInput):
                 self.bind(param.name, self.placeholder(param.name))
-            elif param.symbol not in graph.sizes:
+            elif isinstance(param, ScalarInput) and param.symbol not in graph.sizes:
                 boxes[param.symbol] = self.placeholder(param.symbol)
         for name in graph.constants:
             self.bind(name, self.placeholder(name))

@@ -44,11 +44,12 @@ class WrapperGraphModule(fx.GraphModule):
     @override
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: self.__dict__[name] for name in ("_parameters", "_buffers", "_modules")}
+        objects = {n: v for n, v in self.__dict__.items() if isinstance(v, torch.ScriptObject)}
         positions = {node: n for n, node in enumerate(self.graph.nodes)}
         nodes = [_node_state(node, positions) for node in positions]
         # The kernels come first: the ops that nodes name must be there when those are made.
         kernels = getattr(self, KERNELS, None)
-        return _rebuilt, (kernels, state, nodes, type(self).__name__, self.training)
+        return _rebuilt, (kernels, state, nodes, type(self).__name__, self.training, objects)
 
     @override
     def __copy__(self) -> WrapperGraphModule:
@@ -88,8 +89,10 @@ def _rebuilt(
     nodes: list[_NodeState],
     name: str,
     training: bool,  # noqa: FBT001 - called by pickle
+    objects: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> WrapperGraphModule:
     root = nn.Module()
+    root.__dict__.update(objects)
     for field, values in state.items():
         root.__dict__[field].update(values)
     graph = fx.Graph()

@@ -12,7 +12,8 @@ from typing_extensions import override
 from wrapper_ir.emitters.facts import mutated_inputs
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
 from wrapper_ir.emitters.fx.shortcuts import shorten
-from wrapper_ir.runtime import InputCountError, on_device
+from wrapper_ir.lines.control import ObjectInput
+from wrapper_ir.runtime import InputCountError, check_object, on_device
 from wrapper_ir.runtime._private import any_autocast_enabled, no_autocast
 
 if TYPE_CHECKING:
@@ -66,12 +67,15 @@ def as_function(call: BoxedCall, program: Program) -> Callable[..., tuple[Any, .
 
     Autograd is off inside, and so is autocast: the program was made for the dtypes that it names.
     """
+    objects = [(n, i) for n, i in enumerate(program.inputs) if isinstance(i, ObjectInput)]
     name, count, mutated = program.name, len(program.inputs), mutated_inputs(program)
     is_grad_enabled = torch.is_grad_enabled
 
     def run(*inputs: object) -> tuple[Any, ...]:
         if len(inputs) != count:
             raise InputCountError(expected=count, got=len(inputs))
+        for position, item in objects:
+            check_object(inputs[position], item.object, item.class_name)
         try:
             if any_autocast_enabled():
                 with torch.no_grad(), no_autocast():

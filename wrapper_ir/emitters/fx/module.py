@@ -16,7 +16,7 @@ from wrapper_ir.emitters.fx.entry import Entry
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
 from wrapper_ir.emitters.fx.lines import RegionRenderer
-from wrapper_ir.lines.control import ScalarInput
+from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
 from wrapper_ir.lines.program import Stage
 from wrapper_ir.lines.walk import Path
 from wrapper_ir.planning import plan_memory
@@ -59,14 +59,21 @@ def _inputs(renderer: RegionRenderer) -> None:
     """Writes the inputs of the program, and looks up its constants."""
     context = renderer.context
     for param in context.program.inputs:
-        if isinstance(param, ScalarInput):
-            node = renderer.placeholder(param.symbol)
-            renderer.symbols[param.symbol] = node
-            context.values.symbol(node, param.symbol)
-        else:
-            renderer.bind(param.name, renderer.placeholder(param.name))
+        match param:
+            case ScalarInput():
+                node = renderer.placeholder(param.symbol)
+                renderer.symbols[param.symbol] = node
+                context.values.symbol(node, param.symbol)
+            case BufferInput():
+                renderer.bind(param.name, renderer.placeholder(param.name))
+            case ObjectInput():
+                renderer.objects[param.object] = renderer.placeholder(param.object)
     for name, place in context.places.items():
-        renderer.bind(name, renderer.attribute(place, name))
+        node = renderer.attribute(place, name)
+        if name in context.program.objects:
+            renderer.objects[name] = node
+        else:
+            renderer.bind(name, node)
 
 
 def declare_kernels(program: Program) -> KernelSet:

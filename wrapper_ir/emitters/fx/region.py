@@ -96,6 +96,7 @@ class RegionBase(LineVisitor[None]):
         #: Results of library ops that are memory of their own, and that nothing was done with.
         self.fresh: set[str] = set()
         self.symbols: dict[str, Any] = {}
+        self.objects: dict[str, fx.Node] = {}
         self._made: dict[object, fx.Node] = {}
         self._remarks: list[str] = []
         self._line: AnyLine | None = None

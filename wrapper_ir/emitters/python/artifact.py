@@ -63,6 +63,7 @@ class PythonArtifact:
         for variable, name in self.constants.items():
             setattr(module, variable, data[name])
         _check_constants(module)
+        _check_objects(self.program)
         return module
 
     def load_boxed(self) -> BoxedCall:
@@ -88,6 +89,13 @@ class PythonArtifact:
         return as_function(
             self.load_module(), self.program, self.source_map, takes_out=self.takes_out
         )
+
+
+def _check_objects(program: Program) -> None:
+    for name, constant in program.objects.items():
+        from wrapper_ir.runtime import check_object  # noqa: PLC0415 - as above
+
+        check_object(program.data[name], name, constant.class_name)
 
 
 def release_of(module: types.ModuleType) -> Callable[[], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -28,6 +29,7 @@ from wrapper_ir.lines.args import (
     EnumArg,
     ListArg,
     NoneArg,
+    ObjectArg,
     ResultBuffer,
     ScalarArg,
     StringArg,
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CallLines"]
 
+
+#: Names of methods that can stand behind a dot.
+_METHOD_NAME: Final = re.compile(r"(?!_)[A-Za-z0-9_]+", re.ASCII)
 
 _TORCH_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 
@@ -107,7 +112,10 @@ class CallLines(RegionBase):
             param = schema.arg(name)
             if param is None or not default_is(param, arg):
                 nodes.append(keyword(name, self.arg(line, arg)))
-        value = call(self.context.names["op", line.op], *nodes)
+        if self.context.is_method(line.op):
+            value = _method_call(line, nodes)
+        else:
+            value = call(self.context.names["op", line.op], *nodes)
         count = len(schema.returns) if schema.returns_tuple else 0
         self.results(line, line.results, value, count)
 
@@ -160,6 +168,8 @@ class CallLines(RegionBase):
                 return self.context.buffer(arg.buffer)
             case ScalarArg():
                 return self.context.expr(arg.value)
+            case ObjectArg():
+                return self.context.buffer(arg.object)
             case NoneArg():
                 return "None"
             case StringArg():
@@ -177,3 +187,12 @@ class CallLines(RegionBase):
                 # A tuple of numbers is made once, when the file is compiled; a list in each call.
                 numbers = all(isinstance(item, ScalarArg) for item in arg.items)
                 return tuple_of(items) if numbers and items else list_of(items)
+
+
+def _method_call(line: ExternKernel, nodes: list[Node]) -> Node:
+    """``queue.push(x)``: a call of a method of the first argument."""
+    receiver, *args = nodes
+    method = line.op.rpartition(".")[2]
+    if _METHOD_NAME.fullmatch(method) and not iskeyword(method):
+        return call(f"{receiver}.{method}", *args)
+    return call(f"getattr({receiver}, {literals.string(method)})", *args)

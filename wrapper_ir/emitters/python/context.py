@@ -12,6 +12,7 @@ from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
 from wrapper_ir.emitters.python.statements import Group, Node, call, tuple_of
 from wrapper_ir.emitters.python.statements import keyword as named
 from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU, Device, Layout
 from wrapper_ir.lines.program import GraphRole
@@ -34,7 +35,7 @@ Key = tuple[str, str]
 
 HELPERS: Final = frozenset("""
     CppKernels CudaGraphs InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs Scratch
-    TensorSpec TritonKernels check_layout check_number check_result check_symbol check_that
+    TensorSpec TritonKernels check_layout check_number check_object check_result check_symbol check_that
     current_stream empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once
     past_autograd random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check
     run_main run_while run_while_stacked
@@ -194,6 +195,11 @@ class Context:
         assert isinstance(definition.source, TorchOp)
         return parse_schema(definition.source.schema)
 
+    def is_method(self, op: str) -> bool:
+        """Whether an op is a method of a custom class."""
+        source = self.program.kernels[op].source
+        return isinstance(source, TorchOp) and source.is_method
+
 
 def _wanted(program: Program) -> list[tuple[Key, str]]:
     """Everything with a name, and what it would like to be called.
@@ -201,10 +207,14 @@ def _wanted(program: Program) -> list[tuple[Key, str]]:
     Constants come first: others set them by name.
     """
     wanted: list[tuple[Key, str]] = [(("buffer", name), name) for name in program.constants]
+    wanted += [(("buffer", name), name) for name in program.objects]
+    wanted += [(("buffer", i.object), i.object) for i in program.inputs if isinstance(i, ObjectInput)]
     wanted += [(("buffer", name), name) for name in program.buffers]
     wanted += [(("symbol", name), name) for name in program.symbols]
     for definition in program.kernels.values():
         if isinstance(definition.source, TorchOp):
+            if definition.source.is_method:
+                continue
             wanted.append((("op", definition.name), as_identifier(definition.name)))
         else:
             wanted.append((("kernel", definition.name), definition.name))

@@ -87,7 +87,7 @@ class PythonEmitter(Emitter):
         graphs = graph_options(self)
         context = Context(program, facts, problems, self.checks, takes_out=self.out, graphs=graphs)
         writer = render_module(context, origins=self.origins)
-        constants = {context.buffer(name): name for name in program.constants}
+        constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
         return PythonArtifact(
             writer.text(), writer.source_map(), program, constants, takes_out=self.out
         )

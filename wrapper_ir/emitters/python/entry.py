@@ -22,7 +22,7 @@ from wrapper_ir.emitters.python.statements import (
     statement,
     tuple_of,
 )
-from wrapper_ir.lines.control import Region, ScalarInput
+from wrapper_ir.lines.control import ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.program import SymbolKind
 
@@ -90,6 +90,16 @@ class Entry:
             used = free_region_symbols(Region((), program.body, program.results), program)
             for symbol in numbers:
                 self._check_number(symbol, is_used=symbol in used)
+
+        self._check_objects()
+
+    def _check_objects(self) -> None:
+        for item in self._context.program.inputs:
+            if isinstance(item, ObjectInput) and self._context.checks != "never":
+                name = self._context.buffer(item.object)
+                args = [name, literals.string(item.object), literals.string(item.class_name)]
+                check = call(self._context.helper("check_object"), *args)
+                self._put(statement(check, self._writer.width))
 
     def _define_check(self) -> None:
         specs: list[Node] = [

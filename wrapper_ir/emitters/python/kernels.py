@@ -93,7 +93,7 @@ class OpSection:
 
     def add(self, line: KernelDefinition) -> None:
         """Adds an op, unless nothing calls it."""
-        if line.name not in self._plain:
+        if line.name not in self._plain or self._context.is_method(line.name):
             return
         name = self._context.names["op", line.name]
         writer = self._context.section("ops")

@@ -19,7 +19,7 @@ from wrapper_ir.emitters.python.statements import (
     tuple_of,
 )
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.control import Input, ScalarInput
+from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import ConstantKind, Program, SymbolKind
 from wrapper_ir.lines.walk import Path
@@ -116,9 +116,14 @@ def _header(program: Program) -> list[str]:
 
 
 def _constants(context: Context) -> None:
-    if not context.program.constants:
+    objects = context.program.objects
+    if not context.program.constants and not objects:
         return
     writer = context.section("constants")
+    for name in objects:
+        writer.line(f"{context.buffer(name)} = None")
+    if not context.program.constants:
+        return
     specs: list[Node] = []
     for name, constant in context.program.constants.items():
         writer.line(f"{context.buffer(name)} = None")
@@ -164,7 +169,7 @@ def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
 
 
 def _main(context: Context) -> CodeWriter:
-    writer = CodeWriter()
+    writer, program = CodeWriter(), context.program
     writer.line("def make_inputs():")
     with writer.indent():
         writer.line('"""Make inputs with random contents."""')
@@ -175,6 +180,10 @@ def _main(context: Context) -> CodeWriter:
     writer.blank(2)
     writer.line('if __name__ == "__main__":')
     with writer.indent():
+        if context.program.objects or any(isinstance(i, ObjectInput) for i in program.inputs):
+            # They have state that nothing here could make up.
+            writer.line('raise SystemExit("load this file and give it the objects that it needs")')
+            return writer
         if context.program.constants:
             writer.line(f"{context.helper('make_constants')}(globals(), CONSTANTS)")
         writer.line(f"{context.helper('run_main')}(call, make_inputs)")
@@ -182,10 +191,14 @@ def _main(context: Context) -> CodeWriter:
 
 
 def _made(context: Context, param: Input) -> Node:
-    if isinstance(param, ScalarInput):
-        return context.symbol(param.symbol)
-    layout = context.program.layout(param.name)
-    return call(context.helper("random_tensor"), *context.layout_args(layout))
+    match param:
+        case ScalarInput():
+            return context.symbol(param.symbol)
+        case ObjectInput():
+            return "None"
+        case BufferInput():
+            layout = context.program.layout(param.name)
+            return call(context.helper("random_tensor"), *context.layout_args(layout))
 
 
 def _input_symbols(program: Program) -> list[str]:
@@ -193,7 +206,7 @@ def _input_symbols(program: Program) -> list[str]:
     for param in program.inputs:
         if isinstance(param, ScalarInput):
             found.add(param.symbol)
-        else:
+        elif isinstance(param, BufferInput):
             layout = program.layout(param.name)
             for value in (*layout.size, *layout.stride):
                 found |= free_symbols(value)

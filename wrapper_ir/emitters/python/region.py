@@ -14,7 +14,7 @@ from wrapper_ir.emitters.python.statements import (
     tuple_of,
 )
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, Input, Region
+from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 
@@ -161,9 +161,13 @@ class RegionBase(LineVisitor[None]):
 
 def params_of(context: Context, param: Input) -> str:
     """The variable of an input or parameter."""
-    if isinstance(param, BufferInput):
-        return context.buffer(param.name)
-    return context.symbol(param.symbol)
+    match param:
+        case BufferInput():
+            return context.buffer(param.name)
+        case ScalarInput():
+            return context.symbol(param.symbol)
+        case ObjectInput():
+            return context.buffer(param.object)
 
 
 def described_origin(origin: Origin) -> str:

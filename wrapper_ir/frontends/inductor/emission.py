@@ -101,11 +101,15 @@ def emit_module(program: Program, session: Session, graph: Any) -> Any:
 
 def _share_constants(program: Program, variables: Mapping[str, str], graph: Any) -> None:
     """Have Inductor set the constants of subgraphs too, and where the module renames them."""
-    for name, tensor in program.data.items():
-        if name not in graph.constants:
-            graph.constants[name] = tensor
+    for name, value in program.data.items():
+        if name in program.objects:
+            graph.torchbind_constants[name] = value
+        elif name not in graph.constants:
+            graph.constants[name] = value
             graph.allocated_constant_name[name] = name
     for variable, name in variables.items():
-        if variable != name:
+        if name in program.objects:
+            graph.torchbind_constants[variable] = program.data[name]
+        elif variable != name:
             graph.constants[variable] = graph.constants[name]
             graph.allocated_constant_name[variable] = graph.allocated_constant_name[name]

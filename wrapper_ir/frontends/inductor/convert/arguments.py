@@ -8,6 +8,7 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.inductor.compat import ir
+from wrapper_ir.frontends.inductor.convert.objects import Method, convert_object
 from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
@@ -21,6 +22,7 @@ from wrapper_ir.lines.args import (
     ListArg,
     NamedArg,
     NoneArg,
+    ObjectArg,
     ScalarArg,
     StringArg,
 )
@@ -41,7 +43,7 @@ Arguments = tuple[tuple[Arg, ...], tuple[NamedArg, ...]]
 
 def bind_arguments(
     scope: Scope,
-    op: torch._ops.OpOverload,
+    op: torch._ops.OpOverload | Method,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     origin: int | None,
@@ -54,7 +56,7 @@ def bind_arguments(
     Raises:
         UnsupportedLineError: An argument has no place in the schema, or no form in the IR.
     """
-    schema = op._schema.arguments
+    schema: Any = op._schema.arguments
     positional = [arg for arg in schema if not arg.kwarg_only]
     by_name = dict(kwargs)
     if len(args) > len(positional):
@@ -103,7 +105,7 @@ def _plain_number(value: Any, arg: Any) -> Any:
     return value
 
 
-def _misfit(op: torch._ops.OpOverload, why: str) -> UnsupportedLineError:
+def _misfit(op: torch._ops.OpOverload | Method, why: str) -> UnsupportedLineError:
     return UnsupportedLineError(kind="call of an op", text=str(op), why=why)
 
 
@@ -112,6 +114,8 @@ def _convert(scope: Scope, value: Any, access: Access, origin: int | None) -> Ar
         return ListArg(tuple(_convert(scope, item, access, origin) for item in value))
     if isinstance(value, (ir.MutableBox, ir.ReinterpretView, ir.Buffer)):
         return BufferArg(scope.reference(value, origin), access)
+    if isinstance(value, ir.TorchBindObject):
+        return ObjectArg(convert_object(scope, value))
     return _plain(scope, value)
 
 

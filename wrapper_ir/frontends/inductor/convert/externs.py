@@ -12,6 +12,7 @@ import torch
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
 from wrapper_ir.frontends.inductor.convert.hooks import HOOK, hooked_name
+from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
 from wrapper_ir.frontends.inductor.convert.overloads import number_overload
 from wrapper_ir.frontends.inductor.convert.relations import (
     Path,
@@ -21,7 +22,14 @@ from wrapper_ir.frontends.inductor.convert.relations import (
 from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tensor_leaves
 from wrapper_ir.frontends.inductor.convert.values import to_device
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.args import CallResult, DTypeArg, Relation, ResultBuffer, ResultSymbol
+from wrapper_ir.lines.args import (
+    CallResult,
+    DTypeArg,
+    ObjectArg,
+    Relation,
+    ResultBuffer,
+    ResultSymbol,
+)
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import CPU
 
@@ -71,12 +79,17 @@ class ExternConverter:
 
     def alloc(self, node: Any) -> None:
         """Convert a call that makes its results itself."""
-        op = node_op(node)
         if isinstance(node, ir.FallbackKernel):
             args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
+            if node.op_overload is torch.ops.higher_order.call_torchbind:
+                receiver, method, *rest = args
+                op: torch._ops.OpOverload | Method = method_of(receiver, method)
+                args = (receiver, *rest)
+            else:
+                op = node_op(node)
             self.call(node, op, args, {**node.kwargs, **kwargs}, results=True)
         else:
-            self.call(node, op, _plain_args(node), node.kwargs, results=True)
+            self.call(node, node_op(node), _plain_args(node), node.kwargs, results=True)
         self.show(node)
 
     def show(self, node: Any) -> None:
@@ -114,7 +127,7 @@ class ExternConverter:
     def call(
         self,
         node: Any,
-        op: torch._ops.OpOverload,
+        op: torch._ops.OpOverload | Method,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         *,
@@ -122,7 +135,8 @@ class ExternConverter:
     ) -> None:
         """Emit the call of an op, and the declaration of the op where it is the first."""
         origin = self._scope.origin(node)
-        op = number_overload(op, args)
+        if not isinstance(op, Method):
+            op = number_overload(op, args)
         ordered, named = bind_arguments(self._scope, op, args, kwargs, origin)
         defined = self._results(node) if results else []
         if op._schema.name in _QUANTISING:
@@ -141,7 +155,10 @@ class ExternConverter:
         self._scope.emit_call(line, [node], [self._scope.graph.get_buffer(n) for n in names])
 
     def _note_offsets(
-        self, op: torch._ops.OpOverload, results: Sequence[CallResult], traced: Iterable[Any]
+        self,
+        op: torch._ops.OpOverload | Method,
+        results: Sequence[CallResult],
+        traced: Iterable[Any],
     ) -> None:
         """Give views the offsets that the trace knows."""
         scope = self._scope
@@ -223,8 +240,12 @@ def _plain_args(node: Any) -> tuple[Any, ...]:
     return (*node.inputs, *node.constant_args)
 
 
-def _related(op: torch._ops.OpOverload, result: CallResult, args: Any, kwargs: Any) -> CallResult:
+def _related(
+    op: torch._ops.OpOverload | Method, result: CallResult, args: Any, kwargs: Any
+) -> CallResult:
     if not isinstance(result, ResultBuffer):
         return result
     relation, of = result_relation(op, result.path, args, kwargs)
+    if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in args):
+        relation = Relation.HELD  # an object may give out what it keeps
     return ResultBuffer(result.out, result.path, relation, of)

@@ -46,6 +46,7 @@ def convert_graph(
         buffers=FrozenMap(shared.buffers),
         symbols=FrozenMap(shared.symbols),
         constants=FrozenMap(shared.constants),
+        objects=FrozenMap(shared.objects),
         role=role,
         stage=Stage.LOGICAL,
         origins=shared.origins.origins,

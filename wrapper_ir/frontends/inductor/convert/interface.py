@@ -9,6 +9,7 @@ import sympy
 from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 
 from wrapper_ir.frontends.inductor.compat import ir
+from wrapper_ir.frontends.inductor.convert.objects import object_input
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import BufferValue, NoneValue, ScalarValue, Value
@@ -29,7 +30,7 @@ def convert_inputs(scope: Scope) -> tuple[Input, ...]:
     """Return the inputs in the caller's order, and bind the symbols found in their shapes.
 
     Raises:
-        UnsupportedLineError: An input is neither a tensor nor a number.
+        UnsupportedLineError: An input is neither a tensor, a number nor an object.
     """
     graph = scope.graph
     values = [(name, graph.graph_inputs.get(name)) for name in graph.graph_input_names]
@@ -64,11 +65,12 @@ def _input(scope: Scope, name: str, value: Any) -> Input:
         number = _unnamed_number(scope, name, kind)
         _check_known(scope, number.symbol, value)
         return number
-    is_object = isinstance(value, ir.TorchBindObject)
+    if isinstance(value, ir.TorchBindObject):
+        return object_input(scope, name, value)
     raise UnsupportedLineError(
         kind="graph input",
         text=f"{name}: {type(value).__name__}",
-        why="it is an object of a custom class" if is_object else "it is no tensor and no number",
+        why="it is no tensor and no number",
     )
 
 

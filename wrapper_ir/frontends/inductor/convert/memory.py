@@ -77,6 +77,9 @@ def reuse(scope: Scope, line: Any) -> None:
         # Inductor takes inputs of a backward's subgraphs for its own, by the numbers of the
         # backward's inputs; but they are the caller's, who may look at them again.
         donor = copied(scope, donor, scope.origin(line.reused_as))
+    if scope.root(donor) in scope.held:
+        # Inductor does not know that a call keeps what it is given; what an object holds stays.
+        donor = copied(scope, donor, scope.origin(line.reused_as))
     scope.retire(donor)
     name = scope.define(name, layout)
     scope.emit(Reuse(out=name, donor=donor, origin=scope.origin(line.reused_as)))

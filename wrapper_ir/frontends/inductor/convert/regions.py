@@ -22,6 +22,7 @@ from wrapper_ir.lines.args import (
     BufferArg,
     BufferValue,
     CallResult,
+    ObjectArg,
     ScalarArg,
     Value,
 )
@@ -186,7 +187,7 @@ def inline_subgraph(
         UnsupportedLineError: Something in it has no typed form.
     """
     scope = _inner_scope(outer, graph)
-    scope.body = outer.body
+    scope.body, scope.held, scope.is_region = outer.body, outer.held, outer.is_region
     with V.set_graph_handler(graph):
         for name, operand in zip(graph.graph_input_names, operands, strict=True):
             value = graph.graph_inputs.get(name)
@@ -196,6 +197,8 @@ def inline_subgraph(
                 scope.lent.add(outer.root(operand.buffer))
             elif isinstance(operand, ScalarArg):
                 _learn(scope, value, operand.value)
+            elif isinstance(operand, ObjectArg):
+                scope.objects[name] = operand.object
         convert_lines(scope, _wrapper_of(graph))
         results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
     outer.bound |= scope.bound

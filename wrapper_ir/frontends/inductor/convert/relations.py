@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     import torch
 
+    from wrapper_ir.frontends.inductor.convert.objects import Method
+
 __all__ = ["offset_in_argument", "result_relation"]
 
 #: Ops whose schema says "view" and which copy when they must: known only at run time.
@@ -36,13 +38,13 @@ Path = tuple[int | str, ...]
 
 
 def result_relation(
-    op: torch._ops.OpOverload,
+    op: torch._ops.OpOverload | Method,
     path: Path,
     args: Sequence[Arg],
     kwargs: Sequence[NamedArg],
 ) -> tuple[Relation, tuple[str, ...]]:
     """Return the relation of the result at ``path``, and the buffers that it concerns."""
-    returns = op._schema.returns
+    returns: Any = op._schema.returns
     index = path[0] if len(returns) > 1 and path else 0
     info = returns[index].alias_info if isinstance(index, int) and index < len(returns) else None
     if info is None:
@@ -61,7 +63,9 @@ def result_relation(
     return (Relation.MAY_ALIAS if may_copy else Relation.ALIAS), tuple(sources)
 
 
-def offset_in_argument(op: torch._ops.OpOverload, path: Path, traced: Iterable[Any]) -> Any:
+def offset_in_argument(
+    op: torch._ops.OpOverload | Method, path: Path, traced: Iterable[Any]
+) -> Any:
     """Return how many bytes after its argument a view begins; None where nothing tells.
 
     Inductor forgets it, the traced values know it.
@@ -91,7 +95,7 @@ def _sets(info: Any) -> frozenset[str]:
 
 
 def _by_parameter(
-    op: torch._ops.OpOverload, args: Sequence[Arg], kwargs: Sequence[NamedArg]
+    op: torch._ops.OpOverload | Method, args: Sequence[Arg], kwargs: Sequence[NamedArg]
 ) -> Mapping[str, Arg]:
     positional = (arg.name for arg in op._schema.arguments if not arg.kwarg_only)
     return {**dict(zip(positional, args, strict=False)), **dict(kwargs)}

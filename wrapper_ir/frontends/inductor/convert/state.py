@@ -13,6 +13,7 @@ import torch
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.held import held_values
+from wrapper_ir.frontends.inductor.convert.objects import Method
 from wrapper_ir.frontends.inductor.convert.origins import OriginTable
 from wrapper_ir.frontends.inductor.convert.symbols import symbol_info
 from wrapper_ir.frontends.inductor.convert.values import (
@@ -30,6 +31,7 @@ from wrapper_ir.lines.program import (
     AnyLine,
     Constant,
     ConstantKind,
+    ObjectConstant,
     SymbolInfo,
 )
 
@@ -56,7 +58,8 @@ class Shared:
         buffers: Layout of every name.
         symbols: What is known of every symbol.
         constants: Constants in use.
-        data: Their tensors.
+        objects: Objects of custom classes that belong to the program, those in use.
+        data: The tensors of constants, and these objects.
         definitions: Kernels and ops in use, in the order of first use.
         kernel_names: Name of the definition of each (kernel, parameters).
         triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
@@ -69,7 +72,8 @@ class Shared:
     buffers: dict[str, Layout] = field(default_factory=dict)
     symbols: dict[str, SymbolInfo] = field(default_factory=dict)
     constants: dict[str, Constant] = field(default_factory=dict)
-    data: dict[str, torch.Tensor] = field(default_factory=dict)
+    objects: dict[str, ObjectConstant] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
     definitions: dict[str, KernelDefinition] = field(default_factory=dict)
     kernel_names: dict[Any, str] = field(default_factory=dict)
     triton_kernels: dict[Any, Any] = field(default_factory=dict)
@@ -78,9 +82,11 @@ class Shared:
     bound: set[str] = field(default_factory=set)
 
     def declare(self, op: Any) -> str:
-        """Declare a library op unless it is declared, and return its name."""
+        """Declare a library op, or a method, unless it is declared, and return its name."""
         name: str = op.name()
-        self.definitions.setdefault(name, KernelDefinition(name, (), TorchOp(str(op._schema))))
+        is_method = isinstance(op, Method)
+        source = TorchOp(op.schema if is_method else str(op._schema), is_method)
+        self.definitions.setdefault(name, KernelDefinition(name, (), source))
         return name
 
     def fresh_name(self, stem: str) -> str:
@@ -116,6 +122,11 @@ class Scope:
         self.used: set[str] = set()
         #: Names whose storage belongs to the lines around this region.
         self.lent: set[str] = set()
+        #: Names whose storage an object may hold.
+        self.held: set[str] = set()
+        #: What objects of Inductor's are called here.
+        self.objects: dict[str, str] = {}
+        self.is_region = outer is not None
         self._views: dict[tuple[str, Layout], str] = {}
         self._root: dict[str, str] = {}
         #: Memory made without contents -> the place after the line that made it.
@@ -361,6 +372,7 @@ class Scope:
         values = tuple(held.get(name, "") for name in effects(line).written)
         origin = self.shared.origins.of(nodes, values if any(values) else ())
         self.emit(dataclasses.replace(line, origin=origin))
+        self.held.update(self._root[name] for name in effects(line).held)
 
     def origin(self, *nodes: Any) -> int | None:
         """Return the number of the joint origin of IR nodes."""

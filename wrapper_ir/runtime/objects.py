@@ -1,0 +1,45 @@
+"""Objects of custom classes in emitted programs: whether what was given is one of the right class."""
+
+from __future__ import annotations
+
+import torch
+
+from wrapper_ir.runtime.errors import InputLayoutError
+
+__all__ = ["check_object", "class_of"]
+
+_PREFIX = "__torch__.torch.classes."
+
+
+def class_of(value: object) -> str:
+    """Return the class of an object as torch registers it, ``namespace::Class``.
+
+    It is empty for everything else, classes of TorchScript included.
+    """
+    if not isinstance(value, torch.ScriptObject):
+        return ""
+    name: str = value._type().qualified_name()
+    namespace, _, rest = name.removeprefix(_PREFIX).partition(".")
+    return f"{namespace}::{rest}" if name.startswith(_PREFIX) and rest else ""
+
+
+def check_object(value: object, name: str, class_name: str) -> None:
+    """Return if a value is an object of a custom class.
+
+    Args:
+        value: An input, or the value of a constant.
+        name: What errors call it.
+        class_name: The class, ``namespace::Class``.
+
+    Raises:
+        InputLayoutError: It is something else.
+    """
+    found = class_of(value)
+    if found != class_name:
+        raise InputLayoutError(
+            name=name,
+            difference="type",
+            expected=f"an object of class {class_name}",
+            got=f"one of class {found}" if found else f"a value of type {type(value).__name__}",
+            hint="pass inputs in the order and form in which the program was made",
+        )
