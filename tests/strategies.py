@@ -209,6 +209,7 @@ args = st.recursive(
         buffer_args,
         scalar_args,
         st.just(ir.NoneArg()),
+        st.builds(ir.ObjectArg, identifiers),
         st.builds(ir.StringArg, strings),
         st.builds(ir.DTypeArg, dtypes),
         st.builds(ir.DeviceArg, devices),
@@ -242,6 +243,7 @@ values = st.one_of(
 inputs = st.one_of(
     st.builds(ir.BufferInput, identifiers, st.booleans()),
     st.builds(ir.ScalarInput, st.sampled_from(sorted(SYMBOLS))),
+    st.builds(ir.ObjectInput, identifiers, st.just("ns::Queue")),
 )
 params = st.one_of(
     st.builds(ir.BufferParam, identifiers, dtypes, st.sampled_from(list(ir.Access))),
@@ -272,7 +274,9 @@ SCHEMAS = (
     "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
     "aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None) -> Tensor",
 )
+METHOD = "ns::Queue.pop(__torch__.torch.classes.ns.Queue self) -> Tensor"
 definitions = st.one_of(
+    st.just(ir.KernelDefinition("ns::Queue.pop", (), ir.TorchOp(METHOD, is_method=True))),
     st.builds(ir.KernelDefinition, identifiers, tuples(params), kernel_sources),
     st.sampled_from(SCHEMAS).map(
         lambda schema: ir.KernelDefinition(ir.parse_schema(schema).name, (), ir.TorchOp(schema))
@@ -387,6 +391,7 @@ def any_programs(draw: DrawFn) -> ir.Program:
         st.booleans(),
         st.one_of(st.none(), identifiers),
     )
+    objects = st.builds(ir.ObjectConstant, st.just("ns::Foo"), strings)
     return ir.Program(
         name=draw(identifiers),
         inputs=draw(tuples(inputs)),
@@ -395,6 +400,7 @@ def any_programs(draw: DrawFn) -> ir.Program:
         buffers=ir.FrozenMap({name: draw(layouts) for name in names}),
         symbols=SYMBOLS.set(**extra),
         constants=ir.FrozenMap(draw(st.dictionaries(identifiers, constants, max_size=2))),
+        objects=ir.FrozenMap(draw(st.dictionaries(identifiers, objects, max_size=2))),
         role=draw(st.sampled_from(list(ir.GraphRole))),
         stage=draw(st.sampled_from(list(ir.Stage))),
         in_spec=draw(strings),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +21,6 @@ pytestmark = [
     # Stock Inductor forks compile workers from a process that has threads.
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
-
-#: Classes that torch's own tests use.
-TORCHBIND = Path(torch.__file__).parent / "lib" / "libtorchbind_test.so"
 
 
 @pytest.fixture(autouse=True)
@@ -97,34 +93,6 @@ def test_only_the_graph_that_needs_it_goes_to_stock() -> None:
             torch.ones(4)
         )
     assert (statistics.fallbacks, statistics.programs) == (1, 1)
-
-
-@pytest.mark.skipif(not TORCHBIND.exists(), reason="this torch brings no classes to test with")
-def test_objects_of_custom_classes_are_refused_by_name() -> None:
-    torch.classes.load_library(str(TORCHBIND))
-
-    @torch._library.register_fake_class("_TorchScriptTesting::_Foo")
-    class Fake:
-        def __init__(self, x: int, y: int) -> None:
-            self.x, self.y = x, y
-
-        @classmethod
-        def __obj_unflatten__(cls, flattened: Any) -> Any:
-            return cls(**dict(flattened))
-
-        def add_tensor(self, z: Tensor) -> Tensor:
-            return (self.x + self.y) * z
-
-    foo = torch.classes._TorchScriptTesting._Foo(2, 3)
-    try:
-        with pytest.raises(Exception, match="it is an object of a custom class"):
-            compiled(lambda x: foo.add_tensor(x))(torch.ones(2))
-        torch._dynamo.reset()
-        with pytest.warns(StockFallbackWarning, match="custom class"):
-            found = compiled(lambda x: foo.add_tensor(x), on_unsupported="stock")(torch.ones(2))
-        assert found.tolist() == [5.0, 5.0]
-    finally:
-        torch._library.fake_class_registry.deregister_fake_class("_TorchScriptTesting::_Foo")
 
 
 def test_what_is_supported_never_falls_back() -> None:

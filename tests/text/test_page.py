@@ -20,24 +20,30 @@ def test_the_program_on_the_page_is_what_is_printed() -> None:
     assert wir.diagnose(program) == ()
 
 
+def test_the_program_with_an_object_is_what_is_printed() -> None:
+    program = wir.parse(BLOCKS[1])
+    assert str(program) == BLOCKS[1]
+    assert wir.diagnose(program) == ()
+
+
 def test_the_regions_on_the_page_are_what_is_printed() -> None:
     symbols = "".join(f"symbol {name} : int\n" for name in ("s0", "u0", "u1", "u2"))
     inputs = "input s0\ninput %x : f32[s0] @cpu\ninput %y : f32[s0] @cpu\n"
     head = f"wir 2\nprogram @p inference logical\n\n{symbols}{inputs}\n"
-    text = f"{head}{BLOCKS[1]}return\n"
+    text = f"{head}{BLOCKS[2]}return\n"
     program = wir.parse(text)
     assert str(program) == text
     assert wir.diagnose(program) == ()
 
 
 def test_the_error_on_the_page_is_what_is_raised() -> None:
-    wrong = BLOCKS[3].splitlines()[1].strip()
+    wrong = BLOCKS[4].splitlines()[1].strip()
     text = f"wir 2\nprogram @p inference logical\n\n{wrong}\nreturn\n"
     try:
         wir.parse(text, source_name="m.wir")
     except wir.WrapperIRError as error:
         found = str(error)
-    assert found == BLOCKS[3].rstrip("\n").replace("4:29", "4:28")
+    assert found == BLOCKS[4].rstrip("\n").replace("4:29", "4:28")
 
 
 def test_the_page_names_every_function_and_word() -> None:

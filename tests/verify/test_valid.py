@@ -22,6 +22,8 @@ symbol u0 : int [0, inf] unbacked
 input %x : f32[s0, 4] @cpu
 input %y : f32[s1] @cpu
 input %z : f32[s2] @cpu
+input &queue : ns::Queue
+object &kept : ns::Queue = "kept"
 
 extern aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)
 extern aten::relu(Tensor self) -> Tensor
@@ -32,6 +34,21 @@ extern aten::nonzero(Tensor self) -> Tensor
 """
 
 GOOD = {
+    "what an object holds is read and written, freed and let go": """
+  method ns::Queue.push(__torch__.torch.classes.ns.Queue self, Tensor x) -> NoneType
+  method ns::Queue.pop(__torch__.torch.classes.ns.Queue self) -> Tensor
+  extern ns::swap(__torch__.torch.classes.ns.Queue? a, __torch__.torch.classes.ns.Queue[] b) -> ()
+  %a = allocate zeroed : f32[4] @cpu
+  ns::Queue.push(&queue, %a)
+  %b = ns::Queue.pop(&queue) : f32[4] @cpu held
+  %c = reinterpret %b : f32[2] @cpu
+  %d = aten::relu(%c) : f32[2] @cpu
+  ns::swap(none, [&queue, &kept])
+  free %a
+  free %b
+  %e = reuse %d : f32[2] @cpu
+  free %e
+""",
     "reuse of an equal size, written another way": """
   %a = allocate : f32[s0, s1 + 1] @cpu
   %b = reuse %a : f32[s0*s1 + s0] @cpu

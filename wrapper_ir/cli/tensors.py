@@ -10,7 +10,15 @@ import torch
 
 from wrapper_ir.cli.errors import FileError, InputsError
 from wrapper_ir.cli.files import replacing
-from wrapper_ir.lines import BufferInput, Input, Layout, ObjectInput, Program, ScalarInput, SymbolKind
+from wrapper_ir.lines import (
+    BufferInput,
+    Input,
+    Layout,
+    ObjectInput,
+    Program,
+    ScalarInput,
+    SymbolKind,
+)
 from wrapper_ir.lines.control import input_name
 from wrapper_ir.lines.expr import substitute
 

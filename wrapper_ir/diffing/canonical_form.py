@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from wrapper_ir.lines import (
     BufferInput,
-    ObjectInput,
-    ScalarInput,
     CppKernel,
     KernelDefinition,
+    ObjectInput,
     Origin,
     Program,
+    ScalarInput,
     TorchOp,
     TritonKernel,
     effects,

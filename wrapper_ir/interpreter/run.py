@@ -142,7 +142,9 @@ def _take_inputs(program: Program, frame: Frame, inputs: Sequence[Any]) -> None:
                 check_input(frame, item.name, tensor)
             storage = _borrowed(item.name, Kind.INPUT, tensor)
             frame.define(Buffer(item.name, tensor, (storage,), owns=True, is_new=is_seen))
-        elif isinstance(item, ScalarInput) and value is not None:  # None is no mistake where nothing asks for the number
+        elif (
+            isinstance(item, ScalarInput) and value is not None
+        ):  # None is no mistake where nothing asks for the number
             info = program.symbols[item.symbol]
             check_number(item.symbol, value, _KINDS[info.kind], info.lower, info.upper)
             frame.bind(item.symbol, value)

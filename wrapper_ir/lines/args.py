@@ -145,7 +145,7 @@ class Relation(enum.Enum):
     MAY_ALIAS = "may_alias"
     """New storage or a view, known only at run time: an alias for liveness, borrowed for reuse."""
     HELD = "held"
-    """Storage that an object of the call may hold, or hold back from earlier calls: never reused."""
+    """Storage that an object of the call may hold, now or from before: it is never reused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Objects of custom classes in emitted programs: whether what was given is one of the right class."""
+"""Objects of custom classes in emitted programs: whether one of the right class was given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def class_of(value: object) -> str:
     """
     if not isinstance(value, torch.ScriptObject):
         return ""
-    name: str = value._type().qualified_name()
+    name: str = value._type().qualified_name()  # noqa: SLF001 - the only way to it
     namespace, _, rest = name.removeprefix(_PREFIX).partition(".")
     return f"{namespace}::{rest}" if name.startswith(_PREFIX) and rest else ""
 

@@ -159,7 +159,7 @@ class ItemPrinter:
         """``%name : layout``."""
         return f"{self.buffer(name)} : {self.layout_of(name)}"
 
-    def arg(self, arg: Arg, depth: int = 0) -> str:
+    def arg(self, arg: Arg, depth: int = 0) -> str:  # noqa: C901 - one case a kind is the point
         """An argument of a call."""
         match arg:
             case BufferArg():

@@ -11,6 +11,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from wrapper_ir.errors import nearest
+from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.text.errors import (
     CharacterTextError,
     Place,
@@ -20,7 +21,6 @@ from wrapper_ir.text.errors import (
     WordTextError,
 )
 from wrapper_ir.text.escape import EscapeError, unescape
-from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.text.words import IDENTIFIER
 
 if TYPE_CHECKING:

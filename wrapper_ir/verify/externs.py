@@ -131,7 +131,9 @@ class Externs:
 
     def _check_arg(self, line: ExternKernel, declared: SchemaArg, arg: Arg) -> None:
         which = f"argument '{declared.name}'"
-        fault = self._misfit(arg, declared.type.class_name or declared.type.base, declared.type.suffix)
+        fault = self._misfit(
+            arg, declared.type.class_name or declared.type.base, declared.type.suffix
+        )
         if fault == "none" and _may_be_undefined(line.op, declared):
             fault = None
         if fault is not None:

@@ -1,16 +1,15 @@
-"""Objects of custom classes: who may hand them on, and what becomes of memory that they may hold."""
+"""Objects of custom classes: who may hand them on, and memory that they may hold."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.lines import ObjectInput
 from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.kernels import check_name
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import Effects
+    from wrapper_ir.lines import Effects, ObjectInput
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Place, State
 

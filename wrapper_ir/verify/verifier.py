@@ -30,13 +30,13 @@ from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs
 from wrapper_ir.verify.kernels import Kernels
 from wrapper_ir.verify.lifetimes import Lifetimes
+from wrapper_ir.verify.objects import Objects
 from wrapper_ir.verify.packed import (
     check_packed_line,
     check_packed_results,
     check_packed_table,
     packed_constants,
 )
-from wrapper_ir.verify.objects import Objects
 from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Place, State
 from wrapper_ir.verify.storage import Kind
@@ -190,8 +190,6 @@ class _Verifier(LineVisitor[None]):
         for name in found.kills:
             lifetimes.kill(name)
         self.defines(line, found)
-        if found.objects or found.held:
-            self.objects.check(found)
         self.visit(line)
 
     def uses_symbols(self, line: AnyLine, found: Effects) -> None:
@@ -219,6 +217,8 @@ class _Verifier(LineVisitor[None]):
                 self.lifetimes.define_alias(name, aliases, is_result=is_result)
             else:
                 self.lifetimes.define_owned(name, is_result=is_result)
+        if found.objects or found.held:
+            self.objects.check(found)
 
     def regions(self, line: Cond | While) -> None:
         """Checks the regions of a line and what crosses their borders."""

@@ -17,6 +17,7 @@ from wrapper_ir.lines.args import (
     EnumKind,
     ListArg,
     NoneArg,
+    ObjectArg,
     ScalarArg,
     StringArg,
 )
@@ -89,6 +90,8 @@ def _argument(region: RegionBase, base: str, arg: Arg) -> str:
     match arg:
         case BufferArg():
             return region.handle(arg.buffer)
+        case ObjectArg():
+            raise NotPassableError("C++ programs take no objects yet")
         case NoneArg():
             return "wir::none"
         case StringArg():

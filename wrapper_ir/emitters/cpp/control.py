@@ -28,7 +28,7 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     Value,
 )
-from wrapper_ir.lines.control import BufferInput, Cond, Input, Region, While
+from wrapper_ir.lines.control import BufferInput, Cond, Input, Region, ScalarInput, While
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -207,9 +207,8 @@ class ControlLines(RegionBase):
         return self.exprs.type_of(value.value).spelling
 
     def _parameter_type(self, param: Input) -> str:
-        if isinstance(param, BufferInput):
-            return TENSOR
-        return self.symbol_type(param.symbol).spelling
+        # No region takes an object.
+        return self.symbol_type(param.symbol).spelling if isinstance(param, ScalarInput) else TENSOR
 
     def _symbols(self, *regions: Region) -> list[str]:
         """The symbols that regions need from outside; their functions take these last."""
@@ -261,7 +260,7 @@ class ControlLines(RegionBase):
                 place = place_of(name, self.layout(param.name), owned=False)
                 inner.define(param.name, place)
                 found.append(f"AtenTensorHandle {name}")
-            else:
+            elif isinstance(param, ScalarInput):
                 found.append(self._number_parameter(param.symbol))
         found += map(self._number_parameter, symbols)
         return [*found, *(f"{target.type}& {target.name}" for target in targets)]

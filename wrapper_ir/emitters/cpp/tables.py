@@ -12,7 +12,7 @@ from wrapper_ir.emitters.cpp.probes import write_probes
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, Input
+from wrapper_ir.lines.control import BufferInput, Input, ObjectInput
 from wrapper_ir.lines.program import GraphRole, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol
 
@@ -129,6 +129,8 @@ class Tables:
             flags = f"{_truth(param.donated)}, {_truth(written)}"
             name = literals.string(param.name)
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
+        if isinstance(param, ObjectInput):
+            return f"{{{literals.string(param.object)}, wir::Kind::kNone, false, false, {{}}}}"
         kind = _KINDS[self._program.symbols[param.symbol].kind]
         name = literals.string(param.symbol)
         if kind == "kNone":

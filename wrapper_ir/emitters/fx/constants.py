@@ -33,7 +33,7 @@ def places_of(program: Program) -> dict[str, str]:
     wanted |= {name: constant.qualified_name for name, constant in program.objects.items()}
     for name, place in wanted.items():
         if not _is_possible(place) or place in leaves | inner or leaves & set(_outer(place)):
-            place = _free(name, leaves | inner)  # noqa: PLW2901
+            place = _free(name, leaves | inner)
         places[name] = place
         leaves.add(place)
         inner.update(_outer(place))

@@ -161,7 +161,7 @@ class CallLines(RegionBase):
                 self.unsupported(line, f"'{step}' names no part of a result")
         return text
 
-    def arg(self, line: AnyLine, arg: Arg) -> Node:
+    def arg(self, line: AnyLine, arg: Arg) -> Node:  # noqa: C901 - one case a kind is the point
         """One argument of a call."""
         match arg:
             case BufferArg():

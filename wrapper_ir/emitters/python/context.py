@@ -35,7 +35,8 @@ Key = tuple[str, str]
 
 HELPERS: Final = frozenset("""
     CppKernels CudaGraphs InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs Scratch
-    TensorSpec TritonKernels check_layout check_number check_object check_result check_symbol check_that
+    TensorSpec TritonKernels check_layout check_number check_object check_result check_symbol
+    check_that
     current_stream empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once
     past_autograd random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check
     run_main run_while run_while_stacked
@@ -208,7 +209,9 @@ def _wanted(program: Program) -> list[tuple[Key, str]]:
     """
     wanted: list[tuple[Key, str]] = [(("buffer", name), name) for name in program.constants]
     wanted += [(("buffer", name), name) for name in program.objects]
-    wanted += [(("buffer", i.object), i.object) for i in program.inputs if isinstance(i, ObjectInput)]
+    wanted += [
+        (("buffer", i.object), i.object) for i in program.inputs if isinstance(i, ObjectInput)
+    ]
     wanted += [(("buffer", name), name) for name in program.buffers]
     wanted += [(("symbol", name), name) for name in program.symbols]
     for definition in program.kernels.values():

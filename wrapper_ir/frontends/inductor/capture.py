@@ -7,6 +7,7 @@ second one's slot: it compiles no kernel, makes one pass, and hands back whateve
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineEr
 from wrapper_ir.frontends.inductor.exported import (
     example_leaves,
     exported_guards,
+    originals,
     shape_env_of,
 )
 from wrapper_ir.frontends.inductor.flags import compiling_for
@@ -238,12 +240,17 @@ def _finished(program: Program, exported: torch.export.ExportedProgram) -> Progr
             # Detached it is still the model's memory; a program computes no gradients.
             data[name] = original.detach()
         constants[name] = _classified(constant, exported)
-    tied = _tied(data)
+    objects = dict(program.objects)
+    for name, original in originals(program, exported).items():
+        objects[name] = dataclasses.replace(objects[name], qualified_name=original)
+        data[name] = exported.constants[original]
+    tied = _tied({name: data[name] for name in constants})
     constants = {n: _with_tie(c, tied.get(n)) for n, c in constants.items()}
     spec = exported.call_spec
     return program.replace(
         name="captured",
         constants=FrozenMap(constants),
+        objects=FrozenMap(objects),
         data=data,
         in_spec=_spec(spec.in_spec),
         out_spec=_spec(spec.out_spec),

@@ -21,13 +21,15 @@ from torch.utils import _pytree as pytree
 from wrapper_ir.frontends.common.expressions import to_scalar
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.lines import expr as ours
+from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.lines.expr import Scalar
+    from wrapper_ir.lines.program import Program
 
-__all__ = ["Guard", "example_leaves", "exported_guards", "shape_env_of"]
+__all__ = ["Guard", "example_leaves", "exported_guards", "originals", "shape_env_of"]
 
 Guard = tuple["Scalar", str]
 """A condition, and what to say where it does not hold."""
@@ -71,6 +73,31 @@ def example_leaves(
             problem=f"its arguments do not fit: they are {spec}, not {exported.call_spec.in_spec}"
         )
     return list(leaves)
+
+
+def originals(program: Program, exported: torch.export.ExportedProgram) -> dict[str, str]:
+    """Return which object of the model each object of a program is, by their names.
+
+    Inductor traces with copies under names of its own, numbered as they are first used; so first
+    uses are compared. Where these differ, as where a use was without effect, the copies stay.
+    """
+    objects = {
+        spec.arg.name: str(spec.target)
+        for spec in exported.graph_signature.input_specs
+        if spec.kind is InputKind.CUSTOM_OBJ
+    }
+    first = [
+        objects[arg.name]
+        for node in exported.graph.nodes
+        for arg in node.all_input_nodes
+        if arg.name in objects and node.op == "call_function"
+    ]
+    theirs = list(dict.fromkeys(first))
+    names = sorted(program.objects, key=lambda name: (len(name), name))
+    classes = [program.objects[name].class_name for name in names]
+    if classes != [class_of(exported.constants[name]) for name in theirs]:
+        return {}
+    return dict(zip(names, theirs, strict=True))
 
 
 def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list[Guard]:

@@ -1,0 +1,148 @@
+"""Objects of custom classes (torchbind) through Inductor and every way to run a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import wrapper_ir as wir
+from tests.torchbind import foo, needs_classes, queue
+from wrapper_ir.frontends.inductor import statistics
+from wrapper_ir.lines import ExternKernel, ObjectInput, Reuse, effects
+
+pytestmark = [
+    needs_classes,
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    statistics.reset()
+
+
+def turns(q: Any, f: Any, x: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Calls of methods and of ops, whose order shows in the results and in the queue."""
+    ops = torch.ops._TorchScriptTesting
+    y = x.cos()
+    q.push(y)
+    ops.queue_push(q, f.add_tensor(x))
+    first = q.pop()
+    q.push(x + 1)
+    return first.sin() * 2, y.sin() + ops.takes_foo(f, first), q.size()
+
+
+def held(q: Any) -> list[Tensor]:
+    return list(q.get_raw_queue())
+
+
+@pytest.mark.parametrize("emitter", ["python", "fx"])
+def test_calls_with_objects_happen_in_the_order_of_the_model(emitter: str) -> None:
+    x, wanted, given = torch.rand(4), queue(), queue()
+    expected = turns(wanted, foo(), x)
+    with wir.record() as programs:
+        compiled = torch.compile(
+            turns, backend="wrapper_ir", fullgraph=True, options={"emitter": emitter}
+        )
+        found = compiled(given, foo(), x)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(held(given), held(wanted))
+    assert (statistics.programs, statistics.fallbacks) == (1, 0)
+
+    (program,) = programs
+    classes = [item.class_name for item in program.inputs if isinstance(item, ObjectInput)]
+    assert sorted(classes) == ["_TorchScriptTesting::_Foo", "_TorchScriptTesting::_TensorQueue"]
+    assert wir.parse(str(program)) == program
+    calls = [line for line in program.body if effects(line).objects]
+    assert [line.op.rpartition(".")[2] for line in calls if isinstance(line, ExternKernel)] == [
+        *("push", "add_tensor", "_TorchScriptTesting::queue_push", "pop", "push"),
+        *("_TorchScriptTesting::takes_foo", "size"),
+    ]
+    # The second call finds the queue as the first one left it.
+    torch.testing.assert_close(compiled(given, foo(), x), turns(wanted, foo(), x))
+    torch.testing.assert_close(held(given), held(wanted))
+
+
+def keeps(q: Any, x: Tensor) -> Tensor:
+    y = x.cos()
+    q.push(y)
+    return (y.sum() * y.sin().exp()).tanh()
+
+
+def test_what_an_object_holds_is_not_overwritten() -> None:
+    x, wanted, given = torch.rand(64, 64), queue(), queue()
+    expected = keeps(wanted, x)
+    with wir.record() as programs:
+        found = torch.compile(keeps, backend="wrapper_ir", fullgraph=True)(given, x)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(held(given), held(wanted))
+    for memory in ("none", "reuse", "pool"):
+        planned = wir.plan_memory(programs[0], memory)
+        kept = {name for line in planned.body for name in effects(line).held}
+        assert kept
+        assert not any(isinstance(line, Reuse) and line.donor in kept for line in planned.body)
+        again = queue()
+        inputs = [again if isinstance(item, ObjectInput) else x for item in planned.inputs]
+        torch.testing.assert_close(wir.interpret(planned, *inputs), (expected,))
+        torch.testing.assert_close(held(again), held(wanted))
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = foo(10, 20)
+        self.bias = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale.add_tensor(x + self.bias) + torch.ops._TorchScriptTesting.takes_foo(
+            self.scale, x
+        )
+
+
+def test_an_object_of_a_model_is_a_constant_of_its_program() -> None:
+    model, x = Model(), torch.rand(2, 3)
+    program = wir.capture(model, (x,))
+    (name,) = program.objects
+    assert program.objects[name].class_name == "_TorchScriptTesting::_Foo"
+    assert program.objects[name].qualified_name == "scale"
+    assert program.data[name] is model.scale
+    assert wir.parse(str(program)) == program
+    expected = model(x).detach()
+    torch.testing.assert_close(wir.interpret(wir.plan_memory(program), x), (expected,))
+    for emitter in ("python", "fx"):
+        torch.testing.assert_close(wir.compile(program, emitter)(x), (expected,))
+
+
+QUEUE = "_TorchScriptTesting::_TensorQueue"
+QUEUE_TYPE = "__torch__.torch.classes._TorchScriptTesting._TensorQueue"
+TURN = f"""\
+wir 2
+program @turn inference planned
+
+input &queue : {QUEUE}
+input %x : f32[3] @cpu
+
+method {QUEUE}.push({QUEUE_TYPE} _0, Tensor _1) -> NoneType
+method {QUEUE}.pop({QUEUE_TYPE} _0) -> Tensor
+extern aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+
+  {QUEUE}.push(&queue, %x)
+  %y = {QUEUE}.pop(&queue) : f32[3] @cpu held
+  %z = aten::add.Tensor(%y, %x) : f32[3] @cpu
+  free %y
+return %z
+"""
+
+
+def test_an_object_of_another_class_is_refused() -> None:
+    program, x = wir.parse(TURN), torch.rand(3)
+    runs = [wir.compile(program), wir.compile(program, "fx")]
+    for run in (*runs, lambda *inputs: wir.interpret(program, *inputs)):
+        assert torch.equal(run(queue(), x)[0], x + x)
+        for wrong, said in ((foo(), "class _TorchScriptTesting::_Foo"), (3, "type int")):
+            with pytest.raises(wir.WrapperIRError, match=f"_TensorQueue.*{said}"):
+                run(wrong, x)
