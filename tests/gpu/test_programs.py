@@ -306,20 +306,6 @@ def test_what_a_kernel_of_the_user_gets_is_changed() -> None:
     assert found[0][1][0] == 1
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are not two GPUs")
-def test_two_gpus() -> None:
-    def model(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        return x.sin() + 1, y * 2, (x * 3).to(y.device) + y, torch.softmax(y, -1)
-
-    x, y = t(64, 64), t(64, 64, device="cuda:1")
-    torch._dynamo.reset()
-    expected = torch.compile(model)(x, y)
-    torch._dynamo.reset()
-    actual = torch.compile(model, backend="wrapper_ir")(x, y)
-    assert all(map(same, actual, expected))
-    assert torch.cuda.current_device() == 0
-
-
 def test_inputs_on_the_host_are_refused() -> None:
     _, program, inputs = captured("pointwise")
     with pytest.raises(WrapperIRError, match="device"):

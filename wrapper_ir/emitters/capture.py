@@ -22,7 +22,7 @@ from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import Program
@@ -132,8 +132,15 @@ def why_not_captured(program: Program) -> tuple[str, ...]:
     if not gpus:
         return ("nothing of it is on a GPU",)
     if len(gpus) > 1:
-        return (f"it runs on several GPUs: {', '.join(gpus)}",)
+        return (_several(gpus),)
     return tuple(dict.fromkeys(_obstacles(program)))[:_MOST]
+
+
+def _several(gpus: Sequence[str]) -> str:
+    listed = ", ".join(gpus)
+    if any(":" not in name for name in gpus):
+        return f"it names a GPU without a number beside others, so they may be two: {listed}"
+    return f"it runs on several GPUs: {listed}"
 
 
 def _obstacles(program: Program) -> Iterator[str]:

@@ -8,7 +8,7 @@ own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["KeptGpuArena"]
+
+_STREAMS: Final = 32
+"""For how many streams arenas are kept: as many as PyTorch has of its own on a GPU. Others come and
+go, and nobody says when."""
 
 
 class KeptGpuArena(Keeper):
@@ -44,14 +48,15 @@ class KeptGpuArena(Keeper):
         self._nbytes = nbytes
         self._views = views
         self._free: dict[int, list[Arena]] = {}
+        self._is_alone = torch.cuda.device_count() < 2
         register(self)
 
     def take(self, nbytes: int = 0) -> Arena:
         """Return an arena with undefined contents, of so many bytes at least if that varies."""
         size = nbytes if self._nbytes is None else self._nbytes
-        if torch.cuda.is_current_stream_capturing():
+        if self._is_captured():
             return Arena.make(size, self._views, self._device)
-        free = self._free.setdefault(current_stream(self._index), [])
+        free = self._of_stream(current_stream(self._index))
         try:
             arena = free.pop()  # atomic: no two threads get the same one
         except IndexError:
@@ -62,6 +67,20 @@ class KeptGpuArena(Keeper):
                 arena = Arena.make(size, self._views, self._device)
         arena.home = free
         return arena
+
+    def _is_captured(self) -> bool:
+        if self._is_alone:
+            return torch.cuda.is_current_stream_capturing()
+        with torch.cuda.device(self._index):
+            return torch.cuda.is_current_stream_capturing()
+
+    def _of_stream(self, stream: int) -> list[Arena]:
+        found = self._free.get(stream)
+        if found is None:
+            if len(self._free) >= _STREAMS:
+                self._free.pop(next(iter(tuple(self._free))), None)  # what came first
+            found = self._free.setdefault(stream, [])
+        return found
 
     def release(self) -> int:
         """Free what no call uses now, have calls in progress free what they use; return bytes.

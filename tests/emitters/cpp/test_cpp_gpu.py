@@ -14,7 +14,9 @@ import wrapper_ir as wir
 from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
 from tests.emitters.test_python_gpus import STATES
+from tests.emitters.test_python_gpus import TEXT as TWO
 from wrapper_ir.emitters import EmitError
+from wrapper_ir.emitters.capture import why_not_captured
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
 from wrapper_ir.emitters.cpp.build import BuildOptions, build
 from wrapper_ir.emitters.cpp.build_gpu import chosen_archs, write_kernels
@@ -178,3 +180,32 @@ return %y
 def test_a_gpu_without_a_number_is_the_first_one() -> None:
     text = triton_text().replace("@cuda:0", "@cuda")
     assert "wir::device::cuda, -1" not in emitted(text).source
+
+
+def test_each_gpu_has_its_kernels() -> None:
+    artifact: Any = wir.emit(wir.parse(TWO.replace("DEVICE", "cuda:1")), "cpp", arena="kept")
+    check_syntax(artifact.source)
+    lines = [line.strip() for line in artifact.source.splitlines()]
+    for line in (
+        "double_1.load(0);",
+        "double_1_on_1.load(1);",
+        "const wir::GpuCall on_gpu(call, 0);",
+        "double_1(call, {1}, x_ptr, a_ptr);",
+        "double_1_on_1(call, {1}, y_ptr, b_ptr);",
+    ):
+        assert lines.count(line) == 1
+    assert len(artifact.gpu_kernels) == 1
+
+
+def test_programs_on_several_gpus_keep_no_memory_of_them() -> None:
+    text = TWO.replace("DEVICE", "cuda:1").replace("return %a, %b", "  free %a\nreturn %b")
+    assert "wir::Tensor a" in emitted(text).source.partition("void run(")[2]
+    alone = text.replace("cuda:1", "cuda:0")
+    assert "wir::Tensor a" in emitted(alone).source.partition("void run(")[0]
+
+
+def test_a_gpu_without_a_number_beside_others() -> None:
+    text = TWO.replace("DEVICE", "cuda").replace("%y : f32[64] @cuda:1", "%y : f32[64] @cuda")
+    assert ".load(1)" not in emitted(text).source
+    (reason,) = why_not_captured(wir.parse(text))
+    assert reason.endswith("without a number beside others, so they may be two: cuda, cuda:0")

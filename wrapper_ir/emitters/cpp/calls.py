@@ -101,7 +101,7 @@ class CallLines(RegionBase):
                 return  # its definition was refused
             args.append(self._kernel_argument(line, param, arg, number))
         grid = ", ".join(map(self.count, line.grid))
-        name = self.context.names["kernel", line.kernel]
+        name = self.context.gpu_kernels.name(line.kernel, device_index(line.device))
         self.put(f"{call(name, 'call', f'{{{grid}}}', *args)};")
 
     def _kernel_argument(
@@ -166,7 +166,7 @@ class CallLines(RegionBase):
         if self.context.gpu is None:
             return "cpu"
         layouts = [self.layout(name) for name in effects(line, self.context.program).touched]
-        if not layouts:
+        if not layouts or len({each.device for each in layouts if each.device != CPU}) > 1:
             return None
         if all(layout.device == CPU for layout in layouts):
             return "cpu"

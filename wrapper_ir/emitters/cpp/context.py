@@ -10,7 +10,6 @@ from wrapper_ir.emitters.cpp.exprs import CppExprs
 from wrapper_ir.emitters.cpp.gpu import (
     ANYWHERE,
     GpuKernels,
-    device_index,
     device_parts,
     device_type,
     gpus_of,
@@ -51,7 +50,7 @@ class Context:
         state: What is kept from call to call.
         callees: What the program calls.
         gpu_kernels: Its Triton kernels.
-        gpu: Number of the GPU that it runs on, if any.
+        gpu: Number of the GPU that it runs on, of several the first one; None where it needs none.
         products: Which of its lines call cuBLAS themselves.
         takes_out: Whether callers may give memory for results.
         placed: Allocations that are results, name to position, where callers may.
@@ -79,7 +78,7 @@ class Context:
         self.callees = Callees(self)
         self.gpu_kernels = GpuKernels(self)
         gpus = gpus_of(program)
-        self.gpu = device_index(gpus[0]) if gpus else None
+        self.gpu = gpus[0] if gpus else None
         self.sections: dict[str, CodeWriter] = {}
         #: Whether a tensor of the program is complex.
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())

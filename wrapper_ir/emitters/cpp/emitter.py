@@ -96,8 +96,11 @@ class CppEmitter(Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
-        statics = gather_statics(program, self.keep_buffers, keep_arenas=self.arena == "kept")
-        products = Products(program, direct=self.products == "cublas")
+        one_gpu = len(gpus_of(program)) <= 1
+        statics = gather_statics(
+            program, self.keep_buffers, keep_arenas=self.arena == "kept", on_gpus=one_gpu
+        )
+        products = Products(program, direct=self.products == "cublas" and one_gpu)
         context = Context(program, statics, problems, takes_out=self.out, products=products)
         _refuse_devices(program, problems)
         if problems.found:  # what is on a device has no form from here on
@@ -123,12 +126,13 @@ class CppEmitter(Emitter):
 
 
 def _refuse_devices(program: Program, problems: Problems) -> None:
-    """Notes the lines that touch buffers elsewhere than on the CPU and one GPU.
+    """Notes the lines that touch buffers elsewhere than on the CPU and on GPUs.
 
     Quantised tensors come out of ops and go into ops; nothing else can be done with them here.
     """
-    legal = {"cpu", *map(str, gpus_of(program)[:1])}
-    away = {name for name, each in program.buffers.items() if str(each.device) not in legal}
+    away = {
+        name for name, each in program.buffers.items() if each.device.type not in ("cpu", "cuda")
+    }
     quantised = {name for name, layout in program.buffers.items() if layout.dtype in _QUANTISED}
     if not away and not quantised:
         return
@@ -138,7 +142,7 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
         for name in (*found.defines, *found.touched):
             if name in away:
                 device = program.layout(name).device
-                where = "the CPU and one GPU"
+                where = "the CPU and NVIDIA GPUs"
                 problems.add(line, path, f"'{name}' is on {device}; C++ programs run on {where}")
             elif name in quantised - inputs and isinstance(line, _PASSING_ON):
                 continue

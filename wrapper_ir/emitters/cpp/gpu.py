@@ -13,7 +13,7 @@ from wrapper_ir.emitters.cpp.text import statement
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import BufferParam, KernelDefinition, TritonKernel
+from wrapper_ir.lines.kernels import BufferParam, KernelCall, KernelDefinition, TritonKernel
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.toolchain.triton import TritonSource
 
@@ -62,8 +62,11 @@ class GpuUnit:
     source: TritonSource
 
 
-def gpus_of(program: Program) -> tuple[Device, ...]:
-    """The GPUs that a program's lines use; an input that nobody looks at may be anywhere."""
+def gpus_of(program: Program) -> tuple[int, ...]:
+    """Numbers of the GPUs that a program's lines use, in order.
+
+    An input that nobody looks at may be anywhere.
+    """
     away = {
         name: each.device for name, each in program.buffers.items() if each.device.type == "cuda"
     }
@@ -76,7 +79,7 @@ def gpus_of(program: Program) -> tuple[Device, ...]:
         for name in (*found.defines, *found.touched)
         if name in away
     }
-    return tuple(sorted(used, key=device_index))
+    return tuple(sorted(set(map(device_index, used))))
 
 
 def device_index(device: Device) -> int:
@@ -123,6 +126,7 @@ class GpuKernels:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._units: dict[str, GpuUnit] = {}
+        self._names: dict[tuple[str, int], str] = {}
 
     @property
     def units(self) -> tuple[GpuUnit, ...]:
@@ -134,7 +138,6 @@ class GpuKernels:
         context = self._context
         if context.gpu is None:
             raise ValueError("the program has no buffer on a GPU")
-        name = context.names["kernel", definition.name]
         pairs = zip(definition.params, source.signature, strict=True)
         types = [_declared_type(param, type_) for param, (_, type_) in pairs]
         described = TritonSource(
@@ -154,11 +157,32 @@ class GpuKernels:
         if symbol not in self._units:
             self._units[symbol] = GpuUnit(symbol, described)
             context.section("externs").line(f'extern "C" const wir::GpuImage {symbol}[];')
-        text = f"inline wir::GpuKernel<{', '.join(types)}> {name}"
-        text += f"{{{literals.string(definition.name)}, ::{symbol}}};"
-        for line in statement(text):
-            context.section("kernels").line(line)
-        context.state.load_kernel(name)
+        for gpu in self._launched_on(definition):
+            name = self.name(definition.name, gpu)
+            text = f"inline wir::GpuKernel<{', '.join(types)}> {name}"
+            text += f"{{{literals.string(definition.name)}, ::{symbol}}};"
+            for line in statement(text):
+                context.section("kernels").line(line)
+            context.state.load_kernel(name, gpu)
+
+    def name(self, kernel: str, gpu: int) -> str:
+        """The identifier of a kernel on a GPU."""
+        context = self._context
+        if gpu == context.gpu:
+            return context.names["kernel", kernel]
+        key = (kernel, gpu)
+        if key not in self._names:
+            wanted = f"{context.names['kernel', kernel]}_on_{gpu}"
+            self._names[key] = context.names.fresh(wanted)
+        return self._names[key]
+
+    def _launched_on(self, definition: KernelDefinition) -> list[int]:
+        launches = (
+            device_index(line.device)
+            for _, line in walk(self._context.program)
+            if isinstance(line, KernelCall) and line.kernel == definition.name
+        )
+        return sorted(set(launches))
 
 
 def _declared_type(param: Param, type_: str) -> str:

@@ -88,9 +88,9 @@ class StateMembers:
             self._held.append(f"{member}.bytes()")
         return member
 
-    def load_kernel(self, name: str) -> None:
+    def load_kernel(self, name: str, gpu: int) -> None:
         """Has a Triton kernel loaded before it is called."""
-        self._create(f"{name}.load({self._context.gpu});")
+        self._create(f"{name}.load({gpu});")
 
     def heap(self) -> str:
         """The member that library ops and results are served from."""

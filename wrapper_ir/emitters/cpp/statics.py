@@ -76,7 +76,9 @@ def source_of(line: KeptView) -> str:
             return line.pool
 
 
-def gather_statics(program: Program, keep_bytes: int, *, keep_arenas: bool = False) -> Statics:
+def gather_statics(
+    program: Program, keep_bytes: int, *, keep_arenas: bool = False, on_gpus: bool = True
+) -> Statics:
     """What a program may keep.
 
     Args:
@@ -84,10 +86,13 @@ def gather_statics(program: Program, keep_bytes: int, *, keep_arenas: bool = Fal
         keep_bytes: The most bytes of buffers and pools of fixed size, on the CPU.
         keep_arenas: Whether pools are kept beyond that, whatever their size, and what library ops
             allocate.
+        on_gpus: Whether memory of GPUs may be kept. It serves one stream; a program that uses
+            several GPUs has one on each.
     """
     storages = Storages(program)
-    arenas = _arenas(program, storages) if keep_arenas else ()
-    buffers = _buffers(program, storages, keep_bytes, arenas)
+    devices = ("cpu", "cuda") if on_gpus else ("cpu",)
+    arenas = _arenas(program, storages, devices) if keep_arenas else ()
+    buffers = _buffers(program, storages, keep_bytes, arenas, devices)
     inside = Region((), program.body, program.results)
     symbols = frozenset(free_region_symbols(inside, program))
     views = _views(program, storages, {*buffers, *arenas})
@@ -96,7 +101,7 @@ def gather_statics(program: Program, keep_bytes: int, *, keep_arenas: bool = Fal
     return Statics(storages, symbols, tuple(buffers), arenas, growing, views, needs_heap)
 
 
-def _arenas(program: Program, storages: Storages) -> tuple[str, ...]:
+def _arenas(program: Program, storages: Storages, devices: tuple[str, ...]) -> tuple[str, ...]:
     """Pools that are used inside of a call only, and only to take storage from.
 
     An op cannot resize what lies in an arena, so it may write there whatever it is.
@@ -104,11 +109,19 @@ def _arenas(program: Program, storages: Storages) -> tuple[str, ...]:
     # The planner is a large package; only programs with kept arenas need this of it.
     from wrapper_ir.planning.kept import kept_pools  # noqa: PLC0415
 
-    return tuple(name for name in kept_pools(program) if name not in storages.handled)
+    return tuple(
+        name
+        for name in kept_pools(program)
+        if name not in storages.handled and program.layout(name).device.type in devices
+    )
 
 
 def _buffers(
-    program: Program, storages: Storages, keep_bytes: int, arenas: tuple[str, ...]
+    program: Program,
+    storages: Storages,
+    keep_bytes: int,
+    arenas: tuple[str, ...],
+    devices: tuple[str, ...],
 ) -> dict[str, None]:
     """Allocations that end inside the program, whatever their storage is called by then."""
     found: dict[str, None] = {}
@@ -126,7 +139,7 @@ def _buffers(
         if isinstance(line, AllocateFromPool) and storages.root(line.out) in unfit
     }
     ending = storages.roots(storages.killed) - unfit
-    left = {"cpu": keep_bytes, "cuda": keep_bytes * _ON_GPUS}
+    left = {each: keep_bytes * (1 if each == "cpu" else _ON_GPUS) for each in devices}
     for line in program.body:
         if not isinstance(line, (Allocate, AllocatePool)) or line.memory is not MemoryKind.DEFAULT:
             continue

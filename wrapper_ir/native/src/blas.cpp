@@ -43,6 +43,17 @@ void find(Function*& function, const char* name, std::initializer_list<const cha
   function = reinterpret_cast<Function*>(found);
 }
 
+// Has a thread that has not used the GPU before use it; PyTorch would warn of such a thread.
+void enter(std::int32_t gpu) {
+  static const auto set_device = [] {
+    int (*found)(int) = nullptr;
+    find(found, "cudaSetDevice", { "libcudart.so.13", "libcudart.so.12" });
+    return found;
+  }();
+  thread_local bool entered = false;
+  if (!entered && set_device != nullptr) entered = set_device(gpu) == 0;
+}
+
 // The settings of PyTorch by which ATen chooses what makes a product. They are no part of its C
 // interface, so they are looked up by name; where one is missing, nothing is known of them.
 class Settings {
@@ -287,6 +298,7 @@ Blas current_blas(std::int32_t gpu) {
   const Cublas& cublas = Cublas::get();
   if (torch_get_current_cuda_blas_handle == nullptr || !cublas.is_there()) return found;
   if (!Settings::get().are_usual()) return found;
+  enter(gpu);
   check(torch_get_current_cuda_blas_handle(&found.handle));
   found.math = cublas.math(found.handle);
   return found;

@@ -1,6 +1,7 @@
 // Kernels on a GPU, and which stream a call is on. Linked where a program runs on one.
 #include <dlfcn.h>
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -197,7 +198,8 @@ void GpuCode::load(std::int32_t device) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (function_ != nullptr) return;
-  static const Gpu gpu(device);  // a program has one
+  static std::map<std::int32_t, const Gpu> gpus;
+  const Gpu& gpu = gpus.try_emplace(device, device).first->second;
   const Driver& driver = Driver::get();
   const GpuImage* image = fitting(images_, gpu.arch);
   if (image == nullptr) refuse_arch(name_, images_, gpu.arch);
@@ -223,31 +225,42 @@ void GpuCode::load(std::int32_t device) {
 
 void GpuCode::launch(const Call& call, const GpuGrid& grid, void** params, void*& scratch) const {
   if (!(fits(grid.x) && fits(grid.y) && fits(grid.z))) refuse_grid(name_, grid);
-  const auto x = static_cast<unsigned>(grid.x);
-  const auto y = static_cast<unsigned>(grid.y);
-  const auto z = static_cast<unsigned>(grid.z);
-  if (x == 0 || y == 0 || z == 0) return;  // nothing to do
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // nothing to do
   Tensor memory;  // goes when the launch is under way: what takes it over runs after it
   if (image_->scratch != 0) {
     memory = bytes_on(device_, Int(grid.x) * grid.y * grid.z * image_->scratch);
     scratch = data(memory);
   }
-  const Driver& driver = Driver::get();
-  const auto launched = [&] {
-    if (image_->cooperative != 0) {
-      return driver.launch_cooperative(
-          function_, x, y, z, image_->threads, 1, 1, image_->shared, call.stream, params);
+  CUresult result = 0;
+  if (__builtin_expect(device_ == call.gpu, 1)) {
+    result = launch_on(call.stream, grid, params);
+    // A thread that has not used the GPU before.
+    if (result == kInvalidContext && Driver::get().set_context(context_) == 0) {
+      result = launch_on(call.stream, grid, params);
     }
-    return driver.launch(
-        function_, x, y, z, image_->threads, 1, 1, image_->shared, call.stream, params, nullptr);
-  };
-  CUresult result = launched();
-  // A thread that has not used the GPU before.
-  if (result == kInvalidContext && driver.set_context(context_) == 0) result = launched();
-  if (__builtin_expect(result != 0, 0)) {
-    throw Error("WIR2167",
-        std::string("Triton kernel '") + name_ + "': its launch failed: " + driver.words(result));
+  } else {
+    void* stream = nullptr;
+    check(aoti_torch_get_current_cuda_stream(device_, &stream));
+    const Current current(context_);
+    result = launch_on(stream, grid, params);
   }
+  if (__builtin_expect(result != 0, 0)) {
+    throw Error("WIR2167", std::string("Triton kernel '") + name_ +
+                               "': its launch failed: " + Driver::get().words(result));
+  }
+}
+
+CUresult GpuCode::launch_on(void* stream, const GpuGrid& grid, void** params) const {
+  const auto x = static_cast<unsigned>(grid.x);
+  const auto y = static_cast<unsigned>(grid.y);
+  const auto z = static_cast<unsigned>(grid.z);
+  const Driver& driver = Driver::get();
+  if (image_->cooperative != 0) {
+    return driver.launch_cooperative(
+        function_, x, y, z, image_->threads, 1, 1, image_->shared, stream, params);
+  }
+  return driver.launch(
+      function_, x, y, z, image_->threads, 1, 1, image_->shared, stream, params, nullptr);
 }
 
 GpuCall::GpuCall(Call& call, std::int32_t device) {
@@ -257,6 +270,7 @@ GpuCall::GpuCall(Call& call, std::int32_t device) {
     guard_ = guard;
   }
   check(aoti_torch_get_current_cuda_stream(device, &call.stream));
+  call.gpu = device;
 }
 
 GpuCall::~GpuCall() {

@@ -30,7 +30,7 @@ struct GpuGrid {
   std::int64_t z = 1;
 };
 
-// One kernel of a program, on the program's GPU.
+// One kernel of a program, on one GPU.
 class GpuCode {
  public:
   // `images` ends with one that is none.
@@ -43,6 +43,8 @@ class GpuCode {
   void launch(const Call& call, const GpuGrid& grid, void** params, void*& scratch) const;
 
  private:
+  int launch_on(void* stream, const GpuGrid& grid, void** params) const;
+
   const char* name_;
   const GpuImage* images_;
   const GpuImage* image_ = nullptr;
@@ -64,7 +66,8 @@ class GpuKernel : public GpuCode {
   }
 };
 
-// As long as a call runs on a GPU: it is the current one, and the call knows its stream.
+// As long as a call runs on a GPU: it is the current one, and the call knows its stream. Kernels on
+// other GPUs, of programs that use several, go to their current streams.
 class GpuCall {
  public:
   GpuCall(Call& call, std::int32_t device);

@@ -138,6 +138,7 @@ struct Call {
   // borrowed, have the fixed facts of the outputs, and share no memory with inputs or one another.
   const AtenTensorHandle* out = nullptr;
   void* stream = nullptr;  // of a program on a GPU: where its kernels go; it is looked up by `run`
+  std::int32_t gpu = -1;   // the one whose stream that is; it is the current one
   Blas blas = {};          // of a program that calls cuBLAS itself: as it was looked up last
 };
 
