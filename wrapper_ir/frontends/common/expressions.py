@@ -9,12 +9,14 @@ them is no problem.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 import sympy
 import torch
+from sympy.core.relational import Relational
 
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError
@@ -25,6 +27,9 @@ Make = Callable[..., sympy.Basic]
 
 #: How torch names its floating-point symbols: of inputs, and read from tensors.
 _FLOAT_NAME: Final = re.compile(r"zu?f\d+")
+
+_INFINITE: Final = (sympy.oo, -sympy.oo)
+_LARGEST: Final = sympy.Float(sys.float_info.max)
 
 
 def _modular_indexing(value: Any, divisor: Any, modulus: Any) -> sympy.Basic:
@@ -120,6 +125,8 @@ def _from_torch(expr: sympy.Basic) -> sympy.Basic:
         return expr
     if isinstance(expr, sympy.Piecewise):
         return _choice(expr)
+    if isinstance(expr, Relational) and not set(expr.args).isdisjoint(_INFINITE):
+        return _beside_infinity(expr if expr.rhs in _INFINITE else expr.reversed)
     args = [_from_torch(arg) for arg in expr.args]
     if isinstance(expr, sympy.Mul):
         return _product(expr, args)
@@ -140,6 +147,30 @@ def _symbol(expr: sympy.Symbol) -> sympy.Symbol:
     if is_float or _FLOAT_NAME.fullmatch(expr.name):
         return ours.real_symbol(expr.name)
     return ours.symbol(expr.name)
+
+
+def _beside_infinity(expr: Relational) -> sympy.Basic:
+    """Compare with the largest double instead: sympy takes reals for finite, but doubles are not.
+
+    A NaN is neither above nor below, so what holds for it too is no comparison.
+    """
+    value, is_above = _from_torch(expr.lhs), expr.rhs is sympy.oo
+    is_there = value > _LARGEST if is_above else value < -_LARGEST
+    match expr:
+        case sympy.Eq():
+            return is_there
+        case sympy.Ne():
+            return sympy.Ne(ours.Where(is_there, 1, 0), 1)
+        case sympy.Ge() if is_above:
+            return is_there
+        case sympy.Le() if not is_above:
+            return is_there
+        case sympy.Lt() if is_above:
+            return value <= _LARGEST
+        case sympy.Gt() if not is_above:
+            return value >= -_LARGEST
+        case _:
+            return expr.func(value, expr.rhs)
 
 
 def _choice(expr: sympy.Piecewise) -> sympy.Basic:
