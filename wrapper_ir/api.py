@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.debug_printer import make_printer, with_debugging
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.lines.program import Program, Stage
+from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.program import Stage
 
 if TYPE_CHECKING:
     import os
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.debug_printer import DebugPrinter
     from wrapper_ir.emitters.base import Artifact
+    from wrapper_ir.lines.program import Program
     from wrapper_ir.runtime.graphs import GraphStatus
 
 __all__ = ["compile", "cuda_graph_status", "emit", "export", "release"]
@@ -39,7 +41,9 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
         OptionValueError: It has, but not with that value.
         VerificationError: The program breaks a rule of the IR.
         EmitError: The target cannot express some of its lines.
+        NotAProgramError: What was given is no program.
     """
+    as_program(program, "wir.emit")
     emitter = make_emitter(target, options)
     return emitter.emit(_planned(program, options))
 
@@ -72,6 +76,7 @@ def compile(
         MissingConstantError: ``Program.data`` lacks values of constants.
         WrapperIRError: As :func:`emit` says.
     """
+    as_program(program, "wir.compile")
     printer = make_printer(debug)
     if printer is not None:
         make_emitter(target, options)  # a word that it does not know is no reason to plan
@@ -158,13 +163,10 @@ def export(  # noqa: PLR0913 - all but two are named
         The path.
 
     Raises:
-        UnsupportedError: What was given is no program.
+        NotAProgramError: What was given is no program.
         WrapperIRError: The program cannot be rendered or built, or the path not be written.
     """
-    given: object = program
-    if not isinstance(given, Program):
-        hint = "capture it first: wir.export(wir.capture(model, args), path)"
-        raise UnsupportedError(what=f"a {type(given).__name__}", where="export", hint=hint)
+    as_program(program, "wir.export")
     from wrapper_ir.emitters.cpp import CppArtifact, package  # noqa: PLC0415 - only to build
 
     # What can be refused at once is, before any work is done.

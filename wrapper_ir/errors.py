@@ -201,7 +201,8 @@ class OptionValueError(WrapperIRError):
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """Return the candidate that looks most like ``name``, or None when none is close."""
-    found = difflib.get_close_matches(name, sorted(candidates), n=1, cutoff=0.6)
+    # A user may have given anything for a name.
+    found = difflib.get_close_matches(str(name), sorted(candidates), n=1, cutoff=0.6)
     return found[0] if found else None
 
 

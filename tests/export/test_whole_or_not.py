@@ -10,7 +10,6 @@ import torch
 import wrapper_ir as wir
 from tests.export.support import BROKEN, captured, plus_one, run
 from wrapper_ir.emitters.cpp.build_errors import ConstantValueError, ExportPathError
-from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.toolchain import CompileError
 
 if TYPE_CHECKING:
@@ -78,5 +77,5 @@ def test_a_directory_is_no_library(tmp_path: Path) -> None:
 
 
 def test_only_programs_are_exported(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="capture it first"):
+    with pytest.raises(wir.NotAProgramError, match=r"wir\.export takes a Program.*type Linear"):
         wir.export(torch.nn.Linear(1, 1), tmp_path / "m.so")  # type: ignore[arg-type]

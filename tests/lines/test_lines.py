@@ -345,4 +345,4 @@ def test_paths() -> None:
 
 def test_errors_are_of_the_family_and_have_a_code_of_its_range() -> None:
     kinds = [v for v in vars(ir).values() if isinstance(v, type) and issubclass(v, WrapperIRError)]
-    assert {kind.code for kind in kinds} == {"WIR0101", "WIR0102", "WIR0103"}
+    assert {kind.code for kind in kinds} == {"WIR0101", "WIR0102", "WIR0103", "WIR0104"}

@@ -17,6 +17,7 @@ from wrapper_ir.build.kernel_calls import KernelCalls
 from wrapper_ir.build.memory import Memory
 from wrapper_ir.build.preamble import preamble
 from wrapper_ir.build.regions import value_of
+from wrapper_ir.build.values import choice
 from wrapper_ir.lines import Device, FrozenMap, GraphRole, Program, Stage, Value
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class Builder(Declarations, KernelCalls, Memory, Control):
     ) -> None:
         super().__init__(device)
         self.name = name
-        self.role = GraphRole(role)
-        self.stage = Stage(stage)
+        self.role = choice(GraphRole, role, "the program's role")
+        self.stage = choice(Stage, stage, "the program's stage")
         self._check_inputs = check_inputs
         self._results: tuple[Value, ...] | None = None
 

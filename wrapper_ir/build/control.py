@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from wrapper_ir.build.base import Part, located
-from wrapper_ir.build.errors import ArgumentError, ResultError
+from wrapper_ir.build.errors import ResultError
 from wrapper_ir.build.regions import (
     Handle,
     Operand,
@@ -15,7 +15,7 @@ from wrapper_ir.build.regions import (
     operand_of,
     operands_of,
 )
-from wrapper_ir.build.values import Buffer, Number
+from wrapper_ir.build.values import Buffer, Number, choice
 from wrapper_ir.lines import (
     AssertLayout,
     AssertSymbol,
@@ -154,17 +154,13 @@ class Control(Part):
             level: What to do with them: ``"print"``, ``"save"``, ``"check"``, ...
 
         Raises:
-            ArgumentError: There is no such level.
+            ArgumentError: There is no such level or side.
         """
         buffers = tuple(self._draft.own(v).name for v in shown if isinstance(v, Buffer))
         numbers = tuple(v for v in shown if not isinstance(v, Buffer))
-        try:
-            found = ProbeLevel(level)
-        except ValueError:
-            names = ", ".join(known.value for known in ProbeLevel)
-            reason = f"there is no level {level!r}, but {names}"
-            raise ArgumentError(callee="probe", reason=reason) from None
-        line = Probe(label, When(when), found, buffers, numbers, origin=self._draft.here())
+        found = choice(ProbeLevel, level, "the level of a probe")
+        side = choice(When, when, "the side of a probe")
+        line = Probe(label, side, found, buffers, numbers, origin=self._draft.here())
         self._draft.add(line)
 
     # Regions.

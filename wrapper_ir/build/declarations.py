@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import sympy
 
 from wrapper_ir.build.base import Part, located
 from wrapper_ir.build.errors import ArgumentError
-from wrapper_ir.build.values import Buffer, LayoutLike, Size, device_of, dtype_of
+from wrapper_ir.build.values import Buffer, LayoutLike, Size, choice, device_of, dtype_of
 from wrapper_ir.lines import (
     BufferInput,
     Constant,
@@ -18,9 +20,6 @@ from wrapper_ir.lines import (
     SymbolInfo,
     SymbolKind,
 )
-
-if TYPE_CHECKING:
-    import sympy
 
 
 class Declarations(Part):
@@ -50,9 +49,16 @@ class Declarations(Part):
             unbacked: Whether it is known only as the program runs, not from the inputs.
 
         Raises:
+            ArgumentError: There is no such kind, or a bound is no integer.
             NameTakenError: There is a symbol of that name.
         """
-        return self._draft.declare(name, SymbolInfo(SymbolKind(kind), min, max, hint, unbacked))
+        for bound in (min, max, hint):
+            given: object = bound
+            if not (given is None or isinstance(given, int)):
+                reason = f"{given!r} is no integer, as bounds and hints are"
+                raise ArgumentError(callee=f"symbol '{name}'", reason=reason)
+        found = choice(SymbolKind, kind, f"the kind of symbol '{name}'")
+        return self._draft.declare(name, SymbolInfo(found, min, max, hint, unbacked))
 
     @located
     def input(
@@ -85,7 +91,18 @@ class Declarations(Part):
 
     @located
     def scalar_input(self, symbol: sympy.Symbol) -> sympy.Symbol:
-        """Declares that the caller passes the value of a symbol, at this place among the inputs."""
+        """Declares that the caller passes the value of a symbol, at this place among the inputs.
+
+        Args:
+            symbol: What :meth:`symbol` gave.
+
+        Raises:
+            ArgumentError: It is no symbol.
+        """
+        given: object = symbol
+        if not isinstance(given, sympy.Symbol):
+            reason = f"{given!r} is no symbol; declare it: b.symbol(name)"
+            raise ArgumentError(callee="scalar_input", reason=reason)
         self._draft.take_input(ScalarInput(symbol.name))
         self._draft.bound.add(symbol.name)
         return symbol
@@ -112,21 +129,25 @@ class Declarations(Part):
             mutable: Whether the program may write to it.
 
         Raises:
-            ArgumentError: There is neither a value nor a layout.
+            ArgumentError: There is neither a tensor nor a layout, or no such kind.
         """
         if layout is None and value is None:
             raise ArgumentError(callee="constant", reason="it has neither a value nor a layout")
+        found_kind = choice(ConstantKind, kind, f"the kind of constant '{name}'")
         found = _layout_of_tensor(value) if layout is None else self._layout(layout)
         buffer = self._draft.define(name, found)
         tied = self._draft.tied(value)
         qualified = name if qualified_name is None else qualified_name
-        self._draft.constants[name] = Constant(qualified, ConstantKind(kind), mutable, tied)
+        self._draft.constants[name] = Constant(qualified, found_kind, mutable, tied)
         if value is not None:
             self._draft.values[name] = value
         return buffer
 
 
 def _layout_of_tensor(value: Any) -> Layout:  # noqa: ANN401 - a tensor; torch is not imported
+    if not hasattr(value, "stride"):
+        reason = f"its value is of type {type(value).__name__}, where a tensor is wanted"
+        raise ArgumentError(callee="constant", reason=reason)
     device = device_of(str(value.device))
     dtype = dtype_of(str(value.dtype).removeprefix("torch."))
     return Layout(dtype, device, tuple(value.shape), tuple(value.stride()))

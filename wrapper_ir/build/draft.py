@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.build.arguments import buffers_in
-from wrapper_ir.build.errors import ForeignValueError, IllegalNameError, NameTakenError
+from wrapper_ir.build.errors import (
+    ArgumentError,
+    ForeignValueError,
+    IllegalNameError,
+    NameTakenError,
+)
 from wrapper_ir.build.values import Buffer, Kernel
 from wrapper_ir.lines import (
     AnyLine,
@@ -126,13 +131,29 @@ class Draft:
         self.definitions[definition.name] = definition
 
     def own(self, handle: Buffer) -> Buffer:
-        """The handle, which must be of this program."""
+        """The handle, which must be of this program.
+
+        Raises:
+            ArgumentError: it is no buffer.
+            ForeignValueError: it is another program's.
+        """
+        given: object = handle
+        if not isinstance(given, Buffer):
+            raise ArgumentError(callee="the builder", reason=f"{given!r} is no buffer of its")
         if handle.owner is not self:
             raise ForeignValueError(what="buffer", name=handle.name)
         return handle
 
     def own_kernel(self, handle: Kernel) -> KernelDefinition:
-        """What the handle stands for, which must be of this program."""
+        """What the handle stands for, which must be of this program.
+
+        Raises:
+            ArgumentError: it is no kernel.
+            ForeignValueError: it is another program's.
+        """
+        given: object = handle
+        if not isinstance(given, Kernel):
+            raise ArgumentError(callee="the builder", reason=f"{given!r} is no kernel of its")
         if handle.owner is not self:
             raise ForeignValueError(what="kernel", name=handle.definition.name)
         return handle.definition

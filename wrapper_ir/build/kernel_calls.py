@@ -203,6 +203,9 @@ class KernelCalls(Part):
         found, handles = op_results(
             draft, declared, wanted, found_args, found_kwargs, may_alias=may_alias
         )
+        place: object = on
+        if on is not None and not (isinstance(place, tuple) and len(place) == 2):
+            raise ArgumentError(callee=name, reason="'on' takes a pair: the device and the stream")
         where, stream = on or draft.place(
             [*found_args, *(arg for _, arg in found_kwargs)], self.device
         )

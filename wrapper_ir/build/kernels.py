@@ -71,6 +71,11 @@ def _triton_type(param: Param) -> str:
 
 
 def _buffers(params: BufferParams, access: Access) -> list[BufferParam]:
+    given: Sequence[object] = params
+    for param in given:
+        if not isinstance(param, (tuple, list)) or len(param) != 2:
+            reason = f"{param!r} is no pair of name and element type, such as ('x', 'f32')"
+            raise ArgumentError(callee="parameters", reason=reason)
     return [BufferParam(name, dtype_of(dtype), access) for name, dtype in params]
 
 

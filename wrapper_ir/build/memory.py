@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from wrapper_ir.build.base import Part, located
 from wrapper_ir.build.errors import LayoutError
@@ -22,9 +22,6 @@ from wrapper_ir.lines import (
     contiguous_strides,
     dim,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Memory(Part):
@@ -215,8 +212,9 @@ class Memory(Part):
             LayoutError: The order does not name each dimension once.
         """
         layout = self._draft.own(source).layout
-        if sorted(order) != list(range(layout.rank)):
-            raise LayoutError(given=list(order), reason=f"it orders no {layout.rank} dimensions")
+        given: object = order
+        if not isinstance(given, Sequence) or sorted(given) != list(range(layout.rank)):
+            raise LayoutError(given=given, reason=f"it orders no {layout.rank} dimensions")
         sizes = tuple(layout.size[d] for d in order)
         strides = tuple(layout.stride[d] for d in order)
         found = Layout(layout.dtype, layout.device, sizes, strides, layout.offset)

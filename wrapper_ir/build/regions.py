@@ -61,6 +61,9 @@ def build_region(
     What it returns, one value or a tuple of them, are the region's results; also gives whether it
     was a tuple.
     """
+    builds: object = body
+    if not callable(builds):
+        raise ArgumentError(callee="a region", reason=f"{builds!r} is no function that builds it")
     params: list[Input] = []
     handles: list[Handle] = []
     for operand in operands:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import sympy
 
-from wrapper_ir.build.errors import LayoutError
+from wrapper_ir.build.errors import ArgumentError, LayoutError
 from wrapper_ir.lines import (
     DTYPE_BY_SHORT_NAME,
     Device,
@@ -21,6 +22,8 @@ from wrapper_ir.lines import (
     contiguous_strides,
 )
 from wrapper_ir.lines.expr import dims
+
+E = TypeVar("E", bound=enum.Enum)
 
 Size: TypeAlias = Sequence[Any]
 """Sizes or strides: integers and expressions over the builder's symbols."""
@@ -118,14 +121,36 @@ def device_of(value: Device | str) -> Device:
     """The device, or the one that torch spells so (``cuda:1``).
 
     Raises:
-        LayoutError: the index is not a number.
+        LayoutError: no device is spelled so.
     """
     if isinstance(value, Device):
         return value
     try:
-        return Device.parse(str(value))
+        found = Device.parse(str(value))
     except ValueError:
-        raise LayoutError(given=value, reason="no device is spelled so") from None
+        found = None
+    if found is None or not found.type.isidentifier():
+        hint = "devices are spelled as torch spells them: 'cpu', 'cuda:1'"
+        raise LayoutError(given=value, reason="no device is spelled so", hint=hint)
+    return found
+
+
+def choice(kind: type[E], value: object, callee: str) -> E:
+    """The member of an enumeration, or the one of that value.
+
+    Args:
+        kind: The enumeration.
+        value: What a user gave.
+        callee: What it was given to, for errors.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        names = ", ".join(repr(member.value) for member in kind)
+        raise ArgumentError(callee=callee, reason=f"{value!r} is none of {names}") from None
 
 
 def size_of(value: Size) -> tuple[Dim, ...]:
@@ -134,6 +159,9 @@ def size_of(value: Size) -> tuple[Dim, ...]:
     Raises:
         LayoutError: they are not integers and expressions.
     """
+    given: object = value
+    if isinstance(given, (int, sympy.Basic)):
+        raise LayoutError(given=given, reason="sizes are a sequence", hint=f"write ({given},)")
     try:
         return dims(value)
     except (TypeError, UnsupportedExprError) as error:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.debug_printer.operands import Operands
 from wrapper_ir.debug_printer.select import Call, matches, select
+from wrapper_ir.debug_printer.spec import DebugPrinter
+from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.args import Arg, ListArg, ScalarArg
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.walk import Path, map_regions, regions_of, rewrite_lines
@@ -15,7 +18,6 @@ from wrapper_ir.lines.walk import Path, map_regions, regions_of, rewrite_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from wrapper_ir.debug_printer.spec import DebugPrinter
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import AnyLine, Program
@@ -45,6 +47,11 @@ def insert_probes(program: Program, printer: DebugPrinter) -> Program:
     Warns:
         NoCallMatchesWarning: The filter chooses none of the program's calls.
     """
+    as_program(program, "wir.insert_probes")
+    given: object = printer
+    if not isinstance(given, DebugPrinter):
+        hint = "such as wir.DebugPrinter('print')"
+        raise OptionValueError(option="printer", value=given, expected="a DebugPrinter", hint=hint)
     if not printer.probe_levels:
         return program
     maker = _Maker(program, printer)

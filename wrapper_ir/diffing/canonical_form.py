@@ -27,6 +27,7 @@ from wrapper_ir.lines import (
     effects,
     walk_regions,
 )
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.origin import Frame, is_torchs_own
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.rename import Renaming
@@ -62,7 +63,7 @@ def canonical(program: Program) -> Program:
     Args:
         program: Any program, even a faulty one.
     """
-    buffers, symbols = _numbered(program)
+    buffers, symbols = _numbered(as_program(program, "wir.canonical"))
     kernels = {
         name: f"kernel{number}"
         for number, name in enumerate(

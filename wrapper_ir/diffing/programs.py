@@ -20,6 +20,7 @@ from wrapper_ir.diffing.model import (
 )
 from wrapper_ir.diffing.sequences import Match, Matcher
 from wrapper_ir.lines import KernelDefinition
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.rename import Renaming
 from wrapper_ir.lines.walk import Path, regions_of
 from wrapper_ir.text.line_print import LinePrinter
@@ -48,6 +49,8 @@ def diff(before: Program, after: Program) -> ProgramDiff:
         before: Any program, even a faulty one.
         after: Another one.
     """
+    as_program(before, "wir.diff")
+    as_program(after, "wir.diff")
     if before == after:
         count = figures(before)
         return ProgramDiff(count, count)

@@ -31,6 +31,7 @@ __all__ = [
     "Emitter",
     "LogicalProgramError",
     "MissingConstantError",
+    "MissingOpError",
     "Problems",
     "Unsupported",
 ]
@@ -106,6 +107,17 @@ class MissingConstantError(WrapperIRError):
     code = "WIR2006"
     template = "program '{program}' has no values for its constants {names}"
     default_hint = "give them in Program.data, or load the program with the file that holds them"
+
+
+class MissingOpError(WrapperIRError):
+    """A program that is to be loaded calls library ops that are not there.
+
+    Fields: ``program``, and ``names`` of the ops.
+    """
+
+    code = "WIR2007"
+    template = "program '{program}' calls ops that no loaded library has: {names}"
+    default_hint = "load or import what defines them first"
 
 
 class Problems:

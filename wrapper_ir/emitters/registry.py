@@ -67,6 +67,15 @@ def emitter_class(name: str) -> type[Emitter]:
         DuplicateEmitterError: There are several.
         EmitterLoadError: It cannot be imported, or is no emitter.
     """
+    given: object = name
+    if not isinstance(given, str):
+        hint = (
+            "targets are named by strings; an emitter without a name is called itself: "
+            "MyEmitter().emit(wir.plan_memory(program))"
+        )
+        listed = ", ".join(emitter_names()) or "none"
+        name_of = getattr(given, "__name__", given)
+        raise UnknownEmitterError(emitter=name_of, known=listed, hint=hint)
     points = entry_points(group=GROUP, name=name)
     values = sorted({point.value for point in points})
     if not values:

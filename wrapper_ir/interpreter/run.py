@@ -17,6 +17,7 @@ from wrapper_ir.interpreter.watch import is_plain
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
 from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.walk import Path, walk
 from wrapper_ir.runtime import InputCountError, check_object
@@ -71,6 +72,7 @@ def interpret(
         WrapperIRError: A line did what it may not, could not be run, or an assertion failed. The
             error's ``path`` and ``origin`` say which line.
     """
+    as_program(program, "wir.interpret")
     if verify:
         verify_program(program)
     if len(inputs) != len(program.inputs):

@@ -46,6 +46,7 @@ from wrapper_ir.lines.expr import (
     scalar,
     symbol,
 )
+from wrapper_ir.lines.given import NotAProgramError
 from wrapper_ir.lines.kernels import (
     BufferParam,
     CppKernel,
@@ -160,6 +161,7 @@ __all__ = [
     "NamedArg",
     "NoneArg",
     "NoneValue",
+    "NotAProgramError",
     "ObjectArg",
     "ObjectConstant",
     "ObjectInput",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wrapper_ir.lines import Program, Stage
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.externs import plan_externs
 from wrapper_ir.planning.frees import insert_frees
@@ -120,6 +121,7 @@ def _planned(
     program: Program, strategy: str | None, arena: str, *, free_inputs: bool | None
 ) -> tuple[Program, Planned]:
     """The program with all frees in, and planned."""
+    as_program(program, "wir.plan_memory")
     planner = chosen(strategy, arena)
     verify(program)
     if program.stage is Stage.PLANNED:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
 from wrapper_ir.lines import walk_regions
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.planning.liveness import Life, Liveness
 from wrapper_ir.planning.offsets import assign_offsets
 from wrapper_ir.planning.placement import arenas_of, sizes_of
@@ -61,7 +62,7 @@ def picture(program: Program) -> str:
 
     Sizes are taken at the hints where they are symbolic.
     """
-    panels = [panel for panel in _panels(program) if panel.boxes]
+    panels = [panel for panel in _panels(as_program(program, "picture")) if panel.boxes]
     height = _TOP + sum(_HEIGHT + _GAP + 20 for _ in panels) + 10
     lines = [
         (

@@ -17,6 +17,7 @@ from wrapper_ir.lines import (
     walk,
     walk_regions,
 )
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.planning.liveness import Life, Liveness
 from wrapper_ir.planning.offsets import PlanError, check_offsets
 from wrapper_ir.planning.offsets.intervals import Problem
@@ -78,6 +79,7 @@ def check_plan(program: Program) -> None:
     Raises:
         PlanError: a slice is misplaced; the error has the path of the region's line.
     """
+    as_program(program, "check_plan")
     for scale, offset in ((1, 0), (0, 0), (7, 3), (64, 17)):
         sizes = Sizes(program)
         for name, info in program.symbols.items():

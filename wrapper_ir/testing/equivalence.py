@@ -13,6 +13,7 @@ from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols, substitute
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.runtime.main import random_tensor
 from wrapper_ir.runtime.probes import difference
@@ -92,6 +93,7 @@ def example_inputs(program: Program, *, seed: int = 0) -> list[Any]:
         program: The program.
         seed: What random numbers start from; the global generator is left as it was.
     """
+    as_program(program, "example_inputs")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return [_example(program, each) for each in program.inputs]

@@ -32,6 +32,7 @@ from wrapper_ir.lines import (
     walk_regions,
 )
 from wrapper_ir.lines.fields import misfits
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.text.errors import UnprintableError
 from wrapper_ir.text.escape import quote, source_lines
 from wrapper_ir.text.line_print import LinePrinter
@@ -68,7 +69,7 @@ def text_lines(
     program: Program, *, origins: bool = False, strict: bool = True, paths: bool = False
 ) -> Iterator[TextLine]:
     """The lines of :func:`print_program`; with ``paths`` each says what program line it starts."""
-    wrong = misfits(program)
+    wrong = misfits(as_program(program, "wir.print_program"))
     if wrong:
         path, part, expected, found = wrong[0]
         raise UnprintableError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines import (
     SCHEMA_VERSION,
     AnyLine,
@@ -56,6 +57,10 @@ def parse(text: str, *, source_name: str = "<text>") -> Program:
     Raises:
         TextError: the text is not a program; says the line and the column.
     """
+    given: object = text
+    if not isinstance(given, str):
+        hint = "it takes text; a file is read by wir.load(path)"
+        raise UnsupportedError(what=f"a {type(given).__name__}", where="wir.parse", hint=hint)
     reader = Reader(text, source_name)
     try:
         return reader.program()

@@ -131,6 +131,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
+from wrapper_ir.lines.given import as_program
 from wrapper_ir.verify.diagnostics import Diagnostic, VerificationError
 from wrapper_ir.verify.rules import RULES, Rule
 from wrapper_ir.verify.verifier import check_program
@@ -153,7 +154,7 @@ def diagnose(program: Program, *, warnings: bool = False) -> tuple[Diagnostic, .
         program: Any program.
         warnings: Whether to tell also of what may be meant.
     """
-    found = check_program(program)
+    found = check_program(as_program(program, "wir.diagnose"))
     return found if warnings else _faults(found)
 
 
@@ -167,6 +168,7 @@ def verify(program: Program) -> Program:
     Raises:
         VerificationError: it breaks rules; the error holds a diagnostic for each fault.
     """
+    as_program(program, "wir.verify")
     if _GOOD.get(id(program)) is program:
         return program
     found = _faults(check_program(program))

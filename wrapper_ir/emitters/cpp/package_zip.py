@@ -13,6 +13,7 @@ import platform
 import shutil
 import sys
 import zipfile
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp.build_isa import NATIVE
@@ -21,7 +22,6 @@ from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain import isa as isas
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
@@ -50,6 +50,9 @@ def check_metadata(metadata: Mapping[str, str]) -> None:
     Raises:
         OptionValueError: It is no mapping from text to text, or says what is ours to say.
     """
+    given: object = metadata
+    if not isinstance(given, Mapping):
+        raise OptionValueError(option="metadata", value=given, expected="a dict of text")
     pairs: list[tuple[object, object]] = list(metadata.items())
     for key, value in pairs:
         if not isinstance(key, str) or not isinstance(value, str) or key.startswith(_OWN_KEYS):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import operator
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.base import MissingConstantError
+from wrapper_ir.emitters.base import MissingConstantError, MissingOpError
 from wrapper_ir.emitters.writer import SourceMap
+from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class PythonArtifact:
 
         Raises:
             MissingConstantError: The program has constants whose values are not there.
+            MissingOpError: It calls ops that no library has which is loaded.
         """
         data = self.program.data
         missing = [name for name in self.constants.values() if name not in data]
@@ -59,7 +62,14 @@ class PythonArtifact:
         linecache.cache[filename] = (len(self.source), None, lines, filename)
         module = types.ModuleType(f"wrapper_ir_emitted_{digest}")
         module.__file__ = filename
-        exec(compile(self.source, filename, "exec"), module.__dict__)
+        try:
+            exec(compile(self.source, filename, "exec"), module.__dict__)
+        except AttributeError as error:
+            missing = _missing_ops(self.program)
+            if not missing:
+                raise
+            names = ", ".join(f"'{name}'" for name in missing)
+            raise MissingOpError(program=self.program.name, names=names) from error
         for variable, name in self.constants.items():
             setattr(module, variable, data[name])
         _check_constants(module)
@@ -102,6 +112,24 @@ def release_of(module: types.ModuleType) -> Callable[[], int]:
     """What frees the memory that a module keeps between calls; of most there is none."""
     release: Callable[[], int] = getattr(module, "release", lambda: 0)
     return release
+
+
+def _missing_ops(program: Program) -> list[str]:
+    """Ops that a program declares and torch does not have."""
+    import torch  # noqa: PLC0415 - as above
+
+    ops = [name for name, each in program.kernels.items() if isinstance(each.source, TorchOp)]
+    return [name for name in ops if not _has_op(torch.ops, name)]
+
+
+def _has_op(ops: object, name: str) -> bool:
+    """Whether torch's registry has an op: ``aten::add.Tensor``."""
+    path = name.replace("::", ".").split(".")
+    try:
+        operator.attrgetter(".".join(path if len(path) > 2 else [*path, "default"]))(ops)
+    except AttributeError:
+        return False
+    return True
 
 
 def _check_constants(module: types.ModuleType) -> None:

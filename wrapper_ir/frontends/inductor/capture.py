@@ -110,6 +110,10 @@ def capture(
         UnsupportedLineError: Something in its wrapper has no typed form.
     """
     with compile_lock, compiling_for(isa):
+        given: object = args
+        if isinstance(given, torch.Tensor):
+            hint = "write (x,) for one argument"
+            raise CaptureError(problem="args is a tensor, not a tuple of arguments", hint=hint)
         if isinstance(model, torch.export.ExportedProgram):
             exported, examples = model, example_leaves(model, args, kwargs, dynamic_shapes)
         else:

@@ -52,7 +52,8 @@ class Problem:
         #: Where each interval that needs room was in the order given.
         self.number: list[int] = []
         self.given = 0
-        for number, (lower, upper, size) in enumerate(intervals):
+        for number, interval in enumerate(intervals):
+            lower, upper, size = _triple(number, interval)
             self.given += 1
             if upper < lower or size < 0:
                 why = "it has less than no bytes" if size < 0 else "it ends before it begins"
@@ -137,3 +138,12 @@ class Problem:
     def height(self, offsets: list[int]) -> int:
         """Bytes up to the end of the topmost interval."""
         return max((at + size for at, size in zip(offsets, self.size, strict=True)), default=0)
+
+
+def _triple(number: int, interval: Interval) -> Interval:
+    """An interval's three numbers."""
+    try:
+        lower, upper, size = interval
+    except (TypeError, ValueError):
+        raise IntervalError(number=number, interval=interval, why="it is no triple") from None
+    return lower, upper, size

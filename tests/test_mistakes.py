@@ -1,0 +1,160 @@
+"""Wrong uses of the public functions: each is told in words, by an error of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+from wrapper_ir.build import ArgumentError, LayoutError
+from wrapper_ir.emitters import UnknownEmitterError
+from wrapper_ir.emitters.base import MissingOpError
+from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError, WrapperIRError
+from wrapper_ir.planning import IntervalError, assign_offsets, check_plan, picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TEXT = """
+wir 2
+program @p inference planned
+input %x : f32[4] @cpu
+extern aten::relu(Tensor self) -> Tensor
+  %y = aten::relu(%x) : f32[4] @cpu
+return %y
+"""
+PROGRAM = wir.parse(TEXT)
+
+ON_PROGRAMS: dict[str, Callable[[Any], object]] = {
+    "emit": wir.emit,
+    "compile": wir.compile,
+    "export": lambda given: wir.export(given, "m.so"),
+    "plan_memory": wir.plan_memory,
+    "plan": wir.planning.plan,
+    "verify": wir.verify,
+    "diagnose": wir.diagnose,
+    "print_program": wir.print_program,
+    "diff": lambda given: wir.diff(given, PROGRAM),
+    "diff, the second": lambda given: wir.diff(PROGRAM, given),
+    "canonical": wir.canonical,
+    "interpret": wir.interpret,
+    "insert_probes": lambda given: wir.insert_probes(given, wir.DebugPrinter()),
+    "assert_equivalent": wir.testing.assert_equivalent,
+    "check_plan": check_plan,
+    "picture": picture,
+}
+
+
+@pytest.mark.parametrize("name", ON_PROGRAMS)
+@pytest.mark.parametrize("given", [TEXT, None, torch.nn.ReLU()], ids=["text", "none", "model"])
+def test_what_is_no_program_is_refused(name: str, given: object) -> None:
+    with pytest.raises(wir.NotAProgramError, match=type(given).__name__) as caught:
+        ON_PROGRAMS[name](given)
+    assert "wir.capture(model, args)" in str(caught.value)
+
+
+def builder() -> tuple[wir.Builder, wir.build.Buffer]:
+    b = wir.Builder("p")
+    return b, b.input("x", "f32", (4,))
+
+
+MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
+    "a class for a target": (
+        lambda: wir.emit(PROGRAM, wir.emitters.Emitter),  # type: ignore[arg-type]
+        UnknownEmitterError,
+        r"MyEmitter\(\)\.emit",
+    ),
+    "a number for a strategy": (
+        lambda: wir.plan_memory(wir.parse(TEXT.replace("planned", "logical")), 3),  # type: ignore[arg-type]
+        OptionError,
+        "it has none, pool, reuse",
+    ),
+    "bytes for a text": (lambda: wir.parse(b"wir 2"), UnsupportedError, "wir.load"),  # type: ignore[arg-type]
+    "a level for a printer": (
+        lambda: wir.insert_probes(PROGRAM, "print"),  # type: ignore[arg-type]
+        OptionValueError,
+        r"wir\.DebugPrinter\('print'\)",
+    ),
+    "pairs for intervals": (lambda: assign_offsets([(0, 1)]), IntervalError, "no triple"),  # type: ignore[list-item]
+    "a list for metadata": (
+        lambda: wir.export(PROGRAM, "m.pt2", metadata=["a"]),  # type: ignore[arg-type]
+        OptionValueError,
+        "a dict of text",
+    ),
+    "a number for an architecture": (
+        lambda: wir.export(PROGRAM, "m.pt2", gpu_arch=90),  # type: ignore[arg-type]
+        OptionValueError,
+        "such as 'sm_90'",
+    ),
+    "a tensor for arguments": (
+        lambda: wir.capture(torch.nn.ReLU(), torch.ones(4)),  # type: ignore[arg-type]
+        wir.frontends.inductor.CaptureError,
+        r"\(x,\)",
+    ),
+    "an op that nobody has": (
+        lambda: wir.compile(wir.parse(TEXT.replace("relu", "rleu"))),
+        MissingOpError,
+        "'aten::rleu'",
+    ),
+    "no stage": (lambda: wir.Builder(stage="done"), ArgumentError, "'logical', 'planned'"),  # type: ignore[arg-type]
+    "no role": (lambda: wir.Builder(role="train"), ArgumentError, "'inference', 'forward'"),  # type: ignore[arg-type]
+    "no device": (lambda: wir.Builder(device=3), LayoutError, "'cuda:1'"),  # type: ignore[arg-type]
+    "no kind of symbol": (
+        lambda: wir.Builder().symbol("n", kind="long"),  # type: ignore[arg-type]
+        ArgumentError,
+        "'long' is none of 'int'",
+    ),
+    "a word for a bound": (lambda: wir.Builder().symbol("n", min="a"), ArgumentError, "no integer"),  # type: ignore[arg-type]
+    "no kind of constant": (
+        lambda: wir.Builder().constant("w", torch.ones(3), kind="weight"),  # type: ignore[arg-type]
+        ArgumentError,
+        "'weight' is none of",
+    ),
+    "a list for a tensor": (lambda: wir.Builder().constant("w", [1]), ArgumentError, "a tensor"),
+    "a number for sizes": (lambda: wir.Builder().input("x", "f32", 4), LayoutError, r"\(4,\)"),  # type: ignore[arg-type]
+    "a name for a kernel": (lambda: builder()[0].call("k"), ArgumentError, "no kernel"),  # type: ignore[arg-type]
+    "a name for a buffer": (lambda: builder()[0].free("x"), ArgumentError, "no buffer"),  # type: ignore[arg-type]
+    "a name for a symbol": (
+        lambda: builder()[0].scalar_input("n"),  # type: ignore[arg-type]
+        ArgumentError,
+        r"b\.symbol",
+    ),
+    "a number for a region": (
+        lambda: (lambda b, x: b.cond(True, [x], 3, 4))(*builder()),
+        ArgumentError,
+        "no function",
+    ),
+    "a number for an order": (
+        lambda: (lambda b, x: b.permute(x, 3))(*builder()),
+        LayoutError,
+        "orders no 1",
+    ),
+    "a name for a parameter": (
+        lambda: wir.Builder().cpp_kernel("k", "", reads=["x"]),  # type: ignore[list-item]
+        ArgumentError,
+        r"\('x', 'f32'\)",
+    ),
+    "a device alone": (
+        lambda: (lambda b, x: b.extern("aten::relu(Tensor self) -> Tensor", x, on="cpu"))(
+            *builder()
+        ),
+        ArgumentError,
+        "the device and the stream",
+    ),
+    "no side": (lambda: builder()[0].probe("l", when="during"), ArgumentError, "'before'"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_is_told_in_words(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mistake, error, words = MISTAKES[what]
+    with pytest.raises(error) as caught:
+        mistake()
+    assert caught.match(words)
+    assert [*tmp_path.iterdir()] == []
