@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import json
 import linecache
+import os
 import re
 import threading
 from collections.abc import Mapping
@@ -40,6 +41,34 @@ WARP: Final = 32
 
 #: Raise it when binaries of older versions must not be found in the cache any more.
 _FORMAT: Final = 2
+
+#: Settings of Triton's, in the environment, that change what it makes of a kernel.
+_KNOBS: Final = (
+    "ALLOW_LHS_TMEM_LAYOUT_CONVERSION",
+    "DISABLE_LLVM_OPT",
+    "DISABLE_MMA_V3",
+    "DISABLE_MMA_V5",
+    "DISABLE_PTXAS_OPT",
+    "LLVM_PASS_PLUGIN_PATH",
+    "PTXAS_OPTIONS",
+    "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS",
+    "TRITON_DEFAULT_FP_FUSION",
+    "TRITON_DISABLE_LINE_INFO",
+    "TRITON_ENABLE_ASAN",
+    "TRITON_ENABLE_EXPERIMENTAL_CONSAN",
+    "TRITON_F32_DEFAULT",
+    "TRITON_FRONT_END_DEBUGGING",
+    "TRITON_INSTRUMENTATION_MODE",
+    "TRITON_INTERPRET",
+    "TRITON_KERNEL_OVERRIDE",
+    "TRITON_LIBDEVICE_PATH",
+    "TRITON_MOCK_PTX_VERSION",
+    "TRITON_OVERRIDE_ARCH",
+    "TRITON_OVERRIDE_DIR",
+    "TRITON_PTXAS_BLACKWELL_PATH",
+    "TRITON_PTXAS_PATH",
+    "USE_IR_LOC",
+)
 
 _ARCH: Final = re.compile(r"sm_(\d{2,3})a?")
 
@@ -163,7 +192,8 @@ def binary_key(source: TritonSource, arch: int) -> str:
     import torch  # noqa: PLC0415 - as above
 
     # Kernels call helpers of torch, and their machine code is Triton's.
-    parts = (_FORMAT, _triton_version(), torch.__version__, arch, source.identity)
+    knobs = [f"{name}={os.environ[name]}" for name in _KNOBS if os.environ.get(name)]
+    parts = (_FORMAT, _triton_version(), torch.__version__, *knobs, arch, source.identity)
     return hashlib.sha256(
         "\0".join(map(str, parts)).encode("utf-8", "backslashreplace")
     ).hexdigest()

@@ -25,7 +25,7 @@ from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.native import native_include_dirs
 from wrapper_ir.toolchain.objects import assemble
-from wrapper_ir.toolchain.triton import GpuBinary, TritonSource, keep_binary
+from wrapper_ir.toolchain.triton import GpuBinary, TritonSource, binary_key, keep_binary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -209,3 +209,16 @@ def test_a_gpu_without_a_number_beside_others() -> None:
     assert ".load(1)" not in emitted(text).source
     (reason,) = why_not_captured(wir.parse(text))
     assert reason.endswith("without a number beside others, so they may be two: cuda, cuda:0")
+
+
+@pytest.mark.parametrize("name", ["DISABLE_PTXAS_OPT", "PTXAS_OPTIONS", "TRITON_PTXAS_PATH"])
+def test_machine_code_is_kept_by_the_settings_it_was_made_under(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (kernel,) = emitted(triton_text()).gpu_kernels
+    monkeypatch.delenv(name, raising=False)
+    plain = binary_key(kernel.source, 90)
+    monkeypatch.setenv(name, "1")
+    assert binary_key(kernel.source, 90) != plain
+    monkeypatch.setenv(name, "")
+    assert binary_key(kernel.source, 90) == plain

@@ -20,6 +20,7 @@ from tests.emitters.fx import support
 from tests.emitters.test_python_gpus import STATES
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.fx import declare_kernels
+from wrapper_ir.emitters.fx.errors import LaunchError
 from wrapper_ir.emitters.fx.triton import LAUNCH, NO_CONSTANTS, kernel_index, launched
 
 if TYPE_CHECKING:
@@ -237,3 +238,14 @@ def test_states_of_random_numbers_may_be_on_the_host() -> None:
     assert source.count("null]") == 2
     forward = support.emitted(wir.parse(STATES.replace("backward", "inference"))).source
     assert '["seed", "int64", [], [], "cuda:0"]' in forward
+
+
+def test_what_inductor_would_lose_is_refused() -> None:
+    module = support.emitted(program()).graph_module
+    scale, mark = (launched(node) for node in launches(module))
+    assert scale is not None
+    assert mark is not None
+    with pytest.raises(LaunchError, match=r"'mark' .* without its option 'maxnreg'"):
+        _ = mark.restore_value  # what Inductor asks for when it compiles a kernel again
+    if importlib.util.find_spec("triton") is not None:
+        assert scale.restore_value == []

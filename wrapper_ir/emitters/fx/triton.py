@@ -35,6 +35,10 @@ from wrapper_ir.toolchain.triton import TritonKernelError, TritonSource, jit_fun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+_LOST: Final = {"launch_cooperative_grid": False, "maxnreg": None, "num_ctas": 1}
+"""Options that Inductor leaves out when it compiles a kernel of a graph again, and what they are
+then. A kernel whose blocks wait for each other might wait for ever."""
+
 __all__ = [
     "LAUNCH",
     "NO_CONSTANTS",
@@ -193,12 +197,25 @@ class PinnedKernel:
         """Everything else is the autotuner's."""
         if name.startswith("_"):
             raise AttributeError(name)
+        if name == "restore_value":
+            self._refuse_losses()
         try:
             autotuner = self._autotuner
         except TritonKernelError as error:
             # Torch describes all kernels of its table where it traces anything, and expects this.
             raise AttributeError(str(error), name=name, obj=self) from error
         return getattr(autotuner, name)
+
+    def _refuse_losses(self) -> None:
+        """Raise a LaunchError if Inductor, which alone asks for this, would change the kernel."""
+        options = dict(_source(self.definition).options)
+        for name, left in _LOST.items():
+            if options.get(name, left) != left:
+                raise LaunchError(
+                    kernel=self.definition.name,
+                    reason=f"Inductor would compile it again without its option '{name}'",
+                    hint="run the graph as it is, or what `.load()` gives",
+                )
 
     @property  # type: ignore[misc]
     @override
