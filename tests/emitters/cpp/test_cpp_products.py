@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 import wrapper_ir as wir
 from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
+from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.lines.kernels import ExternKernel
 
 HEAD = """
 wir 2
@@ -205,3 +208,11 @@ def test_programs_for_the_cpu_are_the_same() -> None:
 def test_other_makers_are_refused() -> None:
     with pytest.raises(OptionValueError, match="one of 'aten', 'cublas'"):
         wir.emit(program("extern_out"), "cpp", products="cutlass")
+
+
+def test_attention_leaves_cublas_as_it_is() -> None:
+    attention = "aten::_scaled_dot_product_flash_attention"
+    found = Products(program("extern_out"), direct=True)
+    line = ExternKernel(attention, args=())
+    assert found.keep(line)
+    assert not found.keep(dataclasses.replace(line, op="aten::sin.out"))

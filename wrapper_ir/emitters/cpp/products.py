@@ -26,6 +26,10 @@ PRODUCTS: Final = ("aten", "cublas")
 """Who makes products of matrices."""
 
 _RANKS: Final = {"aten::mm.out": 2, "aten::bmm.out": 3}
+#: Ops that are one kernel of a library of their own, and leave cuBLAS as it is.
+_APART: Final = frozenset(
+    f"aten::_scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")
+)
 _TYPES: Final = (DType.BFLOAT16, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 
 
@@ -77,7 +81,9 @@ class Products:
         """Whether cuBLAS is after a line what it was before, for nothing else can have used it."""
         if isinstance(line, (Cond, While, Probe)):
             return False
-        return not isinstance(line, ExternKernel) or self.of(line) is not None
+        if not isinstance(line, ExternKernel) or line.op in _APART:
+            return True
+        return self.of(line) is not None
 
 
 def _fit(op: str, out: Layout, left: Layout, right: Layout) -> bool:
