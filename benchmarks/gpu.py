@@ -11,7 +11,9 @@ import argparse
 import copy
 import itertools
 import statistics
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +32,7 @@ BOUNDS = {
     "the same, cuBLAS called": ("Inductor, C++", 0.75),
     "wir.compile, graph": ("reduce-overhead", 0.9),
     "torch.compile, graph": ("reduce-overhead", 0.9),
+    "exported, graph": ("reduce-overhead", 0.9),
 }
 """What ours may cost, as a part of which of Inductor's ways."""
 
@@ -94,6 +97,17 @@ def kernel_time(function: Callable[[Tensor], Any], x: Tensor) -> float:
         torch.cuda.synchronize()
         found.append(time.perf_counter() - start)
     return statistics.median(found) * 1e6
+
+
+class Exported:
+    """A library that captures its calls, loaded by PyTorch's runner."""
+
+    def __init__(self, library: Path) -> None:
+        self._runner = torch._C._aoti.AOTIModelContainerRunnerCuda(str(library), 1, "cuda", "")
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        results: list[Tensor] = self._runner.run([x])
+        return results
 
 
 class Moving:
@@ -184,26 +198,39 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-cpp", action="store_true", help="leave out what is compiled in C++")
     args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        measure(Path(folder), args.blocks, args.rounds, with_cpp=not args.no_cpp)
+
+
+def measure(folder: Path, blocks: int, rounds: int, *, with_cpp: bool) -> None:
+    """Measures and reports; what is exported goes to a folder."""
     torch.set_grad_enabled(False)
     torch.manual_seed(0)
-    model = nn.Sequential(*(Block() for _ in range(args.blocks))).to("cuda", torch.bfloat16).eval()
+    model = nn.Sequential(*(Block() for _ in range(blocks))).to("cuda", torch.bfloat16).eval()
     x = torch.randn(1, TOKENS, WIDTH, device="cuda", dtype=torch.bfloat16)
 
     program = wir.capture(model, (x,))
-    functions = make_functions(model, program, x, with_cpp=not args.no_cpp)
+    functions = make_functions(model, program, x, with_cpp=with_cpp)
     stays, moves = (wir.compile(program, cuda_graph=True) for _ in range(2))
     functions["wir.compile, graph"] = lambda x: stays(x)[0]
     functions["the same, x moves"] = Moving(moves, x)
-    for name in ("wir.compile, graph", "the same, x moves"):
+    names = ["wir.compile, graph", "the same, x moves"]
+    if with_cpp:
+        library = wir.export(program, folder / "model.so", cuda_graph=True)
+        exported, moved = Exported(library), Exported(library)
+        functions["exported, graph"] = lambda x: exported(x)[0]
+        functions["exported, x moves"] = Moving(moved, x)
+        names += ["exported, graph", "exported, x moves"]
+    for name in names:
         times(functions[name], x, 20)
     expected = functions["Inductor, Python"](x).clone()
 
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in functions}
-    for _ in range(args.rounds):
+    for _ in range(rounds):
         for name, function in functions.items():
             found[name].append(times(function, x, 60))
 
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {args.blocks} blocks")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {blocks} blocks")
     report(found, functions)
     differ = [name for name, f in functions.items() if not torch.equal(f(x), expected)]
     print(f"bits that differ from Inductor's: {', '.join(differ) or 'none'}")

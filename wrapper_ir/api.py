@@ -114,10 +114,13 @@ def cuda_graph_status() -> list[GraphStatus]:
     """What became of the calls of every loaded program that was made with ``cuda_graph=True``.
 
     How many were replayed, and why others ran the program itself. Those that ``torch.compile``
-    holds are among them.
+    holds are among them, and exported libraries that this process has loaded, by whatever loader.
     """
-    found = sys.modules.get("wrapper_ir.runtime.graphs")
-    return [] if found is None else list(found.statuses())
+    if "torch" not in sys.modules:
+        return []
+    from wrapper_ir.runtime import graphs  # noqa: PLC0415 - imports torch
+
+    return sorted([*graphs.statuses(), *graphs.library_statuses()], key=lambda each: each.program)
 
 
 def export(  # noqa: PLR0913 - all but two are named

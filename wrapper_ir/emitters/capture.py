@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.lines.layout import Device
-    from wrapper_ir.lines.program import Program
+    from wrapper_ir.lines.program import AnyLine, Program
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -38,6 +38,9 @@ __all__ = [
 ]
 
 DEFAULT_LIMIT: Final = 8
+
+_RANDOM: Final = ("rand", "seed", "dropout", "Generator")
+"""What schemas say of ops that draw random numbers."""
 
 _MOST: Final = 3
 """Reasons of one kind that are told."""
@@ -92,6 +95,7 @@ class CaptureFacts:
         limit: How many graphs are kept.
         results: Whose memory results are.
         reasons: Why its calls cannot be captured, where that is so.
+        is_random: Whether its calls may draw random numbers.
     """
 
     program: str
@@ -101,6 +105,7 @@ class CaptureFacts:
     limit: int = DEFAULT_LIMIT
     results: str = "fresh"
     reasons: tuple[str, ...] = ()
+    is_random: bool = False
 
 
 def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
@@ -119,6 +124,7 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
         tuple(constants),
         options.limit,
         options.results if is_inference else "fresh",
+        is_random=any(_draws(program, line) for _, line in walk(program)),
     )
 
 
@@ -184,6 +190,20 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     if line.stream != 0:
         return f"'{name}' runs on a stream of its own"
     return ""
+
+
+def _draws(program: Program, line: AnyLine) -> bool:
+    """Whether a line may draw random numbers: by its schema, or since nobody knows the op."""
+    if not isinstance(line, ExternKernel):
+        return False
+    source = program.kernels[line.op].source
+    if not isinstance(source, TorchOp):
+        return True
+    op = parse_schema(source.schema)
+    if "_attention" in op.name:
+        return _drops(program, line)
+    known = op.name.startswith(("aten::", "prims::", "inductor::"))
+    return not known or any(word in source.schema for word in _RANDOM)
 
 
 def _drops(program: Program, line: ExternKernel) -> bool:

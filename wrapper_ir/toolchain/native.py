@@ -59,6 +59,12 @@ _GPU = "gpu"
 #: The one file that is needed only by programs that call cuBLAS themselves.
 _BLAS = "blas"
 
+#: Files that are needed only by programs that capture their calls; their names begin so.
+_GRAPHS = "graph_"
+
+#: The one file that such programs need on a GPU.
+_GPU_GRAPHS = "gpu_graphs"
+
 _TRAILER_MAGIC = b"WIRDATA1"
 
 
@@ -106,6 +112,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
     heap: bool = False,
     gpu: bool = False,
     blas: bool = False,
+    graphs: bool = False,
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
@@ -121,6 +128,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
         heap: Whether the program keeps what library ops allocate (``wir::Heap``).
         gpu: Whether the program runs on a GPU (``wir::GpuCall``).
         blas: Whether the program calls cuBLAS itself (``wir::current_blas``).
+        graphs: Whether the library captures its calls as CUDA graphs (``wir::GraphInfo``).
         extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
         jobs: How many compilers to run at once; by default one a processor.
 
@@ -133,7 +141,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
         CacheDirError: The cache's directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    chosen = native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas)
+    chosen = native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas, graphs=graphs)
     keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(chosen)}
     found = {unit: cache.get(key, "o") for unit, key in keys.items()}
     if None in found.values():
@@ -175,7 +183,13 @@ class _Unit:
 
 
 def native_units(
-    *, ops: bool, probes: bool, heap: bool = False, gpu: bool = False, blas: bool = False
+    *,
+    ops: bool,
+    probes: bool,
+    heap: bool = False,
+    gpu: bool = False,
+    blas: bool = False,
+    graphs: bool = False,
 ) -> dict[str, tuple[Path, ...]]:
     """Return the files of the runtime part that a library needs, by what is compiled as one."""
     units: dict[str, list[Path]] = {"runtime": []}
@@ -188,6 +202,10 @@ def native_units(
             units |= {"gpu": [file]} if gpu else {}
         elif file.stem == _BLAS:
             units |= {"blas": [file]} if blas else {}
+        elif file.stem == _GPU_GRAPHS:
+            units |= {"gpu_graphs": [file]} if gpu and graphs else {}
+        elif file.stem.startswith(_GRAPHS):
+            units.setdefault("graphs", []).extend([file] if graphs else [])
         elif file.stem.startswith(_PROBES):
             units.setdefault("probes", []).extend([file] if probes else [])
         else:

@@ -30,7 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-__all__ = ["Steps", "Work", "has_probes", "uses_blas", "uses_gpu", "uses_heap", "uses_ops"]
+__all__ = [
+    "Steps",
+    "Work",
+    "captures_calls",
+    "has_probes",
+    "uses_blas",
+    "uses_gpu",
+    "uses_heap",
+    "uses_ops",
+]
 
 #: Whether a generated file calls library ops through the dispatcher.
 _USES_OPS: Final = re.compile(r"\bOp\b")
@@ -44,8 +53,16 @@ _USES_GPU: Final = re.compile(r"\bwir::GpuCall\b")
 #: Whether a generated file calls cuBLAS itself.
 _USES_BLAS: Final = re.compile(r"\bwir::current_blas\b")
 
+#: Whether a generated file is of a program that captures its calls.
+_CAPTURES: Final = re.compile(r"\bwir::GraphInfo\b")
+
 #: Whether the files are of a program with probes.
 _HAS_PROBES: Final = re.compile(r"\bkProbes\b")
+
+
+def captures_calls(sources: Mapping[str, str]) -> bool:
+    """Whether generated files are of a program that captures its calls as CUDA graphs."""
+    return any(_CAPTURES.search(text) for text in sources.values())
 
 
 def has_probes(sources: Mapping[str, str]) -> bool:
@@ -142,6 +159,7 @@ class Work:
             heap=uses_heap(sources),
             gpu=uses_gpu(sources),
             blas=uses_blas(sources),
+            graphs=alone and captures_calls(sources),
             extra_flags=self.flags,
             jobs=self.jobs,
         )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.capture import CaptureFacts
     from wrapper_ir.emitters.cpp.probes import ProbeRow
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
@@ -53,6 +54,7 @@ class Context:
         gpu: Number of the GPU that it runs on, of several the first one; None where it needs none.
         products: Which of its lines call cuBLAS themselves.
         takes_out: Whether callers may give memory for results.
+        graphs: How a library captures its calls as CUDA graphs; ``None`` if it does not.
         placed: Allocations that are results, name to position, where callers may.
     """
 
@@ -64,12 +66,14 @@ class Context:
         *,
         takes_out: bool,
         products: Products,
+        graphs: CaptureFacts | None,
     ) -> None:
         self.program = program
         self.statics = statics
         self.problems = problems
         self.products = products
         self.takes_out = takes_out
+        self.graphs = graphs
         self.placed = placed_results(program) if takes_out else {}
         self.names: NamePlan[Key] = make_names(program)
         #: How regions print expressions: their symbols are parameters.

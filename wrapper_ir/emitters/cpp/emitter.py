@@ -59,9 +59,10 @@ class CppEmitter(Emitter):
         out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
         products: Whose products of matrices on a GPU are made: ``"aten"`` calls PyTorch's ops,
             ``"cublas"`` calls cuBLAS just as they would, for the same bits in less time.
-        cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be; not
-            in what is exported.
-        cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs.
+        cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be;
+            libraries that are exported do so themselves.
+        cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs; in what is
+            exported, once for each call that may run at a time.
         cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
             or ``shared``: the graph's own, which the next call writes to.
     """
@@ -101,7 +102,11 @@ class CppEmitter(Emitter):
             program, self.keep_buffers, keep_arenas=self.arena == "kept", on_gpus=one_gpu
         )
         products = Products(program, direct=self.products == "cublas" and one_gpu)
-        context = Context(program, statics, problems, takes_out=self.out, products=products)
+        options = graph_options(self)
+        graphs = None if options is None else capture_facts(program, options)
+        context = Context(
+            program, statics, problems, takes_out=self.out, products=products, graphs=graphs
+        )
         _refuse_devices(program, problems)
         if problems.found:  # what is on a device has no form from here on
             return CppArtifact("", {}, SourceMap(()), (), program)
@@ -113,7 +118,6 @@ class CppEmitter(Emitter):
                 whole.line(f"// {name}")
                 whole.blank()
             whole.extend(writer)
-        graphs = graph_options(self)
         return CppArtifact(
             whole.text(),
             sources,
@@ -121,7 +125,7 @@ class CppEmitter(Emitter):
             files.kernels,
             program,
             files.gpu_kernels,
-            None if graphs is None else capture_facts(program, graphs),
+            graphs,
         )
 
 

@@ -68,15 +68,12 @@ def export(
 
     Raises:
         OptionError: There is no such option.
-        UnsupportedError: The program has probes that need Python, or its calls are to be captured.
+        UnsupportedError: The program has probes that need Python.
         ExportPathError: The path has another ending, or cannot be written.
         WrapperIRError: As :func:`wrapper_ir.emitters.cpp.build.build` says.
     """
     given = check(path, metadata, **options)
     _check_probes(artifact)
-    if artifact.graphs is not None:
-        hint = "capture calls where the library is loaded, with torch.cuda.graph"
-        raise UnsupportedError(what="the option cuda_graph", where="exported libraries", hint=hint)
     target = Path(path)
     writers: dict[str, Callable[[Path], None]] = {
         ".pt2": lambda room: _package(artifact, target, room, given, metadata or {}),

@@ -16,6 +16,7 @@ from wrapper_ir.emitters.cpp.build_gpu import GPU_FILE, chosen_archs, write_kern
 from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_features
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
 from wrapper_ir.emitters.cpp.build_work import (
+    captures_calls,
     has_probes,
     uses_blas,
     uses_gpu,
@@ -137,9 +138,9 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     probes = has_probes(artifact.sources)
     ops, heap = probes or uses_ops(artifact.sources), uses_heap(artifact.sources)
     gpu, blas = uses_gpu(artifact.sources), uses_blas(artifact.sources)
-    runtime = _copy_runtime(
-        folder, native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas)
-    )
+    graphs = captures_calls(artifact.sources)
+    units = native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas, graphs=graphs)
+    runtime = _copy_runtime(folder, units)
     if artifact.gpu_kernels:
         write_kernels(folder, artifact.gpu_kernels, archs, options.cache or default_cache())
     blob = linked_constants(artifact.program, table, folder, target, embed=embed)

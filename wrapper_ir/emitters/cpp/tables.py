@@ -67,6 +67,26 @@ class Tables:
                 writer.blank()
                 writer.lines(*table(head, rows))
         write_probes(context.probes, writer)
+        self._write_graphs(writer)
+
+    def _write_graphs(self, writer: CodeWriter) -> None:
+        """How calls are captured as CUDA graphs by the library, where they are."""
+        graphs = self._context.graphs
+        if graphs is None:
+            return
+        reasons = [literals.string(reason) for reason in graphs.reasons]
+        writer.blank()
+        writer.line("// A library that runs alone captures its calls as CUDA graphs.")
+        if reasons:
+            writer.lines(*table("constexpr const char* kObstacles[]", reasons))
+        rows = [
+            f".limit = {literals.integer(graphs.limit)}",
+            f".shares_results = {_truth(graphs.results == 'shared')}",
+            f".is_random = {_truth(graphs.is_random)}",
+            f".num_reasons = {len(reasons)}",
+            f".reasons = {'kObstacles' if reasons else 'nullptr'}",
+        ]
+        writer.lines(*table("constexpr wir::GraphInfo kGraphs", rows))
 
     def write_info(self, writer: CodeWriter) -> None:
         """Writes what leads to all else; it stands outside of any namespace."""
@@ -113,6 +133,7 @@ class Tables:
             str(-1 if context.gpu is None else context.gpu),
             # States that hold nothing of a GPU serve any stream.
             "nullptr" if context.gpu is None or kept is None else "wir::current_stream",
+            "nullptr" if context.graphs is None else "&wir_program::kGraphs",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()

@@ -180,6 +180,9 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
   if (program.num_probes != 0) read_probe_environment(program);
   blob_ = Blob::open(program, directory);
   outside_inference_mode([&] { active_ = original_constants(program_, blob_); });
+  if (program.graphs != nullptr && wir_make_graphs != nullptr) {
+    graphs_.reset(wir_make_graphs(program));
+  }
   idle_.resize(runners);
   idle_.back().constants = active_;
   idle_.back().stream = current_stream();
@@ -190,9 +193,14 @@ Container::~Container() {
   for (Runner& runner : idle_) drop(runner);
 }
 
-void Container::drop(Runner& runner) {
+void Container::drop_state(Runner& runner) {
   if (runner.state != nullptr) program_.destroy_state(std::exchange(runner.state, nullptr));
-  runner.constants.reset();  // after the state, which has views of them
+}
+
+void Container::drop(Runner& runner) {
+  runner.graphs.reset();
+  drop_state(runner);
+  runner.constants.reset();  // after those that have views of them
 }
 
 GpuStream Container::current_stream() const {
@@ -211,7 +219,10 @@ Container::Runner Container::take() {
     std::swap(*chosen, idle_.back());
     std::swap(runner, idle_.back());
     idle_.pop_back();
-    if (!runner.serves(stream)) std::swap(runner, stale);
+    if (!runner.serves(stream)) {
+      std::swap(runner, stale);
+      runner.graphs = std::move(stale.graphs);
+    }
     if (runner.state == nullptr) {
       runner.constants = active_;
       runner.releases = releases_;
@@ -226,9 +237,12 @@ void Container::give_back(Runner runner) {
   Runner stale;
   {
     const std::lock_guard lock(mutex_);
-    const bool lasts = runner.constants == active_ && runner.releases == releases_ &&
-                       !runner.stream.is_captured;
-    if (!lasts) std::swap(runner, stale);
+    const bool is_current = runner.constants == active_ && runner.releases == releases_;
+    if (!is_current || runner.stream.is_captured) std::swap(runner, stale);
+    if (is_current && stale.graphs != nullptr) {
+      runner.graphs = std::move(stale.graphs);
+      runner.constants = stale.constants;
+    }
     idle_.push_back(std::move(runner));  // has room: it was there before
   }
   returned_.notify_one();
@@ -236,11 +250,7 @@ void Container::give_back(Runner runner) {
 }
 
 void Container::prepare(Runner& runner) {
-  if (runner.state != nullptr) [[likely]] {
-    return;
-  }
-  outside_inference_mode(
-      [&] { runner.state = program_.create_state(runner.constants->handles()); });
+  ensure_state(program_, runner.state, runner.constants->handles());
 }
 
 // A runner as long as a call has it. After a call that failed its state is not used again: what it
@@ -249,15 +259,16 @@ class Container::Turn {
  public:
   explicit Turn(Container& container) : container_(container), runner_(container.take()) {}
   ~Turn() {
-    if (!done_) container_.drop(runner_);
+    if (!done_) container_.drop_state(runner_);
     container_.give_back(std::move(runner_));
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  void prepare() { container_.prepare(runner_); }
-  void* state() const { return runner_.state; }
-  void done() { done_ = true; }
+  void run(Call& call, const Slot* inputs, Slot* outputs) {
+    container_.run(runner_, call, inputs, outputs);
+    done_ = true;
+  }
 
  private:
   Container& container_;
@@ -293,17 +304,26 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
   const WithoutGil without_gil;
   const OnStream on_stream(program_, stream);
   Turn turn(*this);
-  turn.prepare();
-  const NoGrad no_grad;
-  const Probing probing(program_);
-  call.probes = probing.sink();
-  try {
-    program_.run(turn.state(), call, in.data(), out.data());
-  } catch (...) {
-    rethrow_with_line(program_, call, in.data());
-  }
-  turn.done();
+  turn.run(call, in.data(), out.data());
   hand_over(out.data(), outputs);
+}
+
+void Container::run(Runner& runner, Call& call, const Slot* inputs, Slot* outputs) {
+  if (graphs_ != nullptr && runner.graphs == nullptr) runner.graphs = graphs_->of_runner();
+  if (graphs_ != nullptr && runner.graphs == nullptr) graphs_->ran();
+  if (runner.graphs == nullptr) prepare(runner);
+  try {
+    if (runner.graphs != nullptr) {
+      return runner.graphs->run(
+          {call, inputs, outputs, runner.constants->handles(), runner.state});
+    }
+    const NoGrad no_grad;
+    const Probing probing(program_);
+    call.probes = probing.sink();
+    program_.run(runner.state, call, inputs, outputs);
+  } catch (...) {
+    rethrow_with_line(program_, call, inputs);
+  }
 }
 
 // Makes handles of all results, or deletes those there are.
@@ -392,20 +412,23 @@ void Container::free_inactive() {
 }
 
 std::size_t Container::release() {
-  if (program_.kept_bytes == nullptr) return 0;
+  if (program_.kept_bytes == nullptr && graphs_ == nullptr) return 0;
   std::vector<Runner> kept;
   {
     const std::lock_guard lock(mutex_);
     ++releases_;
     for (Runner& runner : idle_) {
-      if (runner.state == nullptr) continue;
+      if (runner.state == nullptr && runner.graphs == nullptr) continue;
       kept.emplace_back();
       std::swap(kept.back(), runner);
     }
   }
   std::size_t bytes = 0;
   for (Runner& runner : kept) {
-    bytes += program_.kept_bytes(runner.state);
+    if (runner.graphs != nullptr) bytes += runner.graphs->kept_bytes();
+    if (runner.state != nullptr && program_.kept_bytes != nullptr) {
+      bytes += program_.kept_bytes(runner.state);
+    }
     drop(runner);
   }
   return bytes;

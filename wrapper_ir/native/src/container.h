@@ -14,6 +14,7 @@
 
 #include "abi.h"
 #include "constants.h"
+#include "graphs.h"
 
 namespace wir::runtime {
 
@@ -51,6 +52,9 @@ class Container {
   std::shared_ptr<const Constants> lasting_constants(bool inactive);
   const std::vector<AOTInductorConstantMapEntry>& entries(bool inactive);
 
+  // Null where calls are not captured.
+  const Graphs* graphs() const { return graphs_.get(); }
+
   // Frees what is kept between calls and not in use; what calls in progress hold goes when they end.
   // Returns how many bytes went at once.
   std::size_t release();
@@ -68,6 +72,7 @@ class Container {
     std::shared_ptr<const Constants> constants;
     std::uint64_t releases = 0;
     GpuStream stream;
+    std::unique_ptr<RunnerGraphs> graphs;  // of the same constants; on any stream
 
     bool serves(const GpuStream& wanted) const {
       return state == nullptr || (!wanted.is_captured && stream.stream == wanted.stream);
@@ -80,6 +85,8 @@ class Container {
   Runner take();
   void give_back(Runner runner);
   void prepare(Runner& runner);
+  void run(Runner& runner, Call& call, const Slot* inputs, Slot* outputs);
+  void drop_state(Runner& runner);
   void drop(Runner& runner);
   std::vector<Runner> take_stale();
   void hand_over(Slot* results, AtenTensorHandle* outputs);
@@ -87,6 +94,7 @@ class Container {
 
   const ProgramInfo& program_;
   std::shared_ptr<Blob> blob_;
+  std::unique_ptr<Graphs> graphs_;
 
   std::mutex mutex_;  // guards what follows; held for a few instructions at a time
   std::condition_variable returned_;

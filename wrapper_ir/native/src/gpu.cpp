@@ -1,6 +1,4 @@
 // Kernels on a GPU, and which stream a call is on. Linked where a program runs on one.
-#include <dlfcn.h>
-
 #include <map>
 #include <mutex>
 #include <string>
@@ -11,6 +9,8 @@
 #include <wir/gpu.h>
 #include <wir/number.h>
 #include <wir/tensor.h>
+
+#include "driver.h"
 
 extern "C" {
 struct CUDAGuardOpaque;
@@ -28,87 +28,11 @@ namespace wir {
 namespace {
 
 // Of cuda.h.
-using CUresult = int;
 constexpr CUresult kInvalidContext = 201;
 constexpr int kMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kMinor = 76;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
 constexpr int kMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr std::uint32_t kSharedByDefault = 49152;  // bytes; more has to be asked for
-
-// The CUDA driver, opened when it is first asked for.
-class Driver {
- public:
-  static const Driver& get() {
-    static const Driver driver;
-    return driver;
-  }
-
-  std::string words(CUresult result) const {
-    const char* found = nullptr;
-    error_string(result, &found);
-    return found == nullptr ? "error " + std::to_string(result) : found;
-  }
-
-  void check(CUresult result, const char* what) const {
-    if (result != 0) throw Error("WIR2167", std::string(what) + ": " + words(result));
-  }
-
-  CUresult (*error_string)(CUresult, const char**);
-  CUresult (*init)(unsigned);
-  CUresult (*device_count)(int*);
-  CUresult (*device_get)(int*, int);
-  CUresult (*device_attribute)(int*, int, int);
-  CUresult (*retain_context)(void**, int);
-  CUresult (*set_context)(void*);
-  CUresult (*push_context)(void*);
-  CUresult (*pop_context)(void**);
-  CUresult (*load_module)(void**, const void*);
-  CUresult (*get_function)(void**, void*, const char*);
-  CUresult (*set_attribute)(void*, int, int);
-  CUresult (*is_capturing)(void*, int*);
-  CUresult (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-      void*, void**, void**);
-  CUresult (*launch_cooperative)(
-      void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**);
-
- private:
-  Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) {
-    if (library_ == nullptr) {
-      const char* reason = dlerror();
-      throw Error("WIR2167",
-          std::string("the program runs on a GPU, and the CUDA driver cannot be opened: ") +
-              (reason == nullptr ? "libcuda.so.1" : reason),
-          "load it on a machine with an NVIDIA GPU");
-    }
-    find(error_string, "cuGetErrorString");
-    find(init, "cuInit");
-    find(device_count, "cuDeviceGetCount");
-    find(device_get, "cuDeviceGet");
-    find(device_attribute, "cuDeviceGetAttribute");
-    find(retain_context, "cuDevicePrimaryCtxRetain");
-    find(set_context, "cuCtxSetCurrent");
-    find(push_context, "cuCtxPushCurrent_v2");
-    find(pop_context, "cuCtxPopCurrent_v2");
-    find(load_module, "cuModuleLoadData");
-    find(get_function, "cuModuleGetFunction");
-    find(set_attribute, "cuFuncSetAttribute");
-    find(is_capturing, "cuStreamIsCapturing");
-    find(launch, "cuLaunchKernel");
-    find(launch_cooperative, "cuLaunchCooperativeKernel");
-    check(init(0), "the CUDA driver");
-  }
-
-  template <class Function>
-  void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(library_, name));
-    if (function == nullptr) {
-      throw Error(
-          "WIR2167", std::string("the CUDA driver lacks '") + name + "'", "install a newer driver");
-    }
-  }
-
-  void* library_;
-};
 
 // A GPU as PyTorch uses it: in its primary context, which stays as long as the process.
 struct Gpu {
@@ -129,20 +53,6 @@ struct Gpu {
     driver.check(driver.retain_context(&context, device), "using the GPU");
     arch = major * 10 + minor;
   }
-};
-
-// Has a context current while it lives.
-class Current {
- public:
-  explicit Current(void* context) {
-    Driver::get().check(Driver::get().push_context(context), "using the GPU");
-  }
-  ~Current() {
-    void* popped = nullptr;
-    Driver::get().pop_context(&popped);
-  }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
 };
 
 std::string arch_name(std::int32_t arch) { return "sm_" + std::to_string(arch); }

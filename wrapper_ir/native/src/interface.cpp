@@ -346,6 +346,20 @@ WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerReleaseMemory(
   });
 }
 
+// Of our own: what became of the calls of a container that captures them as CUDA graphs, or of all
+// such containers of this library, where there is none given. JSON: a list with an object for each,
+// {"program", "graphs", "captures", "replays", "plain", "reasons", "refused"}. The text stays until
+// the thread asks again.
+WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerGetCudaGraphStatus(
+    AOTInductorModelContainerHandle container_handle, const char** status) {
+  return entry([&] {
+    const wir::runtime::Graphs* graphs = nullptr;
+    if (container_handle != nullptr) graphs = container_of(container_handle).graphs();
+    const bool has_none = wir_graph_status == nullptr || (container_handle != nullptr && !graphs);
+    *status = has_none ? "[]" : wir_graph_status(graphs);
+  });
+}
+
 // Of our own: what the probes of this library do from the next call on. `level` is one of off, names,
 // print, save, check, check_nan and stats, or null for what the library was built with; `directory` is where
 // files go, or null for where they went before.

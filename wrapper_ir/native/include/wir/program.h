@@ -17,7 +17,7 @@
 namespace wir {
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 5;
+inline constexpr std::uint32_t kContract = 6;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
@@ -155,6 +155,15 @@ inline void release(Call& call, std::size_t input) {
   call.owned[input] = nullptr;
 }
 
+// How calls are captured as CUDA graphs and replayed by the library itself.
+struct GraphInfo {
+  std::size_t limit;    // how many graphs a runner keeps, one for each set of sizes
+  bool shares_results;  // callers get the graph's own memory, which the next call writes to
+  bool is_random;       // calls draw random numbers, which PyTorch has but one source of
+  std::size_t num_reasons;
+  const char* const* reasons;  // why no call can be captured
+};
+
 // Everything about one program. All pointers are to static data.
 struct ProgramInfo {
   std::uint32_t contract;  // kContract
@@ -203,6 +212,8 @@ struct ProgramInfo {
   // one stream: work on another one would not wait. `current_stream` then says which that is.
   std::int32_t gpu = -1;
   GpuStream (*current_stream)(std::int32_t gpu) = nullptr;
+
+  const GraphInfo* graphs = nullptr;  // null: calls run as they are
 };
 
 }  // namespace wir

@@ -1,0 +1,269 @@
+// Captures CUDA graphs. Linked where a program on a GPU captures its calls.
+//
+// PyTorch has to know of a capture: what its allocator gives out meanwhile must stay the graph's, and
+// random numbers must differ from replay to replay. Its C shim has no function for that, so this
+// calls at::cuda::CUDAGraph of libtorch_cuda by the names that its compiler gave the functions. They
+// are the same in PyTorch 2.11 to 2.13. Where one is missing, nothing is captured.
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <wir/dtype.h>
+#include <wir/error.h>
+#include <wir/gpu.h>
+
+#include "driver.h"
+#include "graph_recorder.h"
+
+// Of src/gpu.cpp.
+extern "C" [[gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t gpu, void* stream);
+extern "C" [[gnu::visibility("hidden")]] void wir_gpu_leave(void* entered);
+
+namespace wir::runtime {
+
+// Of CUDAGraph.h: functions of an object, which come first among their arguments.
+using Pool = std::pair<unsigned long long, unsigned long long>;
+#define WIR_OF_TORCH(TYPE, NAME, PARAMS, SYMBOL) TYPE NAME PARAMS __asm__(SYMBOL) __attribute__((weak))
+WIR_OF_TORCH(void, graph_make, (void* graph, bool keep), "_ZN2at4cuda9CUDAGraphC1Eb");
+WIR_OF_TORCH(void, graph_destroy, (void* graph), "_ZN2at4cuda9CUDAGraphD1Ev");
+WIR_OF_TORCH(void, graph_begin, (void* graph, Pool pool, int mode),
+             "_ZN2at4cuda9CUDAGraph13capture_beginESt4pairIyyE21cudaStreamCaptureMode");
+WIR_OF_TORCH(void, graph_end, (void* graph), "_ZN2at4cuda9CUDAGraph11capture_endEv");
+WIR_OF_TORCH(void, graph_replay, (void* graph), "_ZN2at4cuda9CUDAGraph6replayEv");
+WIR_OF_TORCH(Pool, graph_pool, (void* graph), "_ZN2at4cuda9CUDAGraph4poolEv");
+// Of CUDAContextLight.h.
+WIR_OF_TORCH(void, clear_workspaces, (), "_ZN2at4cuda21clearCublasWorkspacesEv");
+#undef WIR_OF_TORCH
+
+namespace {
+
+// Of cuda.h.
+constexpr int kThreadLocal = 1;      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr int kRelaxed = 2;          // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+constexpr unsigned kNoTiming = 2;    // CU_EVENT_DISABLE_TIMING
+
+// What is needed of the driver besides.
+struct GraphDriver {
+  static const GraphDriver& get() {
+    static const GraphDriver driver;
+    return driver;
+  }
+
+  CUresult (*create_stream)(void**, unsigned);
+  CUresult (*destroy_stream)(void*);
+  CUresult (*wait_for_stream)(void*);
+  CUresult (*create_event)(void**, unsigned);
+  CUresult (*destroy_event)(void*);
+  CUresult (*record_event)(void*, void*);
+  CUresult (*wait_for_event)(void*);
+  CUresult (*order_after_event)(void*, void*, unsigned);
+  CUresult (*copy)(unsigned long long, unsigned long long, std::size_t, void*);
+  CUresult (*begin_capture)(void*, int);
+  CUresult (*end_capture)(void*, void**);
+  CUresult (*destroy_graph)(void*);
+  CUresult (*call_host)(void*, void (*)(void*), void*);
+  CUresult (*exchange_mode)(int*);
+
+ private:
+  GraphDriver() {
+    const Driver& driver = Driver::get();
+    driver.find(create_stream, "cuStreamCreate");
+    driver.find(destroy_stream, "cuStreamDestroy_v2");
+    driver.find(wait_for_stream, "cuStreamSynchronize");
+    driver.find(create_event, "cuEventCreate");
+    driver.find(destroy_event, "cuEventDestroy_v2");
+    driver.find(record_event, "cuEventRecord");
+    driver.find(wait_for_event, "cuEventSynchronize");
+    driver.find(order_after_event, "cuStreamWaitEvent");
+    driver.find(copy, "cuMemcpyDtoDAsync_v2");
+    driver.find(begin_capture, "cuStreamBeginCapture_v2");
+    driver.find(end_capture, "cuStreamEndCapture");
+    driver.find(destroy_graph, "cuGraphDestroy");
+    driver.find(call_host, "cuLaunchHostFunc");
+    driver.find(exchange_mode, "cuThreadExchangeStreamCaptureMode");
+  }
+};
+
+void check(CUresult result, const char* what) { Driver::get().check(result, what); }
+
+// A graph of PyTorch's.
+class TorchGraph : public Recording {
+ public:
+  TorchGraph() { graph_make(memory_, false); }
+  ~TorchGraph() override { graph_destroy(memory_); }
+  TorchGraph(const TorchGraph&) = delete;
+  TorchGraph& operator=(const TorchGraph&) = delete;
+
+  void replay() override { graph_replay(memory_); }
+  void begin(Pool pool) { graph_begin(memory_, pool, kThreadLocal); }
+  void end() { graph_end(memory_); }
+  Pool pool() { return graph_pool(memory_); }
+
+ private:
+  // Takes some 150 bytes in PyTorch 2.11, and 450 in 2.13.
+  alignas(64) std::byte memory_[4096];
+};
+
+// A stream as the current one of this thread.
+class OnStream {
+ public:
+  OnStream(std::int32_t gpu, void* stream) : entered_(wir_gpu_enter(gpu, stream)) {}
+  ~OnStream() {
+    if (entered_ != nullptr) wir_gpu_leave(entered_);
+  }
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
+
+ private:
+  void* entered_;
+};
+
+class CudaRecorder : public Recorder {
+ public:
+  explicit CudaRecorder(std::int32_t gpu) : gpu_(gpu) {
+    const Driver& driver = Driver::get();
+    int device = 0;
+    check(driver.device_get(&device, gpu), "finding the GPU");
+    check(driver.retain_context(&context_, device), "using the GPU");
+    const Current current(context_);
+    check(GraphDriver::get().create_event(&event_, kNoTiming), "making an event");
+    check(GraphDriver::get().create_stream(&capturing_, kNonBlocking), "making a stream");
+  }
+  ~CudaRecorder() override {
+    wait();
+    GraphDriver::get().destroy_event(event_);
+    GraphDriver::get().destroy_stream(capturing_);
+  }
+
+  std::int32_t device_type() const override { return device::cuda; }
+  std::int32_t device_index() const override { return gpu_; }
+
+  bool enter() override;
+  void leave() override;
+  std::unique_ptr<Recording> record(const std::function<void()>& work, Recording* beside) override;
+  void copy(void* target, const void* source, std::size_t bytes) override;
+  void begin() override;
+  void end() noexcept override;
+  void wait() noexcept override;
+
+ private:
+  void mend(TorchGraph& broken) noexcept;
+
+  std::int32_t gpu_;
+  void* context_ = nullptr;
+  void* event_ = nullptr;      // when what was done last is done
+  void* capturing_ = nullptr;  // a stream of our own, on which nothing runs
+  void* stream_ = nullptr;     // the caller's
+  void* last_ = nullptr;       // where what was done last went
+  bool has_last_ = false;
+};
+
+bool CudaRecorder::enter() {
+  const GpuStream found = current_stream(gpu_);
+  check(Driver::get().push_context(context_), "using the GPU");
+  stream_ = found.stream;
+  return found.is_captured;
+}
+
+void CudaRecorder::leave() {
+  void* popped = nullptr;
+  Driver::get().pop_context(&popped);
+}
+
+std::unique_ptr<Recording> CudaRecorder::record(const std::function<void()>& work,
+                                                Recording* beside) {
+  // The generator of random numbers takes part in one capture at a time.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  const GraphDriver& driver = GraphDriver::get();
+  // PyTorch writes to what graphs read that draw random numbers: none may be running.
+  check(driver.wait_for_stream(stream_), "waiting for the GPU");
+  auto made = std::make_unique<TorchGraph>();
+  {
+    const OnStream on_stream(gpu_, capturing_);
+    try {
+      made->begin(beside == nullptr ? Pool{0, 0} : static_cast<TorchGraph*>(beside)->pool());
+      work();
+      made->end();
+    } catch (...) {
+      mend(*made);
+      clear_workspaces();
+      throw;
+    }
+  }
+  check(driver.wait_for_stream(capturing_), "waiting for the GPU");
+  // What cuBLAS was given is the graph's; other work must not use it.
+  clear_workspaces();
+  return made;
+}
+
+// Where a capture breaks, PyTorch's allocator believes that it goes on, and so does its generator of
+// random numbers, which then refuses to draw. A capture of nothing that is ended in its place ends
+// both.
+void CudaRecorder::mend(TorchGraph& broken) noexcept {
+  const GraphDriver& driver = GraphDriver::get();
+  const auto stop = [&] {
+    int status = 0;
+    if (Driver::get().is_capturing(capturing_, &status) == 0 && status == 0) return;
+    void* graph = nullptr;
+    driver.end_capture(capturing_, &graph);
+    if (graph != nullptr) driver.destroy_graph(graph);
+  };
+  stop();
+  if (driver.begin_capture(capturing_, kThreadLocal) != 0) return;
+  driver.call_host(capturing_, [](void*) {}, nullptr);  // of graphs that are empty PyTorch warns
+  try {
+    broken.end();
+  } catch (const std::exception&) {
+    stop();  // it had ended
+  }
+}
+
+void CudaRecorder::copy(void* target, const void* source, std::size_t bytes) {
+  if (bytes == 0) return;
+  const auto address = [](const void* pointer) {
+    return static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(pointer));
+  };
+  check(GraphDriver::get().copy(address(target), address(source), bytes, stream_), "copying");
+}
+
+void CudaRecorder::begin() {
+  if (has_last_ && last_ != stream_) {
+    check(GraphDriver::get().order_after_event(stream_, event_, 0), "waiting for a stream");
+  }
+}
+
+void CudaRecorder::end() noexcept {
+  last_ = stream_;
+  has_last_ = GraphDriver::get().record_event(event_, stream_) == 0;
+}
+
+void CudaRecorder::wait() noexcept {
+  const GraphDriver& driver = GraphDriver::get();
+  int mode = kRelaxed;  // the caller may be capturing something else
+  if (Driver::get().push_context(context_) != 0) return;  // the process is ending
+  driver.exchange_mode(&mode);
+  driver.wait_for_event(event_);
+  driver.exchange_mode(&mode);
+  leave();
+}
+
+}  // namespace
+
+const char* why_no_recorder() {
+  const bool has_all = graph_make != nullptr && graph_destroy != nullptr &&
+                       graph_begin != nullptr && graph_end != nullptr && graph_replay != nullptr &&
+                       graph_pool != nullptr && clear_workspaces != nullptr;
+  return has_all ? nullptr : "this PyTorch has no at::cuda::CUDAGraph that the library knows";
+}
+
+std::shared_ptr<Recorder> make_recorder(const ProgramInfo& program) {
+  return std::make_shared<CudaRecorder>(program.gpu);
+}
+
+}  // namespace wir::runtime

@@ -1,0 +1,106 @@
+#include "graph_journal.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+namespace wir::runtime {
+namespace {
+
+struct Journals {
+  std::mutex mutex;
+  std::vector<const Journal*> all;
+
+  // Never destroyed: containers may outlive what the library has of static duration.
+  static Journals& get() {
+    static Journals& made = *new Journals;
+    return made;
+  }
+};
+
+std::string quoted(const std::string& text) {
+  std::string found = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') found += '\\';
+    if (static_cast<unsigned char>(letter) >= 0x20) {
+      found += letter;
+      continue;
+    }
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(letter));
+    found += escaped;
+  }
+  return found + '"';
+}
+
+void tell(const char* program, const std::string& reason) {
+  const std::string text = std::string("calls of '") + program +
+                           "' are not replayed as a CUDA graph: " + reason;
+  aoti_torch_warn("run", "wrapper_ir", 0, text.c_str());
+}
+
+}  // namespace
+
+Journal::Journal(const ProgramInfo& program) : program_(program) {
+  Journals& journals = Journals::get();
+  const std::lock_guard lock(journals.mutex);
+  journals.all.push_back(this);
+}
+
+Journal::~Journal() {
+  Journals& journals = Journals::get();
+  const std::lock_guard lock(journals.mutex);
+  journals.all.erase(std::find(journals.all.begin(), journals.all.end(), this));
+}
+
+void Journal::ran(const std::string& reason) {
+  ++plain_;
+  if (reason.empty()) return;
+  bool is_first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_first = ++reasons_[reason] == 1;
+  }
+  if (is_first) tell(program_.name, reason);
+}
+
+void Journal::refuse(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (refused_.load(std::memory_order_relaxed)) return;
+  refusal_ = reason;
+  refused_.store(true, std::memory_order_release);
+}
+
+std::string Journal::refusal() const {
+  const std::lock_guard lock(mutex_);
+  return refusal_;
+}
+
+std::string Journal::status() const {
+  std::string text = "{\"program\": " + quoted(program_.name);
+  const auto count = [&](const char* name, auto value) {
+    text += std::string(", \"") + name + "\": " + std::to_string(value);
+  };
+  count("graphs", graphs.load());
+  count("captures", captures.load());
+  count("replays", replays.load());
+  count("plain", plain_.load());
+  text += ", \"reasons\": {";
+  const std::lock_guard lock(mutex_);
+  const char* between = "";
+  for (const auto& [reason, calls] : reasons_) {
+    text += between + quoted(reason) + ": " + std::to_string(calls);
+    between = ", ";
+  }
+  return text + "}, \"refused\": " + (refused() ? "true" : "false") + "}";
+}
+
+std::string Journal::all() {
+  Journals& journals = Journals::get();
+  const std::lock_guard lock(journals.mutex);
+  std::string text = "[";
+  for (const Journal* each : journals.all) text += (text.size() > 1 ? ", " : "") + each->status();
+  return text + "]";
+}
+
+}  // namespace wir::runtime

@@ -1,0 +1,70 @@
+"""Exported libraries that capture their calls by themselves: what they say of them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wrapper_ir.runtime.graphs.status import GraphStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["library_statuses", "statuses_of"]
+
+_FUNCTION: Final = b"WrapperIRModelContainerGetCudaGraphStatus"
+
+_MAPS: Final = Path("/proc/self/maps")
+
+
+def library_statuses() -> Iterator[GraphStatus]:
+    """What became of the calls of each container of exported libraries in this process."""
+    for path in _loaded():
+        yield from statuses_of(path)
+
+
+def statuses_of(path: str | os.PathLike[str]) -> list[GraphStatus]:
+    """The same for one library; nothing if it is not loaded, or none of ours."""
+    libc = _libc()
+    library = libc.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_NOLOAD)
+    if not library:
+        return []
+    try:
+        address = libc.dlsym(library, _FUNCTION)
+        return [GraphStatus(**each) for each in _asked(address)] if address else []
+    finally:
+        libc.dlclose(library)
+
+
+def _asked(address: int) -> list[dict[str, Any]]:
+    function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p))
+    text = ctypes.c_char_p()
+    if function(address)(None, ctypes.byref(text)) != 0 or text.value is None:
+        return []
+    found: list[dict[str, Any]] = json.loads(text.value.decode("utf-8", "replace"))
+    return found
+
+
+def _loaded() -> list[str]:
+    """The libraries of this process, as far as the system tells."""
+    if not _MAPS.exists():
+        return []
+    rows = [row.split(maxsplit=5) for row in _MAPS.read_text("utf-8", "replace").splitlines()]
+    return sorted({row[5] for row in rows if len(row) > 5 and row[5].endswith(".so")})
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    """The functions by which libraries are looked at; ctypes would never let go of one."""
+    libc = ctypes.CDLL(None)
+    for function, types in (
+        (libc.dlopen, [ctypes.c_char_p, ctypes.c_int]),
+        (libc.dlsym, [ctypes.c_void_p, ctypes.c_char_p]),
+    ):
+        function.argtypes, function.restype = types, ctypes.c_void_p
+    libc.dlclose.argtypes = [ctypes.c_void_p]
+    return libc
