@@ -21,6 +21,8 @@ from wrapper_ir.toolchain.native import (
     runtime_objects,
 )
 
+_SOURCES = native_include_dirs()[0].parent / "src"
+
 FIXTURE = Path(__file__).with_name("fixture.cpp")
 
 #: What fixture.cpp embeds: weight[i][j] = i, bias[j] = j, seen = 0.
@@ -38,22 +40,24 @@ class Toolbox:
     compiler: Compiler
     folder: Path
 
-    def build(self, name: str, *definitions: str) -> Path:
-        """Return the fixture as a library in a folder of its own."""
+    def build(
+        self, name: str, *definitions: str, source: Path = FIXTURE, graphs: bool = False
+    ) -> Path:
+        """Return a program as a library in a folder of its own."""
         folder = self.folder / name
         folder.mkdir()
         script = folder / "exports.map"
         script.write_text(EXPORTS, encoding="utf-8")
-        objects = runtime_objects(self.cache, self.compiler, ops=False)
+        objects = runtime_objects(self.cache, self.compiler, ops=False, graphs=graphs)
         library = folder / f"{name}.so"
         command = [
             *self.compiler.command,
             *native_flags(self.compiler),
             *(f"-D{text}" for text in (f'DIGEST="{DIGEST.hexdigest()}"', *definitions)),
-            *(f"-I{path}" for path in native_include_dirs()),
+            *(f"-I{path}" for path in (_SOURCES, *native_include_dirs())),
             "-shared",
             *map(str, objects),
-            str(FIXTURE),
+            str(source),
             *("-o", str(library)),
             *(f"-L{path}" for path in library_dirs()),
             "-Wl,--as-needed,--gc-sections,-z,noexecstack,-Bsymbolic",

@@ -34,7 +34,7 @@ namespace {
 // After so many captures because something moved, every input is copied.
 constexpr std::size_t kMoves = 3;
 
-// So many captures more than replays, and there are no more.
+// So many captures more than other replays than the one that follows each, and there are no more.
 constexpr std::uint64_t kPatience = 64;
 
 // Where a tensor has more memory between its elements than in them, so many times, and more than so
@@ -206,7 +206,8 @@ class Replayed : public RunnerGraphs {
   using Graphs = std::vector<std::unique_ptr<Graph>>;
 
   void run_here(const GraphCall& given);
-  void run_plain(const GraphCall& given, const std::string& reason = "");
+  void run_plain(const GraphCall& given, const std::vector<std::string>& reasons = {});
+  void give_up(const GraphCall& given);
   void warm_up(const GraphCall& given, Warm* warm);
   void capture(const GraphCall& given, const Warm& warm);
   std::vector<bool> inputs_to_move(const GraphCall& given, const Warm& warm);
@@ -230,11 +231,11 @@ class Replayed : public RunnerGraphs {
 };
 
 void Replayed::run(const GraphCall& given) {
-  if (journal_.refused()) return run_plain(given, journal_.refusal());
+  if (journal_.refused()) return give_up(given);
   std::unique_lock turn(shared_->turn, std::defer_lock);
   if (program_.graphs->is_random) turn.lock();
   const Using gpu(*recorder_);
-  if (gpu.is_captured()) return run_plain(given, "they are part of another capture");
+  if (gpu.is_captured()) return run_plain(given, {"they are part of another capture"});
   run_here(given);
 }
 
@@ -251,11 +252,16 @@ void Replayed::run_here(const GraphCall& given) {
   capture(given, *warm);
 }
 
-void Replayed::run_plain(const GraphCall& given, const std::string& reason) {
-  journal_.ran(reason);
+void Replayed::run_plain(const GraphCall& given, const std::vector<std::string>& reasons) {
+  journal_.ran(reasons);
   ensure_state(program_, given.state, given.constants);
   const NoGrad no_grad;
   program_.run(given.state, given.call, given.inputs, given.outputs);
+}
+
+void Replayed::give_up(const GraphCall& given) {
+  drop(graphs_.begin(), graphs_.end());
+  run_plain(given, {journal_.refusal()});
 }
 
 void Replayed::warm_up(const GraphCall& given, Warm* warm) {
@@ -273,13 +279,13 @@ void Replayed::warm_up(const GraphCall& given, Warm* warm) {
 // Capturing.
 
 void Replayed::capture(const GraphCall& given, const Warm& warm) {
-  if (journal_.captures > kPatience + journal_.replays) {
+  if (2 * journal_.captures > kPatience + journal_.replays) {
     journal_.refuse("their sizes or addresses change all the time");
-    return run_plain(given, journal_.refusal());
+    return give_up(given);
   }
   const std::vector<bool> moves = inputs_to_move(given, warm);
   const std::string obstacle = why_not_moved(given, moves);
-  if (!obstacle.empty()) return run_plain(given, obstacle);
+  if (!obstacle.empty()) return run_plain(given, {obstacle});
   if (graphs_.size() >= program_.graphs->limit) drop(graphs_.end() - 1, graphs_.end());
   std::unique_ptr<Graph> graph;
   try {
@@ -287,10 +293,7 @@ void Replayed::capture(const GraphCall& given, const Warm& warm) {
   } catch (const std::exception& error) {
     journal_.refuse("capture failed: " + first_line(error.what()));
   }
-  if (graph == nullptr) {
-    drop(graphs_.begin(), graphs_.end());
-    return run_plain(given, journal_.refusal());
-  }
+  if (graph == nullptr) return give_up(given);
   ++journal_.captures;
   ++journal_.graphs;
   graphs_.insert(graphs_.begin(), std::move(graph));
@@ -394,7 +397,7 @@ void Replayed::drop(Graphs::iterator first, Graphs::iterator last) {
 
 void Replayed::replay(Graph& graph, const GraphCall& given) {
   if (overlaps(graph)) {
-    return run_plain(given, "an input that the program writes to shares memory with another");
+    return run_plain(given, {"an input that the program writes to shares memory with another"});
   }
   const InOrder in_order(*recorder_);
   for (const Moving& each : graph.moving) {
@@ -482,9 +485,7 @@ class ContainerGraphs : public Graphs {
     if (!reasons_.empty()) return nullptr;
     return std::make_unique<Replayed>(shared_);
   }
-  void ran() override {
-    for (const std::string& each : reasons_) shared_->journal.ran(each);
-  }
+  void ran() override { shared_->journal.ran(reasons_); }
   const Journal& journal() const { return shared_->journal; }
 
  private:

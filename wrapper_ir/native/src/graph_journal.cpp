@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <vector>
 
 namespace wir::runtime {
 namespace {
@@ -53,15 +52,16 @@ Journal::~Journal() {
   journals.all.erase(std::find(journals.all.begin(), journals.all.end(), this));
 }
 
-void Journal::ran(const std::string& reason) {
+void Journal::ran(const std::vector<std::string>& reasons) {
   ++plain_;
-  if (reason.empty()) return;
-  bool is_first = false;
-  {
-    const std::lock_guard lock(mutex_);
-    is_first = ++reasons_[reason] == 1;
+  for (const std::string& reason : reasons) {
+    bool is_first = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_first = ++reasons_[reason] == 1;
+    }
+    if (is_first) tell(program_.name, reason);
   }
-  if (is_first) tell(program_.name, reason);
 }
 
 void Journal::refuse(const std::string& reason) {

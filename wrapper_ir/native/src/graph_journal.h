@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <wir/program.h>
 
@@ -19,8 +20,8 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // A call that ran the program itself. The first one of each reason is told aloud.
-  void ran(const std::string& reason = "");
+  // A call that ran the program itself, and why. The first one of each reason is told aloud.
+  void ran(const std::vector<std::string>& reasons);
   // No call will be captured any more.
   void refuse(const std::string& reason);
   bool refused() const { return refused_.load(std::memory_order_acquire); }
