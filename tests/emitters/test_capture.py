@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.emitters.capture import why_not_captured
-from wrapper_ir.errors import OptionValueError, UnsupportedError
+from wrapper_ir.emitters.capture import GraphOptions, capture_facts, why_not_captured
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.runtime.graphs import statuses_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -203,7 +205,71 @@ def test_programs_in_cpp_are_wrapped_likewise() -> None:
         assert function.release() == 0
 
 
-def test_exported_libraries_do_not_capture(tmp_path: Path) -> None:
+def test_exported_libraries_capture_by_themselves(tmp_path: Path) -> None:
     program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
-    with pytest.raises(UnsupportedError, match="cuda_graph"):
-        wir.export(program, tmp_path / "p.so", cuda_graph=True)
+    library = wir.export(program, tmp_path / "p.so", cuda_graph=True)
+    runner = torch._C._aoti.AOTIModelContainerRunnerCpu(str(library), 1)
+    x = torch.ones(4)
+    for _ in range(2):
+        assert torch.equal(runner.run([x])[0], x)
+    (status,) = statuses_of(library)
+    assert dict(status.reasons) == {"nothing of it is on a GPU": 2}
+    assert status.refused
+    assert status in wir.cuda_graph_status()
+
+
+def test_what_a_library_is_told_of_captures() -> None:
+    program = wir.parse(RANDOM)
+    plain = wir.emit(program, "cpp").source.splitlines()
+    source = wir.emit(program, "cpp", cuda_graph=True, cuda_graph_limit=3).source
+    added = [line[2:] for line in difflib.ndiff(plain, source.splitlines()) if line[:1] in "+-"]
+    assert added == TABLE.splitlines()[1:]
+    shared = wir.emit(program, "cpp", cuda_graph=True, cuda_graph_results="shared").source
+    assert "  .shares_results = true,\n" in shared
+    refused = wir.emit(wir.parse(HEAD + REFUSED["the host reads 'o'"]), "cpp", cuda_graph=True)
+    assert "kObstacles[] = {\n  \"body[1]: the host reads 'o'\",\n};" in refused.source
+    assert "  .num_reasons = 1,\n  .reasons = kObstacles,\n" in refused.source
+
+
+RANDOM = """
+wir 2
+program @p inference planned
+input %x : f32[4] @cuda:0
+extern aten::rand_like(Tensor self) -> Tensor
+  %y = aten::rand_like(%x) @cuda:0 : f32[4] @cuda:0
+return %y
+"""
+
+TABLE = """
+// A library that runs alone captures its calls as CUDA graphs.
+constexpr wir::GraphInfo kGraphs = {
+  .limit = 3,
+  .shares_results = false,
+  .is_random = true,
+  .num_reasons = 0,
+  .reasons = nullptr,
+};
+  &wir_program::kGraphs,
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_random"),
+    [
+        ("aten::neg(Tensor self) -> Tensor", False),
+        ("aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", True),
+        ("aten::dropout(Tensor self, float p=0.5, bool train=False) -> Tensor", True),
+        ("mine::neg(Tensor self) -> Tensor", True),  # nobody knows
+    ],
+)
+def test_programs_that_may_draw_random_numbers(call: str, is_random: bool) -> None:
+    name = call.partition("(")[0]
+    text = RANDOM.replace("aten::rand_like(Tensor self) -> Tensor", call)
+    program = wir.parse(text.replace("aten::rand_like", name))
+    assert capture_facts(program, GraphOptions(8, "fresh")).is_random is is_random
+
+
+@pytest.mark.parametrize(("rate", "is_random"), [("0.5", True), ("0.0", False)])
+def test_attention_draws_where_it_drops(rate: str, is_random: bool) -> None:
+    program = wir.parse(ATTENTION.replace("ROLE", "inference").replace("RATE", rate))
+    assert capture_facts(program, GraphOptions(8, "fresh")).is_random is is_random

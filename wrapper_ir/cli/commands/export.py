@@ -24,6 +24,7 @@ wrapper-ir export program.wir -o model.pt2 --debug print   # WRAPPER_IR_DEBUG sw
 wrapper-ir capture model.py:make --isa x86-64-v3 -o v3.wir
 wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of that level
 wrapper-ir export gpu.wir -o gpu.pt2 --gpu-arch sm_80 --gpu-arch sm_90
+wrapper-ir export gpu.wir -o gpu.pt2 -O cuda_graph=true   # captures its calls by itself
 """))
 @program_argument
 @click.option("-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so or nothing.")
