@@ -227,7 +227,7 @@ def test_what_a_library_is_told_of_captures() -> None:
     shared = wir.emit(program, "cpp", cuda_graph=True, cuda_graph_results="shared").source
     assert "  .shares_results = true,\n" in shared
     refused = wir.emit(wir.parse(HEAD + REFUSED["the host reads 'o'"]), "cpp", cuda_graph=True)
-    assert "kObstacles[] = {\n  \"body[1]: the host reads 'o'\",\n};" in refused.source
+    assert "kObstacles[] = {\n  \"body[8]: the host reads 'o'\",\n};" in refused.source
     assert "  .num_reasons = 1,\n  .reasons = kObstacles,\n" in refused.source
 
 
@@ -249,6 +249,8 @@ constexpr wir::GraphInfo kGraphs = {
   .num_reasons = 0,
   .reasons = nullptr,
 };
+
+  nullptr,
   &wir_program::kGraphs,
 """
 

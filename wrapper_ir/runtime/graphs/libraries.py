@@ -61,10 +61,9 @@ def _loaded() -> list[str]:
 def _libc() -> ctypes.CDLL:
     """The functions by which libraries are looked at; ctypes would never let go of one."""
     libc = ctypes.CDLL(None)
-    for function, types in (
-        (libc.dlopen, [ctypes.c_char_p, ctypes.c_int]),
-        (libc.dlsym, [ctypes.c_void_p, ctypes.c_char_p]),
-    ):
-        function.argtypes, function.restype = types, ctypes.c_void_p
+    libc.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    libc.dlopen.restype = ctypes.c_void_p
+    libc.dlsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    libc.dlsym.restype = ctypes.c_void_p
     libc.dlclose.argtypes = [ctypes.c_void_p]
     return libc
