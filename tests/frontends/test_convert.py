@@ -396,3 +396,15 @@ def test_views_that_an_op_returns_begin_where_they_do() -> None:
     assert program.layout(part.out).offset == 16
     for found, wanted in zip(wir.interpret(program, x), (x[4:], x[:, 3]), strict=True):
         assert torch.equal(found, wanted)
+
+
+@pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="x86 only")
+@pytest.mark.filterwarnings("ignore:fbgemm_pack_gemm_matrix_fp16 is deprecated")
+def test_a_packed_weight_that_is_an_object_and_no_bias() -> None:
+    """The schema of the op says that there is one; the weight is a C++ object in a tensor."""
+    weight = torch.linspace(-1, 1, 12).view(3, 4)
+    linear = torch.ops.quantized.linear_dynamic_fp16_unpacked_weight
+    program = captured(lambda x: linear(x, weight, None), torch.ones(2, 4))
+    x = torch.linspace(0, 1, 8).view(2, 4)
+    assert torch.equal(wir.interpret(program, x)[0], linear(x, weight, None))
+    assert torch.equal(wir.compile(program, "fx")(x)[0], linear(x, weight, None))

@@ -110,6 +110,7 @@ class Storage:
         end: How it ended, in words; empty while it lives.
         is_held: Whether an object may hold it, so that its contents outlive its end.
         place: The path of the line that made it.
+        is_object: Whether it is a C++ object, which can be neither copied nor written over.
     """
 
     owner: str
@@ -125,6 +126,7 @@ class Storage:
     end: str = ""
     is_held: bool = False
     place: object = None
+    is_object: bool = False
 
     def holds(self, tensor: Tensor) -> bool:
         """Whether a tensor lies in this memory."""
@@ -151,7 +153,9 @@ def all_bytes(tensor: Tensor) -> Tensor:
 
 
 def poison(storage: Storage) -> None:
-    """Fills a storage with the pattern."""
+    """Fills a storage with the pattern, unless an object lives there."""
+    if storage.is_object:
+        return
     found = all_bytes(storage.tensor)[storage.start : storage.start + storage.nbytes]
     even = storage.start % 2
     first, second = pattern.get()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.args import CallResult
 
 __all__ = ["bind_results", "check_input", "guarded", "settle"]
+
+_PACKING: Final = frozenset({"_quantized::wrapped_fbgemm_pack_gemm_matrix_fp16"})
+"""Ops whose result is a C++ object in a tensor's memory: a packed weight."""
 
 
 def bind_results(
@@ -82,7 +85,11 @@ def _bind_tensor(
     if holder is not None:
         what = f"%{result.out} is not new, but lies in the storage of %{holder.owner}"
         raise BrokenPromiseError(call=call, what=what)
-    storage, tensor = guarded(result.out, leaf)
+    if call in _PACKING:
+        storage, tensor = Storage(result.out, Kind.OWNED, leaf, 0, leaf.nbytes), leaf
+        storage.is_object = True
+    else:
+        storage, tensor = guarded(result.out, leaf)
     if result.relation is Relation.FRESH:
         return frame.own(storage, tensor)
     return frame.define(Buffer(result.out, tensor, (storage, *sources)))

@@ -90,7 +90,7 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1075 streams count from 0
 - WIR1082 keyword arguments exist
 - WIR1083 ... and are given once
-- WIR1084 ``none`` is given only where the schema says that it is optional
+- WIR1084 ``none`` is given to torch's own ops only where the schema says that it is optional
 - WIR1085 a result's path leads to a value that the op returns, and no two results' to the same
 - WIR1086 tensors define buffers, numbers bind symbols
 - WIR1087 a result is declared fresh, or a view, as the schema's alias sets say

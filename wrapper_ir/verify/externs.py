@@ -344,10 +344,9 @@ def _path(path: tuple[int | str, ...]) -> str:
 def _may_be_undefined(op: str, declared: SchemaArg) -> bool:
     """Whether an argument may be none though its schema does not say so.
 
-    Backward ops take undefined tensors for what their forward did not have.
+    Torch makes an undefined tensor of it, for every op. Backward ops take that for what their
+    forward did not have, and so do ops from outside whose schema is careless; torch's others fail.
     """
-    name = op.rpartition("::")[2].partition(".")[0]
-    return name.endswith("_backward") and (declared.type.base, declared.type.suffix) == (
-        "Tensor",
-        "",
-    )
+    namespace, _, name = op.rpartition("::")
+    takes_any = namespace != "aten" or name.partition(".")[0].endswith("_backward")
+    return takes_any and (declared.type.base, declared.type.suffix) == ("Tensor", "")

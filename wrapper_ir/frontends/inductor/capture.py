@@ -54,6 +54,7 @@ __all__ = ["capture"]
 #: How Inductor is set up for a capture.
 _CONFIG: Final[Mapping[str, Any]] = {
     "fx_wrapper": True,
+    "cpp_wrapper": False,
     # Small tensors, parameters included, would become literals in the kernels' text.
     "always_keep_tensor_constants": True,
     # Folding takes the value of every tensor of one element, also of one that calls change: a batch
