@@ -6,7 +6,7 @@ import pytest
 
 import wrapper_ir as wir
 from tests.emitters.corpus import program
-from wrapper_ir.emitters.facts import placed_results
+from wrapper_ir.emitters.facts import mutated_inputs, placed_results
 
 HEAD = "wir 2\nprogram @p inference planned\nsymbol s0 : int [2, 64] hint 8\n"
 
@@ -46,3 +46,24 @@ def test_views_that_are_results(allocated: str, returned: str, *, is_placed: boo
                      f"  %a = allocate : {allocated} @cpu\n"
                      f"  %b = reinterpret %a : {returned} @cpu\nreturn %b\n")  # fmt: skip
     assert placed_results(made) == ({"a": 0} if is_placed else {})
+
+
+def test_what_may_be_one_of_several_inputs_may_be_any_of_them() -> None:
+    made = wir.parse(HEAD + """\
+input %x : f32[4] @cpu
+input %y : f32[4] @cpu
+input %z : f32[4] @cpu
+input s0
+extern aten::neg_(Tensor(a!) self) -> Tensor(a!)
+  %r = cond s0 > 3 with (%x, %z) : f32[4] @cpu may_alias(%x, %z)
+    then (%a : f32[4] @cpu, %b : f32[4] @cpu) {
+      yield %a
+    }
+    else (%c : f32[4] @cpu, %d : f32[4] @cpu) {
+      yield %d
+    }
+  aten::neg_(inout %r)
+return
+""")
+    wir.verify(made)
+    assert mutated_inputs(made) == [0, 2]

@@ -139,6 +139,12 @@ def test_element_wise_ops_work_in_place() -> None:
             "  %b = aten::neg(%x) : f32[8, 8] @cpu\n"
             "  %c = aten::neg(%b) : f32[8, 8] @cpu\nreturn %b, %c\n"
         ),
+        # A part of a pool, which ends before what takes its place would.
+        (
+            "  %p = allocate_pool : u8[256] @cpu\n"
+            "  %b = allocate_from_pool %p[0] : f32[8, 8] @cpu\n"
+            "  %c = aten::neg(%b) : f32[8, 8] @cpu\nreturn %c\n"
+        ),
     ],
 )
 def test_what_does_not_die_or_fit_is_left_alone(lines: str) -> None:

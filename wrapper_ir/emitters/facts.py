@@ -69,16 +69,16 @@ class Facts:
 
 def mutated_inputs(program: Program) -> list[int]:
     """Positions of inputs whose storage some line writes to, under whatever name."""
-    source: dict[str, str] = {}
+    sources: dict[str, set[str]] = {}
     written: set[str] = set()
     for line in program.body:
         found = effects(line, program)
-        for name, of, _ in found.aliases:
-            source[name] = source.get(of, of)
-        for taken in found.takes:
-            for name in found.defines:
-                source[name] = source.get(taken, taken)
-        written.update(source.get(name, name) for name in found.writes)
+        pairs = [(name, of) for name, of, _ in found.aliases]
+        pairs += [(name, taken) for taken in found.takes for name in found.defines]
+        for name, of in pairs:  # a result may be a view of one of several
+            sources.setdefault(name, set()).update(sources.get(of, {of}))
+        for name in found.writes:
+            written |= sources.get(name, {name})
     return [
         position
         for position, param in enumerate(program.inputs)

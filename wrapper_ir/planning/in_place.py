@@ -123,7 +123,9 @@ class _Finder:
         ours = (old.is_owned and old.end is not None) or donor in self.donated
         if not ours or old.is_held or old.owner != donor or old.leaves or old.was_taken:
             return False
-        if old.last_use != position or layouts.get(donor) != layouts.get(out) or old.is_pool:
+        if old.last_use != position or layouts.get(donor) != layouts.get(out):
+            return False
+        if old.is_pool or old.pool is not None:  # a slice has to end before its pool
             return False
         if old.memory is not self.liveness.of(out)[0].memory or len(old.streams) > 1:
             return False
