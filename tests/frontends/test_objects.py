@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -12,6 +12,9 @@ import wrapper_ir as wir
 from tests.torchbind import foo, needs_classes, queue
 from wrapper_ir.frontends.inductor import statistics
 from wrapper_ir.lines import ExternKernel, ObjectInput, Reuse, effects
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = [
     needs_classes,
@@ -40,7 +43,7 @@ def held(q: Any) -> list[Tensor]:
     return list(q.get_raw_queue())
 
 
-@pytest.mark.parametrize("emitter", ["python", "fx"])
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
 def test_calls_with_objects_happen_in_the_order_of_the_model(emitter: str) -> None:
     x, wanted, given = torch.rand(4), queue(), queue()
     expected = turns(wanted, foo(), x)
@@ -103,7 +106,7 @@ class Model(torch.nn.Module):
         )
 
 
-def test_an_object_of_a_model_is_a_constant_of_its_program() -> None:
+def test_an_object_of_a_model_is_a_constant_of_its_program(tmp_path: Path) -> None:
     model, x = Model(), torch.rand(2, 3)
     program = wir.capture(model, (x,))
     (name,) = program.objects
@@ -113,8 +116,18 @@ def test_an_object_of_a_model_is_a_constant_of_its_program() -> None:
     assert wir.parse(str(program)) == program
     expected = model(x).detach()
     torch.testing.assert_close(wir.interpret(wir.plan_memory(program), x), (expected,))
-    for emitter in ("python", "fx"):
+    for emitter in ("python", "cpp", "fx"):
         torch.testing.assert_close(wir.compile(program, emitter)(x), (expected,))
+
+    program.save(tmp_path / "m.wir")
+    again = wir.load(tmp_path / "m.wir")
+    assert again == program
+    assert again.data[name] is not model.scale
+    torch.testing.assert_close(wir.interpret(wir.plan_memory(again), x), (expected,))
+    text = (tmp_path / "m.wir").read_text(encoding="utf-8")
+    (tmp_path / "m.wir").write_text(text.replace("::_Foo =", "::_Other ="), encoding="utf-8")
+    with pytest.raises(wir.WrapperIRError, match=r"is of class .*_Foo, the program says .*_Other"):
+        wir.load(tmp_path / "m.wir")
 
 
 QUEUE = "_TorchScriptTesting::_TensorQueue"
@@ -140,9 +153,19 @@ return %z
 
 def test_an_object_of_another_class_is_refused() -> None:
     program, x = wir.parse(TURN), torch.rand(3)
-    runs = [wir.compile(program), wir.compile(program, "fx")]
+    runs = [wir.compile(program, emitter) for emitter in ("python", "cpp", "fx")]
     for run in (*runs, lambda *inputs: wir.interpret(program, *inputs)):
         assert torch.equal(run(queue(), x)[0], x + x)
         for wrong, said in ((foo(), "class _TorchScriptTesting::_Foo"), (3, "type int")):
             with pytest.raises(wir.WrapperIRError, match=f"_TensorQueue.*{said}"):
                 run(wrong, x)
+
+
+def test_a_library_for_others_holds_no_objects(tmp_path: Path) -> None:
+    program = wir.parse(TURN)
+    with pytest.raises(
+        wir.UnsupportedError, match=f"the object 'queue' of class {QUEUE}"
+    ) as caught:
+        wir.export(program, tmp_path / "m.pt2")
+    assert "wir.compile" in str(caught.value)
+    assert not list(tmp_path.iterdir())

@@ -4,6 +4,9 @@ Convention: a constant is stored under its own name, dense, with its own dtype, 
 can read the file. Where that cannot say it all (tensors that overlap in memory, or themselves, and
 dtypes that the format lacks) the bytes are stored, and the file's metadata says what lies where.
 Strides come from the program's layouts; storages that were shared are shared after loading.
+
+Objects of custom classes are stored as torch's own archives of them, in bytes. Reading one makes an
+object of a class that is registered in the process, by that class's own code, and nothing else.
 """
 
 from __future__ import annotations
@@ -58,6 +61,8 @@ def save_constants(program: Program, file: Path, shown: Path) -> None:
     packer.pack()
     places = {name: piece._asdict() for name, piece in packer.pieces.items()}
     about = {"names": packer.names, "same": packer.same, "pieces": places}
+    if packer.objects:
+        about["objects"] = packer.objects
     metadata = {METADATA: json.dumps(about, separators=(",", ":"))}
     if packer.tensors:
         from safetensors import SafetensorError  # noqa: PLC0415 - only where it is needed
@@ -78,6 +83,7 @@ class _Packer:
 
     def __init__(self, program: Program, shown: str) -> None:
         self.names = [name for name in program.constants if name in program.data]
+        self.objects = [name for name in program.objects if name in program.data]
         self.tensors: dict[str, Tensor] = {}
         self.same: dict[str, str] = {}
         self.pieces: dict[str, Piece] = {}
@@ -86,9 +92,12 @@ class _Packer:
 
     def pack(self) -> None:
         """Goes over the storages."""
-        strays = sorted(set(self._program.data) - set(self._program.constants))
+        known = {*self._program.constants, *self._program.objects}
+        strays = sorted(set(self._program.data) - known)
         if strays:
             self._fail(f"there is a value for '{strays[0]}', which is no constant of the program")
+        for name in self.objects:
+            self.tensors[name] = self._archive(name)
         storages: defaultdict[object, list[str]] = defaultdict(list)
         for name in self.names:
             tensor = self._program.data[name]
@@ -96,6 +105,18 @@ class _Packer:
             storages[_storage_key(name, tensor)].append(name)
         for names in storages.values():
             self._pack_storage(names)
+
+    def _archive(self, name: str) -> Tensor:
+        """An object as torch stores it, in bytes."""
+        import torch  # noqa: PLC0415 - there is an object, so torch is there already
+
+        try:
+            # Of the form that torch's own packages have objects in.
+            data = torch._C._pickle_save(self._program.data[name])  # noqa: SLF001
+        except (RuntimeError, TypeError) as error:
+            reason = str(error).partition("\n")[0]
+            self._fail(f"the object '{name}' cannot be stored: {reason}")
+        return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
     def _check(self, name: str, tensor: Tensor) -> None:
         layout = self._layout(name)
@@ -178,8 +199,8 @@ def _overlaps(tensor: Tensor) -> bool:
     return False
 
 
-def load_constants(program: Program, file: Path) -> dict[str, Tensor]:
-    """Reads the values of a program's constants, with the layouts that the program gives them.
+def load_constants(program: Program, file: Path) -> dict[str, Any]:
+    """Reads the values of a program's constants, as the program lays them out, and its objects.
 
     Raises:
         ConstantsError: the file is missing or damaged, or does not fit the program.
@@ -208,7 +229,7 @@ class _Loader:
         """Raises the one error of this module."""
         raise ConstantsError(file=self._file, reason=reason, hint=hint)
 
-    def load(self, opened: Opened) -> dict[str, Tensor]:
+    def load(self, opened: Opened) -> dict[str, Any]:
         """Every value that the file has, in the order of the program's constants."""
         about = self._about(opened.metadata() or {})
         names = set(about["names"])
@@ -233,23 +254,47 @@ class _Loader:
             if root not in found or self._layout(name) != self._layout(root):
                 self.fail(f"'{name}' cannot be the same as '{root}'")
             found[name] = found[root].view_as(found[root])
-        return {name: found[name] for name in self._program.constants if name in found}
+        ordered = {name: found[name] for name in self._program.constants if name in found}
+        for name in about.get("objects", ()):
+            if name not in stored or name not in self._program.objects:
+                self.fail(f"the object '{name}' is missing in it, or in the program")
+            ordered[name] = self._object(name, opened.get_tensor(name))
+        return ordered
+
+    def _object(self, name: str, stored: Tensor) -> object:
+        """The object that bytes hold; it has to be of the class that the program says."""
+        import torch  # noqa: PLC0415 - there is an object to make
+
+        class_name = self._program.objects[name].class_name
+        try:
+            found = torch._C._pickle_load_obj(stored.numpy().tobytes())  # noqa: SLF001
+            given = str(found._type().qualified_name())  # noqa: SLF001
+        except (RuntimeError, TypeError, AttributeError) as error:
+            reason = str(error).partition("\n")[0]
+            hint = f"load the library that has the class {class_name} first"
+            self.fail(f"the object '{name}' cannot be read: {reason}", hint=hint)
+        if given != "__torch__.torch.classes." + class_name.replace("::", "."):
+            self.fail(f"the object '{name}' is of class {given}, the program says {class_name}")
+        return found
 
     def _about(self, metadata: Mapping[str, str]) -> dict[str, Any]:
         """Our metadata, checked: it comes from outside like everything in the file."""
         if METADATA not in metadata:
             self.fail("it was not written by wrapper_ir")
         about = json.loads(metadata[METADATA])
+        objects = about.pop("objects", []) if isinstance(about, dict) else None
         if not _fits(about, {"names": list, "same": dict, "pieces": dict}):
             self.fail("its metadata is damaged")
         pieces = about["pieces"].values()
         if (
-            not all(isinstance(name, str) for name in (*about["names"], *about["same"].values()))
+            not isinstance(objects, list)
+            or not all(isinstance(name, str) for name in (*about["names"], *about["same"].values()))
+            or not all(isinstance(name, str) for name in objects)
             or not set(about["same"]) <= set(about["names"])
             or not all(_fits(p, {"key": str, "offset": int, "stride": list}) for p in pieces)
         ):
             self.fail("its metadata is damaged")
-        return dict(about)
+        return {**about, "objects": objects}
 
     def _layout(self, name: str) -> Layout:
         layout = self._program.buffers.get(name)

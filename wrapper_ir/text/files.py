@@ -34,7 +34,8 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
     """
     file = Path(path)
     text = print_program(program, origins=True)
-    beside = _beside(file, "write") if program.constants else None
+    has_values = program.constants or program.objects
+    beside = _beside(file, "write") if has_values else None
     with contextlib.ExitStack() as stack:
         # Left in reverse order: the constants are in place before the text that needs them.
         stack.enter_context(_replacing(file)).write_text(text, encoding="utf-8", newline="\n")
@@ -60,7 +61,7 @@ def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
     with _reporting("read", file):
         raw = file.read_bytes()
     program = parse(_decoded(raw, str(path)), source_name=str(path))
-    if not data or not program.constants:
+    if not data or not (program.constants or program.objects):
         return program
     from wrapper_ir.text.constants import load_constants  # noqa: PLC0415 - may need torch
 

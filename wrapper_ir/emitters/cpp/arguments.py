@@ -91,7 +91,7 @@ def _argument(region: RegionBase, base: str, arg: Arg) -> str:
         case BufferArg():
             return region.handle(arg.buffer)
         case ObjectArg():
-            raise NotPassableError("C++ programs take no objects yet")
+            return region.objects[arg.object]
         case NoneArg():
             return "wir::none"
         case StringArg():

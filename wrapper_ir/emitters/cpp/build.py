@@ -32,7 +32,8 @@ from wrapper_ir.emitters.cpp.build_isa import (
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
 from wrapper_ir.emitters.cpp.build_work import Steps, Work
 from wrapper_ir.emitters.cpp.constants import constant_table
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.errors import OptionValueError, UnsupportedError
+from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.objects import (
     assemble,
@@ -293,12 +294,27 @@ def prepared(
         Where constants lie, whether in the library, and what each kernel is compiled for.
 
     Raises:
+        UnsupportedError: The program has objects.
         TooLargeError: The constants are to be embedded and do not fit.
         WrapperIRError: As :func:`wrapper_ir.emitters.cpp.build_isa.isa_of` says.
     """
+    _refuse_objects(artifact.program)
     table = constant_table(artifact.program)
     chosen = [(kernel, isa_of(kernel.source, options.isa)) for kernel in artifact.kernels]
     return table, _is_embedded(options.constants, table), chosen
+
+
+def _refuse_objects(program: Program) -> None:
+    classes = {name: item.class_name for name, item in program.objects.items()}
+    for item in program.inputs:
+        if isinstance(item, ObjectInput):
+            classes[item.object] = item.class_name
+    for name, class_name in classes.items():
+        raise UnsupportedError(
+            what=f"the object '{name}' of class {class_name}",
+            where="exported libraries",
+            hint="their loaders pass tensors only; wir.compile(program, 'cpp') takes objects",
+        )
 
 
 def linked_constants(

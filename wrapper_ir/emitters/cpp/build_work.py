@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 #: Whether a generated file calls library ops through the dispatcher.
-_USES_OPS: Final = re.compile(r"\bOp\b")
+_USES_OPS: Final = re.compile(r"\b(Op|Method)\b")
 
 #: Whether a generated file keeps what library ops allocate.
 _USES_HEAP: Final = re.compile(r"\bwir::Heap\b")

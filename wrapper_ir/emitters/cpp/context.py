@@ -217,6 +217,11 @@ class Context:
         assert isinstance(definition.source, TorchOp)
         return parse_schema(definition.source.schema)
 
+    def is_method(self, op: str) -> bool:
+        """Whether an op is a method of a custom class."""
+        source = self.program.kernels[op].source
+        return isinstance(source, TorchOp) and source.is_method
+
     @staticmethod
     def put(writer: CodeWriter, text: str) -> None:
         """Writes a statement, broken over lines where it is long."""

@@ -13,6 +13,7 @@ from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.gpu import gpus_of
 from wrapper_ir.emitters.cpp.module import render_files
+from wrapper_ir.emitters.cpp.objects import objects_as_inputs
 from wrapper_ir.emitters.cpp.products import PRODUCTS, Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
 from wrapper_ir.emitters.options import (
@@ -97,6 +98,7 @@ class CppEmitter(Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
+        given, program = program, objects_as_inputs(program)
         one_gpu = len(gpus_of(program)) <= 1
         statics = gather_statics(
             program, self.keep_buffers, keep_arenas=self.arena == "kept", on_gpus=one_gpu
@@ -109,7 +111,7 @@ class CppEmitter(Emitter):
         )
         _refuse_devices(program, problems)
         if problems.found:  # what is on a device has no form from here on
-            return CppArtifact("", {}, SourceMap(()), (), program)
+            return CppArtifact("", {}, SourceMap(()), (), given)
         files = render_files(context, origins=self.origins)
         sources = {name: writer.text() for name, writer in files.writers.items()}
         whole = CodeWriter()
@@ -123,7 +125,7 @@ class CppEmitter(Emitter):
             sources,
             whole.source_map(),
             files.kernels,
-            program,
+            given,
             files.gpu_kernels,
             graphs,
         )

@@ -17,7 +17,7 @@ from wrapper_ir.emitters.cpp.places import place_of
 from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import BufferValue, NoneValue
-from wrapper_ir.lines.control import BufferInput, ScalarInput
+from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import SymbolKind
@@ -71,7 +71,13 @@ class Entry:
         for position, param in enumerate(self._program.inputs):
             if isinstance(param, BufferInput):
                 self._unpack_tensor(position, param.name)
-            elif isinstance(param, ScalarInput) and param.symbol in self._context.statics.symbols:
+            elif isinstance(param, ObjectInput):
+                self._renderer.objects[param.object] = self._renderer.declare(
+                    self._context.buffer(param.object),
+                    "const wir::Object",
+                    f"{{inputs[{position}].object}}",
+                )
+            elif param.symbol in self._context.statics.symbols:
                 self._unpack_number(position, param.symbol)
                 ranges.append(param.symbol)
         self._check_ranges([s for s in ranges if self._has_range(s)])

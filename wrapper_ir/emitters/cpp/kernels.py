@@ -70,7 +70,10 @@ class Callees:
             self._ops.add(op)
             base, _, overload = op.partition(".")
             args = f"{literals.string(base)}, {literals.string(overload)}"
-            self._context.section("ops").line(f"inline wir::Op {name}{{{args}}};")
+            text = f"inline wir::Op {name}{{{args}}};"
+            if self._context.is_method(op):
+                text = f"inline wir::Method {name}{{{literals.string(overload)}}};"
+            self._context.section("ops").line(text)
         return name
 
 

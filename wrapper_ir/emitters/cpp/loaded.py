@@ -20,6 +20,7 @@ from wrapper_ir.emitters.cpp.graphs import captured, unboxed
 from wrapper_ir.emitters.cpp.loaded_errors import Reporter, input_specs
 from wrapper_ir.emitters.cpp.loaded_module import extension_module
 from wrapper_ir.emitters.cpp.loaded_probes import probe_function
+from wrapper_ir.emitters.cpp.objects import check_objects, with_objects
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.runtime.kept import register
 from wrapper_ir.runtime.probes.session import output_address
@@ -80,14 +81,20 @@ def _load(
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
     program = artifact.program
-    missing = [name for name in program.constants if name not in program.data]
+    wanted = (*program.constants, *program.objects)
+    missing = [name for name in wanted if name not in program.data]
     if missing:
         names = ", ".join(f"'{name}'" for name in missing)
         raise MissingConstantError(program=program.name, names=names)
     constants = tuple(program.data[name] for name in program.constants)
     library = _build(Sources(artifact.sources, artifact.kernels, artifact.gpu_kernels), options)
-    if artifact.graphs is None:
-        return load_library(library, constants, name=program.name, keep=num_runners, boxed=boxed)
+    if artifact.graphs is None or program.objects:
+        made = load_library(library, constants, name=program.name, keep=num_runners, boxed=boxed)
+        if not program.objects:
+            return made
+        check_objects(program)
+        objects = tuple(program.data[name] for name in program.objects)
+        return with_objects(made, lambda: objects, len(program.inputs), boxed=boxed)
     plain = load_library(library, constants, name=program.name, keep=num_runners, boxed=True)
     function = captured(plain, artifact.graphs, program.data)
     return function if boxed else unboxed(function, program.name)

@@ -30,6 +30,7 @@ from wrapper_ir.runtime import (
     TensorSpec,
     check_layout,
     check_number,
+    check_object,
     check_out,
 )
 from wrapper_ir.toolchain.triton import TritonKernelError
@@ -58,7 +59,7 @@ _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
 }
 
 #: Kinds of inputs, by the numbers of ``wir::Kind``.
-_KINDS: Final = (Tensor, int, float, bool, type(None))
+_KINDS: Final = (Tensor, int, float, bool, type(None), torch.ScriptObject)
 
 _DTYPES: Final = {
     code: getattr(torch, dtype.torch_name)
@@ -83,6 +84,8 @@ class InputSpec(NamedTuple):
     device: torch.device | None
     size: tuple[int | None, ...]
     stride: tuple[int | None, ...]
+    class_name: str = ""
+    """Of an object of a custom class."""
 
 
 def input_specs(described: Sequence[tuple[Any, ...]]) -> tuple[InputSpec, ...]:
@@ -98,9 +101,10 @@ def _input_spec(  # noqa: PLR0913 - the fields of a struct
     device_index: int,
     size: tuple[int | None, ...],
     stride: tuple[int | None, ...],
+    class_name: str,
 ) -> InputSpec:
     if _KINDS[kind] is not Tensor:
-        return InputSpec(name, _KINDS[kind], None, None, (), ())
+        return InputSpec(name, _KINDS[kind], None, None, (), (), class_name)
     where = None if device_type == _ANY_DEVICE else _device(device_type, device_index)
     return InputSpec(name, Tensor, _DTYPES[dtype], where, size, stride)
 
@@ -154,6 +158,9 @@ class Reporter:
             if odd:
                 _refuse(spec, "an ordinary tensor", f"one of type {type(value).__name__}")
             return
+        if spec.class_name:
+            check_object(value, spec.name, spec.class_name)
+            _refuse(spec, f"an object of class {spec.class_name}", "one that cannot be passed on")
         check_number(spec.name, value, spec.kind)
         _refuse(spec, f"a number of type {spec.kind.__name__} of at most 64 bits", f"{value!r}")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
 from wrapper_ir.emitters.cpp.gpu import GpuUnit
 from wrapper_ir.emitters.cpp.loaded import Sources, load_library
+from wrapper_ir.emitters.cpp.objects import with_objects
 from wrapper_ir.toolchain.source import CppSource
 from wrapper_ir.toolchain.triton import TritonSource
 
@@ -53,6 +54,8 @@ def module_text(artifact: CppArtifact) -> str:
     if artifact.gpu_kernels:
         more = ", _gpu_kernels"
         lines += ["_gpu_kernels = [", *map(_gpu_literal, artifact.gpu_kernels), "]", ""]
+    if program.objects:
+        more += f", objects={list(program.objects)!r}, inputs={len(program.inputs)}"
     made = f"boxed_call({program.name!r}, _files, _kernels, _constants, globals(){more})"
     lines += [f"call = {made}", ""]
     if artifact.graphs is not None:
@@ -62,13 +65,16 @@ def module_text(artifact: CppArtifact) -> str:
     return "\n".join(lines)
 
 
-def boxed_call(
+def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     name: str,
     files: Mapping[str, str],
     kernels: Sequence[tuple[Any, ...]],
     constants: Sequence[str],
     variables: Mapping[str, Any],
     gpu_kernels: Sequence[tuple[Any, ...]] = (),
+    *,
+    objects: Sequence[str] = (),
+    inputs: int = 0,
 ) -> BoxedCall:
     """Return the function of such a module.
 
@@ -79,6 +85,8 @@ def boxed_call(
         constants: Names of the program's constants.
         variables: The module's, where the constants are when the first call comes.
         gpu_kernels: The Triton kernels, likewise.
+        objects: Names of the program's objects.
+        inputs: How many inputs a program with objects has besides.
 
     Raises:
         WrapperIRError: The library cannot be built or loaded.
@@ -94,6 +102,10 @@ def boxed_call(
         name=name,
         boxed=True,
     )
+    if objects:
+        function = with_objects(
+            function, lambda: tuple(variables[each] for each in objects), inputs, boxed=True
+        )
     return function
 
 

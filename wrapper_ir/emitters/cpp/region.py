@@ -59,6 +59,8 @@ class RegionBase(LineVisitor[None]):
         self.framed = framed
         self.exprs = exprs
         self.places: dict[str, Place] = {}
+        #: Variables of objects.
+        self.objects: dict[str, str] = {}
         #: Inputs whose layout was checked on entry.
         self.checked: frozenset[str] = frozenset()
         self.show_origins = False

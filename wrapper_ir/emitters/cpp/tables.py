@@ -151,7 +151,8 @@ class Tables:
             name = literals.string(param.name)
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
         if isinstance(param, ObjectInput):
-            return f"{{{literals.string(param.object)}, wir::Kind::kNone, false, false, {{}}}}"
+            name, of = map(literals.string, (param.object, param.class_name))
+            return f"{{{name}, wir::Kind::kObject, false, true, {{}}, false, {{}}, {of}}}"
         kind = _KINDS[self._program.symbols[param.symbol].kind]
         name = literals.string(param.symbol)
         if kind == "kNone":

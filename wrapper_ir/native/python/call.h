@@ -2,6 +2,8 @@
 #pragma once
 
 #include <exception>
+#include <memory>
+#include <vector>
 
 #include <wir/error.h>
 
@@ -128,6 +130,11 @@ class Run {
     if (spec.kind == wir::Kind::kNone) {
       slots_[i].tensor = nullptr;
       return !spec.is_fixed || value == Py_None || refuse(i, value);
+    }
+    if (spec.kind == wir::Kind::kObject) {
+      objects_.push_back(std::make_unique<c10::IValue>());
+      slots_[i].object = objects_.back().get();
+      return object_in(spec.class_name, value, objects_.back().get()) || refuse(i, value);
     }
     if (spec.kind != wir::Kind::kTensor) {
       return number_in(spec.kind, value, &slots_[i]) || refuse(i, value);
@@ -280,6 +287,7 @@ class Run {
   const wir::ProgramInfo& info_;
   wir::Call call_;
   Row<at::Tensor, 32> tensors_;  // what handles in slots point to
+  std::vector<std::unique_ptr<c10::IValue>> objects_;  // likewise
   NullRow<wir::Slot, 32> slots_;
   NullRow<wir::Slot, 8> outputs_;
   NullRow<AtenTensorHandle, 32> owned_;

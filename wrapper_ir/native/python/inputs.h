@@ -1,13 +1,26 @@
 // From Python's objects to a program's inputs, and from its outputs back. Nothing is copied.
 #pragma once
 
+#include <pybind11/pybind11.h>
 #include <torch/csrc/autograd/python_variable.h>
+
+#include <ATen/core/class_type.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
 
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <wir/dtype.h>
 #include <wir/program.h>
+
+namespace torch {
+TORCH_API c10::ClassTypePtr getCustomClass(const std::string& name);
+namespace jit {
+// Of pybind_utils.h, which takes seconds to compile.
+c10::IValue toIValue(pybind11::handle value, const c10::TypePtr& type, std::optional<int32_t> count);
+}  // namespace jit
+}  // namespace torch
 
 namespace wir_py {
 
@@ -82,6 +95,22 @@ inline bool number_in(wir::Kind kind, PyObject* value, wir::Slot* slot) {
   return true;
 }
 
+// The object of a custom class that a Python object is. False: it is none, or of another class.
+inline bool object_in(const char* class_name, PyObject* value, c10::IValue* found) {
+  std::string name = std::string("__torch__.torch.classes.") + class_name;
+  const std::size_t at = name.find("::");
+  if (at != std::string::npos) name.replace(at, 2, ".");
+  try {
+    const c10::TypePtr wanted = torch::getCustomClass(name);
+    if (wanted == nullptr) return false;
+    *found = torch::jit::toIValue(value, wanted, std::nullopt);
+    return found->isObject() && *found->type() == *wanted;
+  } catch (const std::exception&) {
+    PyErr_Clear();
+    return false;  // who words the refusal looks again
+  }
+}
+
 inline AtenTensorHandle handle_of(const at::Tensor* tensor) {
   return reinterpret_cast<AtenTensorHandle>(const_cast<at::Tensor*>(tensor));
 }
@@ -106,6 +135,7 @@ inline PyObject* value_out(wir::Kind kind, wir::Slot* slot) {
       return PyFloat_FromDouble(slot->real);
     case wir::Kind::kBool:
       return PyBool_FromLong(slot->integer != 0);
+    case wir::Kind::kObject:
     case wir::Kind::kNone:
       break;
   }

@@ -50,14 +50,16 @@ PyObject* numbers(const std::int64_t* values, std::int32_t count) {
   return made;
 }
 
-// (name, kind, dtype number, device type number, device index, size, stride)
-PyObject* described(const char* name, wir::Kind kind, const wir::TensorSpec& spec) {
+// (name, kind, dtype number, device type number, device index, size, stride, class)
+PyObject* described(const char* name, wir::Kind kind, const wir::TensorSpec& spec,
+                    const char* class_name = nullptr) {
   if (kind != wir::Kind::kTensor) {
-    return Py_BuildValue("siiii()()", name, static_cast<int>(kind), 0, 0, -1);
+    return Py_BuildValue("siiii()()s", name, static_cast<int>(kind), 0, 0, -1,
+                         class_name == nullptr ? "" : class_name);
   }
-  return Py_BuildValue("siiiiNN", name, static_cast<int>(kind), spec.dtype, spec.device_type,
+  return Py_BuildValue("siiiiNNs", name, static_cast<int>(kind), spec.dtype, spec.device_type,
                        spec.device_index, numbers(spec.size, spec.rank),
-                       numbers(spec.stride, spec.rank));
+                       numbers(spec.stride, spec.rank), "");
 }
 
 // What a tuple holds of each of so many things.
@@ -89,7 +91,8 @@ PyObject* describe(PyObject*, PyObject* capsule) {
   const wir::ProgramInfo* info = info_of(capsule);
   if (info == nullptr) return nullptr;
   PyObject* inputs = tuple_of(info->num_inputs, [&](std::size_t i) {
-    return described(info->inputs[i].name, info->inputs[i].kind, info->inputs[i].tensor);
+    const wir::InputSpec& input = info->inputs[i];
+    return described(input.name, input.kind, input.tensor, input.class_name);
   });
   PyObject* constants = tuple_of(info->num_constants, [&](std::size_t i) {
     return described(info->constants[i].name, wir::Kind::kTensor, info->constants[i].tensor);

@@ -81,6 +81,7 @@ AtenTensorHandle packed(Kind kind, const Slot& slot) {
     case Kind::kBool:
       check(aoti_torch_scalar_to_tensor_bool(slot.integer != 0, &made));
       break;
+    case Kind::kObject:
     case Kind::kNone:
       break;
   }

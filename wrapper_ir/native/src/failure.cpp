@@ -82,6 +82,9 @@ std::string called_with(const ProgramInfo& program, const Call& call, const Slot
       case Kind::kBool:
         text += std::to_string(inputs[i].integer);
         break;
+      case Kind::kObject:
+        text += program.inputs[i].class_name;
+        break;
       case Kind::kNone:
         text += "None";
         break;

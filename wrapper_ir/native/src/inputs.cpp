@@ -61,6 +61,7 @@ const char* kind_name(Kind kind) {
     case Kind::kBool:
       return "a truth value";
     case Kind::kTensor:
+    case Kind::kObject:
     case Kind::kNone:
       break;
   }
@@ -80,6 +81,7 @@ bool is_of_kind(Kind kind, std::int32_t dtype) {
     case Kind::kBool:
       return dtype == dtype::bool_ || integral;
     case Kind::kTensor:
+    case Kind::kObject:
     case Kind::kNone:
       break;
   }

@@ -4,7 +4,9 @@
 #include <string>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/class_type.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/function.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
@@ -40,7 +42,7 @@ static_assert(int(at::Layout::Mkldnn) == 3);
 static_assert(int(at::Layout::Jagged) == 7);
 
 [[noreturn]] void refuse(const c10::FunctionSchema& schema, const std::string& what) {
-  throw Error("WIR2166", "the op '" + schema.operator_name().name + "' " + what,
+  throw Error("WIR2166", "the op '" + schema.name() + "' " + what,
               "make the program again, with the version of the op that is installed");
 }
 
@@ -60,6 +62,10 @@ c10::OperatorHandle look_up(const char* name, const char* overload) {
 }
 
 // Arguments.
+
+const c10::IValue& object_of(const Arg& arg) {
+  return *static_cast<const c10::IValue*>(arg.first.object);
+}
 
 class Converter {
  public:
@@ -84,6 +90,11 @@ class Converter {
         break;
       case c10::TypeKind::StringType:
         if (arg.kind == Arg::Kind::kString) return std::string(arg.first.string);
+        break;
+      case c10::TypeKind::ClassType:
+        if (arg.kind == Arg::Kind::kObject && object_of(arg).type()->isSubtypeOf(type)) {
+          return object_of(arg);
+        }
         break;
       default:
         return plain(arg);
@@ -112,6 +123,8 @@ class Converter {
         return c10::complex<double>(arg.first.real, arg.second.imag);
       case Arg::Kind::kString:
         return std::string(arg.first.string);
+      case Arg::Kind::kObject:
+        return object_of(arg);
       case Arg::Kind::kDevice:
         return c10::Device(static_cast<c10::DeviceType>(arg.first.integer),
                            static_cast<c10::DeviceIndex>(arg.second.index));
@@ -155,6 +168,10 @@ const c10::IValue& part(const c10::FunctionSchema& schema, const Result& result,
   const c10::IValue* found = &stack[first];
   while (step < result.depth) {
     const auto position = static_cast<std::size_t>(result.path[step++]);
+    if (found->isTuple() && position < found->toTupleRef().elements().size()) {
+      found = &found->toTupleRef().elements()[position];
+      continue;
+    }
     if (!found->isList() || position >= found->toListRef().size()) {
       refuse(schema, "returns a shorter list");
     }
@@ -185,6 +202,25 @@ void give(const c10::FunctionSchema& schema, const Result& result, const c10::IV
   }
 }
 
+std::vector<c10::IValue> stack_of(const c10::FunctionSchema& schema, const Arg* args,
+                                  std::size_t arg_count) {
+  const auto& declared = schema.arguments();
+  if (arg_count > declared.size()) refuse(schema, "takes fewer arguments");
+  const Converter converter(schema);
+  std::vector<c10::IValue> stack;
+  stack.reserve(declared.size());
+  for (std::size_t n = 0; n < declared.size(); ++n) {
+    if (n < arg_count && args[n].kind != Arg::Kind::kDefault) {
+      stack.push_back(converter.convert(args[n], *declared[n].type()));
+    } else if (declared[n].default_value()) {
+      stack.push_back(*declared[n].default_value());
+    } else {
+      refuse(schema, "takes more arguments");
+    }
+  }
+  return stack;
+}
+
 }  // namespace
 
 void Op::call(const Arg* args, std::size_t arg_count, const Result* results,
@@ -199,23 +235,31 @@ void Op::call(const Arg* args, std::size_t arg_count, const Result* results,
                                        ? *static_cast<const c10::OperatorHandle*>(known)
                                        : look_up(name_, overload_);
     const c10::FunctionSchema& schema = op.schema();
-    const auto& declared = schema.arguments();
-    if (arg_count > declared.size()) refuse(schema, "takes fewer arguments");
-    const Converter converter(schema);
-    std::vector<c10::IValue> stack;
-    stack.reserve(declared.size());
-    for (std::size_t n = 0; n < declared.size(); ++n) {
-      if (n < arg_count && args[n].kind != Arg::Kind::kDefault) {
-        stack.push_back(converter.convert(args[n], *declared[n].type()));
-      } else if (declared[n].default_value()) {
-        stack.push_back(*declared[n].default_value());
-      } else {
-        refuse(schema, "takes more arguments");
-      }
-    }
+    std::vector<c10::IValue> stack = stack_of(schema, args, arg_count);
     // What autocast would do was done when the program was made.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     op.callBoxed(stack);
+    for (std::size_t n = 0; n < result_count; ++n) {
+      give(schema, results[n], part(schema, results[n], stack));
+    }
+  } catch (const c10::Error& error) {
+    throw Error("WIR2160", error.what_without_backtrace());
+  }
+}
+
+void Method::call(const Arg* args, std::size_t arg_count, const Result* results,
+                  std::size_t result_count) {
+  const auto type = object_of(args[0]).toObjectRef().type();
+  torch::jit::Function* method = type->findMethod(name_);
+  if (method == nullptr) {
+    throw Error("WIR2165", "the class '" + type->repr_str() + "' has no method '" + name_ + "'",
+                "load the library that defined it when the program was made");
+  }
+  try {
+    const c10::FunctionSchema& schema = method->getSchema();
+    std::vector<c10::IValue> stack = stack_of(schema, args, arg_count);
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    method->run(stack);
     for (std::size_t n = 0; n < result_count; ++n) {
       give(schema, results[n], part(schema, results[n], stack));
     }

@@ -33,6 +33,9 @@ struct Layout {
 struct MemoryFormat {
   std::int32_t number;
 };
+struct Object {
+  const void* value = nullptr;  // a c10::IValue
+};
 struct None {};
 struct Default {};  // what the schema says
 
@@ -66,6 +69,7 @@ class Arg {
     kMemoryFormat,
     kIntegers,
     kList,
+    kObject,
   };
 
   Arg(Default) : kind(Kind::kDefault) {}
@@ -89,6 +93,7 @@ class Arg {
   }
   Arg(Layout value) : kind(Kind::kLayout) { first.integer = value.number; }
   Arg(MemoryFormat value) : kind(Kind::kMemoryFormat) { first.integer = value.number; }
+  Arg(Object value) : kind(Kind::kObject) { first.object = value.value; }
   Arg(Ints values) : kind(Kind::kIntegers) {
     first.integers = values.begin();
     second.count = values.size();
@@ -106,6 +111,7 @@ class Arg {
     const char* string;
     const std::int64_t* integers;
     const Arg* list;
+    const void* object;
   } first = {};
   union {
     std::size_t count;
@@ -161,6 +167,24 @@ class Op {
   const char* name_;
   const char* overload_;
   std::atomic<const void*> found_{nullptr};
+};
+
+// A method of a custom class. The object that it is called on is the first argument, and its class
+// is asked for the method in each call.
+class Method {
+ public:
+  explicit constexpr Method(const char* name) : name_(name) {}
+
+  // As those of an op.
+  void operator()(std::initializer_list<Arg> args, std::initializer_list<Result> results = {}) {
+    call(args.begin(), args.size(), results.begin(), results.size());
+  }
+
+ private:
+  void call(const Arg* args, std::size_t arg_count, const Result* results,
+            std::size_t result_count);
+
+  const char* name_;
 };
 
 }  // namespace wir

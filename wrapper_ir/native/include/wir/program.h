@@ -37,9 +37,10 @@ union Slot {
   AtenTensorHandle tensor;  // null: None
   std::int64_t integer;     // also bool: 0 or 1
   double real;
+  const void* object;  // a c10::IValue
 };
 
-enum class Kind : std::int32_t { kTensor, kInteger, kReal, kBool, kNone };
+enum class Kind : std::int32_t { kTensor, kInteger, kReal, kBool, kNone, kObject };
 
 struct InputSpec {
   const char* name;
@@ -52,6 +53,7 @@ struct InputSpec {
   // be None, or anything will do.
   bool is_fixed = false;
   Slot fixed = {};
+  const char* class_name = nullptr;  // of a kObject: "ns::Queue"
 };
 
 struct OutputSpec {
