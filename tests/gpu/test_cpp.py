@@ -181,6 +181,25 @@ def printed(text: str) -> list[float]:
     return found
 
 
+def test_new_constants_are_there_on_every_stream(tmp_path: Path) -> None:
+    size = 8192
+    model = nn.Linear(size, size, bias=False)
+    program = wir.capture(model.cuda(), (t(1, size),))
+    library = wir.export(program, tmp_path / "model.so")
+    runner = torch._C._aoti.AOTIModelContainerRunnerCuda(str(library), 2, "cuda", "")
+    x = torch.zeros(1, size, device="cuda")
+    x[0, -1] = 1  # what is copied last
+    one, other = torch.cuda.Stream(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    for number in range(1, 6):
+        with torch.cuda.stream(one):
+            weight = torch.full((size, size), float(number), device="cuda")
+            runner.update_constant_buffer({"weight": weight}, False, True)
+        with torch.cuda.stream(other):
+            (found,) = runner.run([x])
+            assert found.unique().tolist() == [number]
+
+
 def test_a_program_without_python(tmp_path: Path) -> None:
     model, program, _ = captured("mlp")
     package = wir.export(program, tmp_path / "mlp.pt2")

@@ -1,6 +1,7 @@
 #include "constants.h"
 
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include <wir/error.h>
@@ -8,6 +9,9 @@
 
 #include "modes.h"
 #include "storage.h"
+
+// Of src/gpu.cpp, which is linked where a program runs on a GPU.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] void wir_gpu_wait(std::int32_t gpu) noexcept;
 
 namespace wir::runtime {
 namespace {
@@ -59,6 +63,16 @@ std::shared_ptr<Constants> laid_out(const ProgramInfo& program, StorageOf&& stor
 }
 
 }  // namespace
+
+void wait_for_gpus(const ProgramInfo& program) {
+  if (wir_gpu_wait == nullptr) return;
+  std::set<std::int32_t> gpus;
+  for (std::size_t i = 0; i < program.num_constants; ++i) {
+    const TensorSpec& tensor = program.constants[i].tensor;
+    if (tensor.device_type == device::cuda) gpus.insert(tensor.device_index);
+  }
+  for (const std::int32_t gpu : gpus) wir_gpu_wait(gpu);
+}
 
 std::shared_ptr<Constants> original_constants(const ProgramInfo& program,
                                               const std::shared_ptr<Blob>& blob) {

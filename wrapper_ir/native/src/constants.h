@@ -1,6 +1,7 @@
 // One set of values of a program's constants, and how another is made from it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,10 +31,18 @@ class Constants {
   // What the views in `tensors_` show; null when all have storage of their own.
   std::shared_ptr<Blob> blob;
 
+  // Whether other values have taken its place, while work on a GPU may still read these.
+  mutable std::atomic<bool> superseded{false};
+
  private:
   std::vector<Tensor> tensors_;
   std::vector<AtenTensorHandle> handles_;
 };
+
+// Waits until the GPUs that constants lie on have done all that was asked of them. Work on one
+// stream does not wait for another: new values have to be there before a run on whatever stream
+// reads them, and old ones must last until those before have read them.
+void wait_for_gpus(const ProgramInfo& program);
 
 // A value that somebody wants a constant to have.
 struct NewValue {

@@ -201,6 +201,7 @@ void Container::drop_state(Runner& runner) {
 void Container::drop(Runner& runner) {
   runner.graphs.reset();
   drop_state(runner);
+  if (runner.constants != nullptr && runner.constants->superseded) wait_for_gpus(program_);
   runner.constants.reset();  // after those that have views of them
 }
 
@@ -370,13 +371,16 @@ void Container::update_from_bytes(const std::uint8_t* bytes) {
 }
 
 void Container::publish(std::shared_ptr<const Constants> made, bool inactive) {
+  wait_for_gpus(program_);  // the new values are there
   std::vector<Runner> stale;
   {
     const std::lock_guard lock(mutex_);
     (inactive ? inactive_ : active_).swap(made);
+    if (made != nullptr) made->superseded = true;
     if (!inactive) stale = take_stale();
   }
   for (Runner& runner : stale) drop(runner);
+  if (made != nullptr) wait_for_gpus(program_);  // nothing reads the old ones any more
 }
 
 // What idle runners keep of constants that are no longer in use; those at work give theirs back.
@@ -399,6 +403,7 @@ void Container::swap() {
       throw Error("WIR2163", "there are no inactive constants to swap in",
                   "update the inactive ones first");
     }
+    active_->superseded = true;
     active_.swap(inactive_);
     stale = take_stale();
   }
@@ -408,8 +413,11 @@ void Container::swap() {
 void Container::free_inactive() {
   std::shared_ptr<const Constants> freed;
   const std::lock_guard update_lock(updating_);
-  const std::lock_guard lock(mutex_);
-  freed.swap(inactive_);
+  {
+    const std::lock_guard lock(mutex_);
+    freed.swap(inactive_);
+  }
+  if (freed != nullptr) wait_for_gpus(program_);
 }
 
 std::size_t Container::release() {

@@ -52,6 +52,7 @@ class Driver {
   CUresult (*get_function)(void**, void*, const char*);
   CUresult (*set_attribute)(void*, int, int);
   CUresult (*is_capturing)(void*, int*);
+  CUresult (*synchronize)();
   CUresult (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
       void*, void**, void**);
   CUresult (*launch_cooperative)(
@@ -78,6 +79,7 @@ class Driver {
     find(load_module, "cuModuleLoadData");
     find(get_function, "cuModuleGetFunction");
     find(set_attribute, "cuFuncSetAttribute");
+    find(synchronize, "cuCtxSynchronize");
     find(is_capturing, "cuStreamIsCapturing");
     find(launch, "cuLaunchKernel");
     find(launch_cooperative, "cuLaunchCooperativeKernel");

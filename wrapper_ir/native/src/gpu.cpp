@@ -94,6 +94,13 @@ Tensor bytes_on(std::int32_t device, std::int64_t count) {
   return empty(1, &count, &kOne, { dtype::uint8, device::cuda, device });
 }
 
+const Gpu& gpu_of(std::int32_t device) {
+  static std::mutex mutex;
+  static std::map<std::int32_t, const Gpu> gpus;
+  const std::lock_guard lock(mutex);
+  return gpus.try_emplace(device, device).first->second;
+}
+
 bool has_many_gpus() {
   static const bool many = [] {
     int count = 0;
@@ -108,8 +115,7 @@ void GpuCode::load(std::int32_t device) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (function_ != nullptr) return;
-  static std::map<std::int32_t, const Gpu> gpus;
-  const Gpu& gpu = gpus.try_emplace(device, device).first->second;
+  const Gpu& gpu = gpu_of(device);
   const Driver& driver = Driver::get();
   const GpuImage* image = fitting(images_, gpu.arch);
   if (image == nullptr) refuse_arch(name_, images_, gpu.arch);
@@ -207,6 +213,14 @@ extern "C" [[gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t gpu, v
   CUDAStreamGuardOpaque* guard = nullptr;
   wir::check(aoti_torch_create_cuda_stream_guard(stream, gpu, &guard));
   return guard;
+}
+
+extern "C" [[gnu::visibility("hidden")]] void wir_gpu_wait(std::int32_t gpu) noexcept {
+  try {
+    const wir::Current current(wir::gpu_of(gpu).context);
+    wir::Driver::get().synchronize();  // what went wrong there is told to whoever uses it next
+  } catch (const wir::Error&) {
+  }
 }
 
 extern "C" [[gnu::visibility("hidden")]] void wir_gpu_leave(void* entered) {
