@@ -399,12 +399,19 @@ def test_views_that_an_op_returns_begin_where_they_do() -> None:
 
 
 @pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="x86 only")
-@pytest.mark.filterwarnings("ignore:fbgemm_pack_gemm_matrix_fp16 is deprecated")
+@pytest.mark.filterwarnings("ignore:.*deprecated")
 def test_a_packed_weight_that_is_an_object_and_no_bias() -> None:
-    """The schema of the op says that there is one; the weight is a C++ object in a tensor."""
-    weight = torch.linspace(-1, 1, 12).view(3, 4)
-    linear = torch.ops.quantized.linear_dynamic_fp16_unpacked_weight
-    program = captured(lambda x: linear(x, weight, None), torch.ones(2, 4))
-    x = torch.linspace(0, 1, 8).view(2, 4)
-    assert torch.equal(wir.interpret(program, x)[0], linear(x, weight, None))
-    assert torch.equal(wir.compile(program, "fx")(x)[0], linear(x, weight, None))
+    """The schema of the op says that there is one; the weights are C++ objects in tensors."""
+    weight, scale, zero = torch.linspace(-1, 1, 12).view(3, 4), torch.tensor(0.1), torch.tensor(0)
+    half, quantised = torch.ops.quantized, torch.ops._quantized
+
+    def model(x: Tensor) -> Any:
+        given = (x, scale, zero, weight, scale, zero, scale.expand(3), scale, zero, 3)
+        return (
+            half.linear_dynamic_fp16_unpacked_weight(x, weight, None),
+            quantised.wrapped_quantized_linear(*given),
+        )
+
+    program, x = captured(model, torch.ones(2, 4)), torch.linspace(0, 1, 8).view(2, 4)
+    for run in (lambda x: wir.interpret(program, x), wir.compile(program, "fx")):
+        assert all(map(torch.equal, run(x), model(x)))

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["bind_results", "check_input", "guarded", "settle"]
 
-_PACKING: Final = frozenset({"_quantized::wrapped_fbgemm_pack_gemm_matrix_fp16"})
+_PACKING: Final = frozenset(
+    {"_quantized::_wrapped_linear_prepack", "_quantized::wrapped_fbgemm_pack_gemm_matrix_fp16"}
+)
 """Ops whose result is a C++ object in a tensor's memory: a packed weight."""
 
 

@@ -30,8 +30,9 @@ from wrapper_ir.lines.args import (
     ResultBuffer,
     ResultSymbol,
 )
+from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.layout import CPU, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +46,10 @@ __all__ = ["ExternConverter"]
 _QUANTISING: Final = frozenset(
     {"aten::quantize_per_channel", "aten::quantize_per_tensor", "aten::quantize_per_tensor_dynamic"}
 )
+
+#: Ops whose result is a C++ object in a tensor of bytes, which fake tensors take for one of floats.
+_PACKING: Final = frozenset({"_quantized::_wrapped_linear_prepack"})
+_PACKED: Final = Layout(DType.UINT8, CPU, (8,), (1,))
 
 
 class ExternConverter:
@@ -141,6 +146,9 @@ class ExternConverter:
         defined = self._results(node) if results else []
         if op._schema.name in _QUANTISING:
             self._note_quantised(defined, (*ordered, *(value for _, value in named)))
+        if op._schema.name in _PACKING:
+            shared = self._scope.shared
+            shared.buffers.update((r.out, _PACKED) for r in defined if isinstance(r, ResultBuffer))
         related = tuple(_related(op, result, ordered, named) for result in defined)
         self._note_offsets(op, related, getattr(node, "origins", None) or ())
         device = node.get_device()
