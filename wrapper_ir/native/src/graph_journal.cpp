@@ -55,13 +55,18 @@ Journal::~Journal() {
 void Journal::ran(const std::vector<std::string>& reasons) {
   ++plain_;
   for (const std::string& reason : reasons) {
-    bool is_first = false;
-    {
-      const std::lock_guard lock(mutex_);
-      is_first = ++reasons_[reason] == 1;
-    }
-    if (is_first) tell(program_.name, reason);
+    if (count(reason) == 1) tell(program_.name, reason);
   }
+}
+
+// How many calls had a reason, with this one.
+std::uint64_t Journal::count(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [other, calls] : reasons_) {
+    if (other == reason) return ++calls;
+  }
+  reasons_.emplace_back(reason, 1);
+  return 1;
 }
 
 void Journal::refuse(const std::string& reason) {

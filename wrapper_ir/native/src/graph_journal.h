@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <wir/program.h>
@@ -35,11 +35,13 @@ class Journal {
   static std::string all();    // of all that there are
 
  private:
+  std::uint64_t count(const std::string& reason);
+
   const ProgramInfo& program_;
   std::atomic<std::uint64_t> plain_ = 0;
   std::atomic<bool> refused_ = false;
   mutable std::mutex mutex_;  // guards what follows
-  std::map<std::string, std::uint64_t> reasons_;
+  std::vector<std::pair<std::string, std::uint64_t>> reasons_;  // with how many calls, oldest first
   std::string refusal_;
 };
 
