@@ -19,7 +19,7 @@ from wrapper_ir.lines.walk import walk
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from wrapper_ir.emitters.facts import Storages
+    from wrapper_ir.emitters.storages import Storages
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 

@@ -5,6 +5,10 @@ types it does not know (complex numbers among them) are stored as bytes, strides
 contiguous ones are restored, and names that denote the same tensor (tied weights) share one entry
 and one tensor again after loading. Constants are detached; they come back on the CPU or on the
 device they are asked for.
+
+The file beside a ``.wir`` (``wrapper_ir.text.constants``) is another: it is read together with a
+program, which has the layouts; this one by a module that knows no program. Files of both are about,
+and each is read as it is.
 """
 
 from __future__ import annotations

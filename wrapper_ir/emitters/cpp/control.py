@@ -16,7 +16,8 @@ from wrapper_ir.emitters.cpp.places import place_of
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import UNIT, call, statement
 from wrapper_ir.emitters.cpp.types import CType, convert
-from wrapper_ir.emitters.facts import free_region_symbols, last_uses
+from wrapper_ir.emitters.facts import free_region_symbols
+from wrapper_ir.emitters.storages import last_uses
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import (
     Arg,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.emitters.arenas import allocates_much
-from wrapper_ir.emitters.facts import Storages, free_region_symbols
+from wrapper_ir.emitters.facts import free_region_symbols
+from wrapper_ir.emitters.storages import Storages
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.memory import (
     Allocate,

@@ -19,7 +19,7 @@ from wrapper_ir.lines.symbols import AssertSymbol
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.emitters.facts import Storages
+    from wrapper_ir.emitters.storages import Storages
     from wrapper_ir.emitters.writer import CodeWriter
 
 __all__ = ["Tables"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import free_region_symbols, last_uses, origin_place
+from wrapper_ir.emitters.facts import free_region_symbols, origin_place
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.memory import MemoryLines
@@ -20,6 +20,7 @@ from wrapper_ir.emitters.python.statements import (
 )
 from wrapper_ir.emitters.python.statements import keyword as named
 from wrapper_ir.emitters.python.symbols import SymbolLines
+from wrapper_ir.emitters.storages import last_uses
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.trace import ProbeLevel, shown_names
 
