@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_tuning_by_time() -> Iterator[None]:
-    """Have both sides choose configurations by rule: sums depend on them in the last bit."""
-    with torch._inductor.config.patch(deterministic=True):
+    """Have both sides choose configurations by rule: sums depend on them in the last bit.
+
+    The first setting alone holds for one compilation: Dynamo sets it back when it has traced.
+    """
+    with torch._inductor.config.patch(
+        {"deterministic": True, "test_configs.force_filter_reduction_configs": True}
+    ):
         yield
 
 
