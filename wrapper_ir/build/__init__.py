@@ -13,7 +13,7 @@ from wrapper_ir.build.errors import (
     ResultError,
     UnfinishedError,
 )
-from wrapper_ir.build.values import Buffer, Kernel, Result
+from wrapper_ir.build.values import Buffer, Kernel, Object, Result
 
 __all__ = [
     "ArgumentError",
@@ -25,6 +25,7 @@ __all__ = [
     "Kernel",
     "LayoutError",
     "NameTakenError",
+    "Object",
     "Result",
     "ResultError",
     "UnfinishedError",

@@ -97,6 +97,7 @@ class Builder(Declarations, KernelCalls, Memory, Control):
             buffers=FrozenMap(draft.layouts),
             symbols=FrozenMap(draft.symbols),
             constants=FrozenMap(draft.constants),
+            objects=FrozenMap(draft.objects),
             role=self.role,
             stage=self.stage,
             origins=tuple(draft.origins),

@@ -9,7 +9,7 @@ import sympy
 
 from wrapper_ir.build.arguments import buffers_in
 from wrapper_ir.build.errors import ArgumentError, LayoutError, ResultError
-from wrapper_ir.build.values import Buffer, Number, Result, device_of, dtype_of, layout_of
+from wrapper_ir.build.values import Buffer, Number, Object, Result, device_of, dtype_of, layout_of
 from wrapper_ir.lines import (
     Access,
     Arg,
@@ -25,6 +25,7 @@ from wrapper_ir.lines import (
     ListArg,
     NamedArg,
     NoneArg,
+    ObjectArg,
     OpSchema,
     Param,
     Relation,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 _ENUMS = {"Layout": EnumKind.LAYOUT, "MemoryFormat": EnumKind.MEMORY_FORMAT}
 
-Given = Buffer | Number | None | str | DType | Device | Sequence[Any]
+Given = Buffer | Object | Number | None | str | DType | Device | Sequence[Any]
 """What a call takes for an argument."""
 
 
@@ -124,6 +125,8 @@ def _arg(draft: Draft, base: str, access: Access, value: Given) -> Arg:
         return NoneArg()
     if isinstance(value, Buffer):
         return BufferArg(draft.own(value).name, access)
+    if isinstance(value, Object):
+        return ObjectArg(draft.own_object(value).name)
     if base == "ScalarType" and isinstance(value, (str, DType)):
         return DTypeArg(dtype_of(value))
     if base == "Device" and isinstance(value, (str, Device)):
@@ -206,7 +209,9 @@ def _relation(
     if relation is None:
         relation = Relation.ALIAS if sets else Relation.FRESH
         relation = Relation.MAY_ALIAS if may_alias else relation
-    if relation is Relation.FRESH:
+        if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for _, arg in bound):
+            relation = Relation.HELD
+    if relation in (Relation.FRESH, Relation.HELD):
         return relation, ()
     sources = [
         buffer

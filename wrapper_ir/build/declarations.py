@@ -8,7 +8,7 @@ import sympy
 
 from wrapper_ir.build.base import Part, located
 from wrapper_ir.build.errors import ArgumentError
-from wrapper_ir.build.values import Buffer, LayoutLike, Size, choice, device_of, dtype_of
+from wrapper_ir.build.values import Buffer, LayoutLike, Object, Size, choice, device_of, dtype_of
 from wrapper_ir.lines import (
     BufferInput,
     Constant,
@@ -16,6 +16,8 @@ from wrapper_ir.lines import (
     Device,
     DType,
     Layout,
+    ObjectConstant,
+    ObjectInput,
     ScalarInput,
     SymbolInfo,
     SymbolKind,
@@ -142,6 +144,50 @@ class Declarations(Part):
         if value is not None:
             self._draft.values[name] = value
         return buffer
+
+    @located
+    def object_input(self, name: str, class_name: str) -> Object:
+        """Declares an object of a custom class that the caller passes, at this place.
+
+        Args:
+            name: Its name.
+            class_name: The class as torch registers it: ``namespace::Class``.
+
+        Raises:
+            NameTakenError: There is a buffer or an object of that name.
+            IllegalNameError: That is no name of a class.
+        """
+        made = self._draft.define_object(name, class_name)
+        self._draft.take_input(ObjectInput(name, class_name))
+        return made
+
+    @located
+    def object(
+        self,
+        name: str,
+        class_name: str,
+        value: Any = None,  # noqa: ANN401 - an object; torch is not imported here
+        *,
+        qualified_name: str | None = None,
+    ) -> Object:
+        """Declares an object of a custom class that belongs to the program.
+
+        Args:
+            name: Its name.
+            class_name: As for :meth:`object_input`.
+            value: The object; without one it is given later, in ``Program.data``.
+            qualified_name: Its name in the model.
+
+        Raises:
+            NameTakenError: There is a buffer or an object of that name.
+            IllegalNameError: That is no name of a class.
+        """
+        made = self._draft.define_object(name, class_name)
+        qualified = name if qualified_name is None else qualified_name
+        self._draft.objects[name] = ObjectConstant(class_name, qualified)
+        if value is not None:
+            self._draft.values[name] = value
+        return made
 
 
 def _layout_of_tensor(value: Any) -> Layout:  # noqa: ANN401 - a tensor; torch is not imported

@@ -14,7 +14,7 @@ from wrapper_ir.build.errors import (
     IllegalNameError,
     NameTakenError,
 )
-from wrapper_ir.build.values import Buffer, Kernel
+from wrapper_ir.build.values import Buffer, Kernel, Object
 from wrapper_ir.lines import (
     AnyLine,
     Arg,
@@ -24,15 +24,17 @@ from wrapper_ir.lines import (
     Input,
     KernelDefinition,
     Layout,
+    ObjectConstant,
     Origin,
     SymbolInfo,
     SymbolKind,
     real_symbol,
     symbol,
 )
+from wrapper_ir.lines.schema import CLASS_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     import sympy
 
@@ -48,6 +50,7 @@ class Draft:
         self.layouts: dict[str, Layout] = {}
         self.symbols: dict[str, SymbolInfo] = {}
         self.constants: dict[str, Constant] = {}
+        self.objects: dict[str, ObjectConstant] = {}
         self.values: dict[str, object] = {}
         self.origins: list[Origin] = []
         #: Lines of the region being built, innermost last.
@@ -57,6 +60,7 @@ class Draft:
         self.input_origins: dict[Input, int] = {}
         self._origin_ids: dict[tuple[str, int], int] = {}
         self._counts: dict[str, int] = {}
+        self._object_names: set[str] = set()
 
     def add(self, line: AnyLine) -> None:
         """Appends a line to the region being built."""
@@ -104,8 +108,18 @@ class Draft:
         if name is None:
             name = self._fresh(stem, self.layouts)
         self._check(name, "buffer", self.layouts)
+        self._check(name, "buffer", self._object_names)
         self.layouts[name] = layout
         return Buffer(name, layout, self)
+
+    def define_object(self, name: str, class_name: str) -> Object:
+        """A handle of a new object; it shares no name with a buffer."""
+        self._check(name, "object", self.layouts)
+        self._check(name, "object", self._object_names)
+        if CLASS_NAME.fullmatch(class_name) is None:
+            raise IllegalNameError(name=class_name, what="class")
+        self._object_names.add(name)
+        return Object(name, class_name, self)
 
     def declare(self, name: str | None, info: SymbolInfo, stem: str = "u") -> sympy.Symbol:
         """A new symbol."""
@@ -144,6 +158,16 @@ class Draft:
             raise ForeignValueError(what="buffer", name=handle.name)
         return handle
 
+    def own_object(self, handle: Object) -> Object:
+        """The handle, which must be of this program.
+
+        Raises:
+            ForeignValueError: it is another program's.
+        """
+        if handle.owner is not self:
+            raise ForeignValueError(what="object", name=handle.name)
+        return handle
+
     def own_kernel(self, handle: Kernel) -> KernelDefinition:
         """What the handle stands for, which must be of this program.
 
@@ -165,7 +189,7 @@ class Draft:
             if f"{stem}{count}" not in taken:
                 return f"{stem}{count}"
 
-    def _check(self, name: str, what: str, taken: Mapping[str, object]) -> None:
+    def _check(self, name: str, what: str, taken: Container[str]) -> None:
         if not (name.isascii() and name.isidentifier()):
             raise IllegalNameError(name=name, what=what)
         if name in taken:

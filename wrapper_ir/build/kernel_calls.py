@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wrapper_ir.build.base import Part, located
 from wrapper_ir.build.calls import Given, kernel_args, op_args, op_results
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import sympy
+
+
+class _Wanted(NamedTuple):
+    """What a call of an op says besides its arguments, as :meth:`KernelCalls.extern` takes it."""
+
+    result: LayoutLike | Result | sympy.Symbol | None = None
+    results: Sequence[LayoutLike | Result | sympy.Symbol | None] | None = None
+    may_alias: bool = False
+    on: tuple[Device | str, int] | None = None
 
 
 class KernelCalls(Part):
@@ -185,23 +194,59 @@ class KernelCalls(Part):
         Returns:
             The handle of ``result``, or a list of those of ``results``, or ``None``.
         """
+        wanted = _Wanted(result, results, may_alias, on)
+        return self._call_op(TorchOp(schema.strip()), args, kwargs, wanted)
+
+    @located
+    def method(
+        self,
+        schema: str,
+        /,
+        *args: Given,
+        result: LayoutLike | Result | sympy.Symbol | None = None,
+        results: Sequence[LayoutLike | Result | sympy.Symbol | None] | None = None,
+        **kwargs: Given,
+    ) -> Any:  # noqa: ANN401 - as above
+        """Calls a method of a custom class, declared by its schema like an op.
+
+        Args:
+            schema: Such as ``ns::Queue.push(__torch__.torch.classes.ns.Queue self, Tensor x) ->
+                NoneType``: the class, the method, and the object as its first argument.
+            *args: Arguments by position, the object first.
+            result: As of :meth:`extern`.
+            results: As of :meth:`extern`.
+            **kwargs: Arguments by name.
+
+        Returns:
+            As :meth:`extern`.
+        """
+        source = TorchOp(schema.strip(), is_method=True)
+        return self._call_op(source, args, kwargs, _Wanted(result, results))
+
+    def _call_op(
+        self,
+        op: TorchOp,
+        args: Sequence[Given],
+        kwargs: Mapping[str, Given],
+        asked: _Wanted,
+    ) -> Any:  # noqa: ANN401 - as above
         draft = self._draft
-        name = schema.strip()
+        name = op.schema
         if name not in draft.definitions:
             name = parse_schema(name).name
         if name not in draft.definitions:
-            source = TorchOp(schema.strip())
-            draft.define_op(KernelDefinition(name, (), source, origin=draft.here()))
+            draft.define_op(KernelDefinition(name, (), op, origin=draft.here()))
         source_of = draft.definitions[name].source
         if not isinstance(source_of, TorchOp):
             raise ArgumentError(callee=name, reason="it is a kernel; use call()")
         declared = parse_schema(source_of.schema)
         found_args, found_kwargs = op_args(draft, declared, args, kwargs)
+        result, results, on = asked.result, asked.results, asked.on
         wanted = list(results or ()) if result is None else [result]
         if result is not None and results is not None:
             raise ResultError(callee=name, reason="give 'result' or 'results', not both")
         found, handles = op_results(
-            draft, declared, wanted, found_args, found_kwargs, may_alias=may_alias
+            draft, declared, wanted, found_args, found_kwargs, may_alias=asked.may_alias
         )
         place: object = on
         if on is not None and not (isinstance(place, tuple) and len(place) == 2):

@@ -64,6 +64,18 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Object:
+    """An object of a custom class, to be passed to the builder's calls."""
+
+    name: str
+    class_name: str
+    owner: object
+
+    def __repr__(self) -> str:
+        return f"<object &{self.name}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
     """A kernel of the program being built, to be called."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -30,7 +31,14 @@ __all__ = ["ExtractedCall", "copies", "extract", "find_call", "with_own_state"]
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
     """The inputs with contents of their own, in the same layouts."""
-    return [private_copy(value) if isinstance(value, torch.Tensor) else value for value in inputs]
+    return [
+        (
+            private_copy(value)
+            if isinstance(value, torch.Tensor)
+            else copy.deepcopy(value) if isinstance(value, torch.ScriptObject) else value
+        )
+        for value in inputs
+    ]
 
 
 def with_own_state(program: Program) -> Program:
@@ -42,6 +50,8 @@ def with_own_state(program: Program) -> Program:
     for name, constant in program.constants.items():
         if constant.tied_to in data:
             data[name] = data[constant.tied_to]
+    for name in program.objects.keys() & data.keys():
+        data[name] = copy.deepcopy(data[name])
     return program.replace(data=data)
 
 

@@ -159,8 +159,12 @@ def _tidy(program: Program) -> Program:
         for name, layout in program.buffers.items()
         if name in defined or name in constants
     }
+    handed = {name for _, line in walk(program) for name in effects(line, program).objects}
+    objects = {name: item for name, item in program.objects.items() if name in handed}
+    kept = constants.keys() | objects.keys()
     return program.replace(
         constants=FrozenMap(constants),
+        objects=FrozenMap(objects),
         buffers=FrozenMap(layouts),
-        data={name: value for name, value in program.data.items() if name in constants},
+        data={name: value for name, value in program.data.items() if name in kept},
     )
