@@ -25,7 +25,7 @@ def compile_program(folder: Path) -> Path:
         ),
         *(f"-I{path}" for path in includes),
         *(str(SOURCES / "main.cpp"), "-o", str(target)),
-        *(f"-L{lib}", f"-Wl,-rpath,{lib}", "-ltorch", "-ltorch_cpu", "-lc10"),
+        *(f"-L{lib}", f"-Wl,-rpath,{lib}", "-ltorch", "-ltorch_cpu", "-lc10", "-ldl"),
         *(("-Wl,--no-as-needed", "-ltorch_cuda") if torch.version.cuda else ()),
     ]
     subprocess.run(command, check=True)

@@ -13,18 +13,13 @@
 #include "gil.h"
 #include "inputs.h"
 #include "modes.h"
+#include "on_stream.h"
 #include "probing.h"
 #include "small_array.h"
 
 // Says why this processor cannot run the library's kernels, or returns null. The build adds it
 // where they need more than the machine's baseline.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char* wir_cpu_problem() noexcept;
-
-// Of src/gpu.cpp, which is linked where a program runs on a GPU: makes a stream the current one.
-// Returns null if it was, else what ends that.
-extern "C" [[gnu::weak, gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t gpu,
-                                                                        void* stream);
-extern "C" [[gnu::weak, gnu::visibility("hidden")]] void wir_gpu_leave(void* entered);
 
 namespace wir::runtime {
 namespace {
@@ -152,22 +147,6 @@ class Owned {
  private:
   SmallArray<AtenTensorHandle> handles_;
   bool accepted_;
-};
-
-// The stream that a call was given, if any, as the current one.
-class OnStream {
- public:
-  OnStream(const ProgramInfo& program, void* stream)
-      : entered_(program.gpu >= 0 && stream != nullptr ? wir_gpu_enter(program.gpu, stream)
-                                                       : nullptr) {}
-  ~OnStream() {
-    if (entered_ != nullptr) wir_gpu_leave(entered_);
-  }
-  OnStream(const OnStream&) = delete;
-  OnStream& operator=(const OnStream&) = delete;
-
- private:
-  void* entered_;
 };
 
 }  // namespace
@@ -304,7 +283,7 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
 
   SmallArray<Slot> out(num_outputs);
   const WithoutGil without_gil;
-  const OnStream on_stream(program_, stream);
+  const OnStream on_stream(program_.gpu, stream);
   Turn turn(*this);
   turn.run(call, in.data(), out.data());
   hand_over(out.data(), outputs);

@@ -18,10 +18,7 @@
 
 #include "driver.h"
 #include "graph_recorder.h"
-
-// Of src/gpu.cpp.
-extern "C" [[gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t gpu, void* stream);
-extern "C" [[gnu::visibility("hidden")]] void wir_gpu_leave(void* entered);
+#include "on_stream.h"
 
 namespace wir::runtime {
 
@@ -107,20 +104,6 @@ class TorchGraph : public Recording {
  private:
   // Takes some 150 bytes in PyTorch 2.11, and 450 in 2.13.
   alignas(64) std::byte memory_[4096];
-};
-
-// A stream as the current one of this thread.
-class OnStream {
- public:
-  OnStream(std::int32_t gpu, void* stream) : entered_(wir_gpu_enter(gpu, stream)) {}
-  ~OnStream() {
-    if (entered_ != nullptr) wir_gpu_leave(entered_);
-  }
-  OnStream(const OnStream&) = delete;
-  OnStream& operator=(const OnStream&) = delete;
-
- private:
-  void* entered_;
 };
 
 class CudaRecorder : public Recorder {
