@@ -130,11 +130,11 @@ def test_libraries_for_two(tmp_path: Path) -> None:
 def test_an_arena_asks_whether_its_own_gpu_is_captured() -> None:
     kept = [KeptGpuArena(torch.device("cuda", n), 64) for n in (0, 1)]
     for recorded in (0, 1):
-        with (
-            torch.cuda.device(recorded),
-            # As it comes, nothing may be allocated meanwhile, not on the other one either.
-            torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="relaxed"),
-            torch.cuda.device(1 - recorded),
-        ):
+        stream = torch.cuda.Stream(device=recorded)
+        # In the usual mode nothing may be allocated meanwhile, not on the other one either.
+        graph = torch.cuda.graph(
+            torch.cuda.CUDAGraph(), stream=stream, capture_error_mode="relaxed"
+        )
+        with torch.cuda.device(recorded), graph, torch.cuda.device(1 - recorded):
             homes = [each.take().home is None for each in kept]
         assert homes == [recorded == 0, recorded == 1]
