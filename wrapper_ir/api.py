@@ -160,7 +160,8 @@ def export(  # noqa: PLR0913 - all but two are named
             it nothing is built in, whatever the environment says here.
         jobs: How many compilers to run at once; by default one a processor.
         progress: Called with the number of steps done and the number of all steps.
-        **options: Those of the emitter ``cpp``.
+        **options: Those of the emitter ``cpp``; with ``cuda_graph=True`` the library captures its
+            calls as CUDA graphs and replays them.
 
     Returns:
         The path.

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import json
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["library_statuses", "statuses_of"]
 
 _FUNCTION: Final = b"WrapperIRModelContainerGetCudaGraphStatus"
+
+_NAMES: Final = frozenset(each.name for each in fields(GraphStatus))
 
 _MAPS: Final = Path("/proc/self/maps")
 
@@ -35,7 +38,13 @@ def statuses_of(path: str | os.PathLike[str]) -> list[GraphStatus]:
         return []
     try:
         address = libc.dlsym(library, _FUNCTION)
-        return [GraphStatus(**each) for each in _asked(address)] if address else []
+        asked = _asked(address) if address else []
+        # A library may be of another version, and tell other things.
+        return [
+            GraphStatus(**{name: each[name] for name in _NAMES})
+            for each in asked
+            if each.keys() >= _NAMES
+        ]
     finally:
         libc.dlclose(library)
 
