@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["Arguments", "bind_arguments", "schema_access"]
+__all__ = ["Arguments", "bind_arguments", "is_tensor", "schema_access"]
 
 _NUMBERS: Final = (bool, int, float, complex, sympy.Basic)
 _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -109,10 +109,15 @@ def _misfit(op: torch._ops.OpOverload | Method, why: str) -> UnsupportedLineErro
     return UnsupportedLineError(kind="call of an op", text=str(op), why=why)
 
 
+def is_tensor(value: Any) -> bool:
+    """Return whether one of Inductor's values is a tensor."""
+    return isinstance(value, (ir.MutableBox, ir.ReinterpretView, ir.Buffer))
+
+
 def _convert(scope: Scope, value: Any, access: Access, origin: int | None) -> Arg:
     if isinstance(value, (list, tuple)):
         return ListArg(tuple(_convert(scope, item, access, origin) for item in value))
-    if isinstance(value, (ir.MutableBox, ir.ReinterpretView, ir.Buffer)):
+    if is_tensor(value):
         return BufferArg(scope.reference(value, origin), access)
     if isinstance(value, ir.TorchBindObject):
         return ObjectArg(convert_object(scope, value))

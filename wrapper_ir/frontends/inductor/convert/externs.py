@@ -10,10 +10,11 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
+from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments, is_tensor
 from wrapper_ir.frontends.inductor.convert.hooks import HOOK, hooked_name
 from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
 from wrapper_ir.frontends.inductor.convert.overloads import number_overload
+from wrapper_ir.frontends.inductor.convert.printing import PRINT, print_arguments
 from wrapper_ir.frontends.inductor.convert.relations import (
     Path,
     offset_in_argument,
@@ -102,6 +103,10 @@ class ExternConverter:
         name = hooked_name(node)
         if name:
             self.call(node, HOOK, (node, name), {})
+
+    def print(self, node: Any) -> None:
+        """Convert a call that prints."""
+        self.call(node, PRINT, print_arguments(node, is_tensor), {})
 
     def multi_out(self, node: Any) -> None:
         """Convert a call that writes several buffers made before it."""

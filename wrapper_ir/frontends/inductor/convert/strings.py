@@ -15,6 +15,7 @@ import sympy
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.externs import node_op
 from wrapper_ir.frontends.inductor.convert.hooks import hooked_name
+from wrapper_ir.frontends.inductor.convert.printing import prints
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Allocate
@@ -61,6 +62,10 @@ class StringConverter:
             self._scope.emit(AssertLayout(name, node.get_op_name(), origin=origin))
             return
         if self._zeroes_workspace(text) or self._shows(text):
+            return
+        if prints(node):
+            self._done.add(id(node))
+            self._externs.print(node)
             return
         handler = _HANDLERS.get(type(node).__name__)
         if handler is None:
