@@ -134,7 +134,8 @@ class CppEmitter(Emitter):
 def _refuse_devices(program: Program, problems: Problems) -> None:
     """Notes the lines that touch buffers elsewhere than on the CPU and on GPUs.
 
-    Quantised tensors come out of ops and go into ops; nothing else can be done with them here.
+    Quantised tensors come out of ops and go into ops; nothing else can be done with them here, nor
+    with tensors that have no data (``meta``).
     """
     away = {
         name for name, each in program.buffers.items() if each.device.type not in ("cpu", "cuda")
@@ -143,14 +144,15 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
     if not away and not quantised:
         return
     inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
+    passed_on = {name for name in away if program.layout(name).device.type == "meta"} | quantised
     for path, line in walk(program):
         found = effects(line, program)
         for name in (*found.defines, *found.touched):
+            if name in passed_on - inputs and isinstance(line, _PASSING_ON):
+                continue
             if name in away:
                 device = program.layout(name).device
                 where = "the CPU and NVIDIA GPUs"
                 problems.add(line, path, f"'{name}' is on {device}; C++ programs run on {where}")
-            elif name in quantised - inputs and isinstance(line, _PASSING_ON):
-                continue
             elif name in quantised:
                 problems.add(line, path, f"'{name}' is quantised, which C++ has no form for yet")
