@@ -400,6 +400,34 @@ def test_each_thread_warms_up_for_itself() -> None:
     assert counts(graphs) == (2, 1, 1)
 
 
+def test_a_thread_warms_up_before_it_captures_what_has_moved() -> None:
+    f, graphs = captured(lambda x: (x * 2,))
+    x, y, found = torch.ones(1), torch.full((1,), 3.0), []
+    f(x)
+    f(x)
+    assert counts(graphs) == (1, 1, 1)
+    thread = threading.Thread(target=lambda: found.append(f(y)))
+    thread.start()
+    thread.join()
+    assert found[0][0].tolist() == [6]
+    assert counts(graphs) == (2, 1, 1)
+    assert f(x)[0].tolist() == [2]
+    assert f(y)[0].tolist() == [6]
+    assert counts(graphs) == (2, 2, 3)  # the input is copied by now
+
+
+def test_sizes_that_change_all_the_time_are_given_up() -> None:
+    f, graphs = captured(lambda x: (x * 2,), limit=1)
+    inputs = [torch.ones(size) for size in (1, 2, 3)]
+    for _ in range(80):
+        for x in inputs:
+            assert f(x)[0].tolist() == [2] * len(x)
+    status = graphs.status
+    assert status.refused
+    assert status.graphs == 0
+    assert list(status.reasons) == ["their sizes or addresses change all the time"]
+
+
 def test_release_drops_the_graphs() -> None:
     f, graphs = captured(lambda x: (x * 2,))
     for _ in range(3):

@@ -52,7 +52,7 @@ _MOVES: Final = 3
 """After so many captures because something moved, every input is copied that is no parameter."""
 
 _PATIENCE: Final = 64
-"""So many captures more than replays, and there are no more."""
+"""So many captures more than replays besides those of captured calls, and there are no more."""
 
 
 class _Warm(NamedTuple):
@@ -184,15 +184,20 @@ class CudaGraphs:
         if graph is not None:
             self._latest = graph
             return self._replay(call, graph, args)
-        warm, thread = self._warm.get(key), threading.get_ident()
-        if warm is None or thread not in warm.threads:
-            threads = {thread} if warm is None else warm.threads | {thread}
-            pointers = {n: arg.data_ptr() for n, arg in enumerate(args) if isinstance(arg, Tensor)}
-            self._journal.ran()
-            results = call(args)
-            self._warm.put(key, _Warm(threads, pointers))  # a call that fails warms nothing up
-            return results
+        warm = self._warm.get(key)
+        if warm is None or threading.get_ident() not in warm.threads:
+            return self._warm_up(call, key, args)
         return self._capture(call, key, warm.pointers, args)
+
+    def _warm_up(self, call: _Call, key: Hashable, args: list[Any]) -> tuple[Any, ...]:
+        """Run the program, so that this thread may capture the next call of this kind."""
+        warm, thread = self._warm.get(key), threading.get_ident()
+        threads = {thread} if warm is None else warm.threads | {thread}
+        pointers = {n: arg.data_ptr() for n, arg in enumerate(args) if isinstance(arg, Tensor)}
+        self._journal.ran()
+        results = call(args)
+        self._warm.put(key, _Warm(threads, pointers))  # a call that fails warms nothing up
+        return results
 
     def _unfit(self, args: list[Any]) -> str:
         """Why a call with these inputs cannot be captured; empty if it can."""
@@ -212,7 +217,7 @@ class CudaGraphs:
     ) -> tuple[Any, ...]:
         """Capture a call and replay it; run the program where that fails."""
         journal = self._journal
-        if journal.captures > _PATIENCE + journal.replays:
+        if 2 * journal.captures > _PATIENCE + journal.replays:  # each capture is replayed at once
             return self._give_up(call, args, "their sizes or addresses change all the time")
         moving = self._to_copy(before, args)
         for n in moving:
@@ -239,12 +244,14 @@ class CudaGraphs:
     def _to_copy(self, before: dict[int, int], args: list[Any]) -> tuple[int, ...]:
         """Positions of the inputs that are copied to a place of the graph's own."""
         device = self._recorder.device
-        for n, pointer in before.items():
-            if args[n].data_ptr() != pointer:
-                self._moving.add(n)
+        self._note_moves(before, args)
         if self._moves >= _MOVES:
             self._moving |= {n for n in before if not isinstance(args[n], torch.nn.Parameter)}
         return tuple(sorted(n for n in self._moving if args[n].device == device))
+
+    def _note_moves(self, before: dict[int, int], args: list[Any]) -> None:
+        """Remember which inputs are no longer where they were."""
+        self._moving |= {n for n, pointer in before.items() if args[n].data_ptr() != pointer}
 
     def _record(
         self, call: _Call, key: Hashable, moving: tuple[int, ...], args: list[Any]
@@ -340,6 +347,10 @@ class CudaGraphs:
                 if isinstance(args[n], torch.nn.Parameter):
                     before[n] = args[n].data_ptr()
         self._drop(graph)
+        warm = self._warm.get(graph.key)
+        if warm is None or threading.get_ident() not in warm.threads:
+            self._note_moves(before, args)
+            return self._warm_up(call, graph.key, args)
         return self._capture(call, graph.key, before, args)
 
     def _overlaps(self, graph: _Graph, args: list[Any]) -> bool:
