@@ -8,6 +8,7 @@ something of its own, the attribute is called by the constant's name in the prog
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -62,12 +63,19 @@ def _free(name: str, taken: set[str]) -> str:
     return place
 
 
+@dataclass(frozen=True, slots=True)
+class _NoObject:
+    """What stands in a module for an object that is not there; calls refuse it."""
+
+    class_name: str
+
+
 def install(module: nn.Module, program: Program, places: Mapping[str, str]) -> list[str]:
     """Put the constants into a module; returns the names of those that have no values.
 
     They are the program's own tensors, or share their memory: a parameter that asks for gradients
     is put in as one that does not, since graphs call ops that have no derivative. What has no value
-    becomes a tensor without data, and an object None.
+    becomes a tensor without data; an object, something that no call takes.
     """
     missing = []
     shared: dict[int, Tensor] = {}
@@ -76,6 +84,7 @@ def install(module: nn.Module, program: Program, places: Mapping[str, str]) -> l
         if name in program.objects:
             if value is None:
                 missing.append(name)
+                value = _NoObject(program.objects[name].class_name)
             _put(module, place, value)
             continue
         if not isinstance(value, Tensor):
