@@ -41,3 +41,16 @@ def test_views_of_a_parameter_begin_where_the_parameter_does() -> None:
     (result,) = wir.interpret(program, torch.arange(4.0))
     assert result.tolist() == [4.0]
     assert wir.compile(program)(torch.arange(4.0))[0].tolist() == [4.0]
+
+
+def test_a_region_sees_the_symbols_around_it() -> None:
+    b = wir.Builder("sizes")
+    n = b.symbol("n")
+    x = b.input("x", "f32", [n, 2])
+
+    def more(p: wir.build.Buffer) -> object:
+        return b.extern(_ADD, p, n, result=("f32", [n, 2]))
+
+    b.returns(b.cond(True, [x], more, more))
+    (result,) = wir.interpret(b.build(), torch.zeros(3, 2))
+    assert result.tolist() == [[3.0, 3.0]] * 3

@@ -53,7 +53,7 @@ class Interpreter(LineRunner):
             WrapperIRError: A line did what it may not.
         """
         outer, path = self.frame, self.path
-        self.frame = inner = Frame(self.program, outer.constants, dict(outer.symbols))
+        self.frame = inner = Frame(self.program, outer.constants, symbols=dict(outer.symbols))
         for param, item in zip(region.params, items, strict=True):
             if isinstance(param, BufferInput):
                 assert isinstance(item, Buffer)
