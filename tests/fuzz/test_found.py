@@ -32,6 +32,20 @@ def test_fx_takes_a_view_without_elements_behind_the_end_of_an_input() -> None:
     assert difference(program, [torch.zeros(1, 1).as_strided((1, 1), (2, 2))], [*FAST]) == ""
 
 
+def test_fx_takes_a_view_of_an_input_that_has_no_elements_in_this_call() -> None:
+    b = wir.Builder("empty_call")
+    n = b.symbol("n", min=0, max=64, hint=3)
+    x = b.input("x", "f32", (n, 5, 5), stride=(50, 10, 2))
+    b.size(x, 0, name="n")
+    b.returns(b.narrow(x, 1, 2, 2))
+    program = b.build()
+    for size in (0, 1, 3):
+        inputs = [torch.zeros(150).as_strided((size, 5, 5), (50, 10, 2))]
+        if size == 0:
+            inputs = [torch.empty_strided((0, 5, 5), (50, 10, 2))]
+        assert difference(program, inputs, [*FAST]) == ""
+
+
 def test_fx_halves_a_maximum_of_even_numbers() -> None:
     b = wir.Builder("halves", stage="planned")
     n = b.symbol("n", min=0, max=64, hint=3)

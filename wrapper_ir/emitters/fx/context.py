@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import keyword
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,12 +22,14 @@ from wrapper_ir.lines.kernels import (
     TritonKernel,
 )
 from wrapper_ir.lines.schema import OpSchema, parse_schema
+from wrapper_ir.verify.prove import Facts as Proofs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.facts import Facts
+    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.origin import Origin
     from wrapper_ir.lines.program import AnyLine, Program
 
@@ -78,6 +81,14 @@ class Context:
             if isinstance(param, BufferParam) and cpp_type(param) is None:
                 return f"parameter '{param.name}' has a type that C++ kernels cannot take"
         return None
+
+    def may_be_empty(self, layout: Layout) -> bool:
+        """Whether a buffer may have no elements, for all that is known of the program's symbols."""
+        return not all(self._proofs.at_least(size, 1) for size in layout.size)
+
+    @functools.cached_property
+    def _proofs(self) -> Proofs:
+        return Proofs(self.program)
 
     def kernel(self, name: str) -> Any:
         """The op of a C++ kernel, ``None`` where it has none."""

@@ -308,6 +308,9 @@ class RegionBase(LineVisitor[None]):
         if 0 in layout.size:
             start = storage.start  # no elements have no place, not even one behind the storage
         begin = dim(start - storage.start)
+        if not storage.is_whole and begin != 0 and self.context.may_be_empty(layout):
+            begin = dim(begin * sympy.Min(1, extent_of(layout)))  # likewise, where a call has none
+            start = dim(storage.start + begin)
         as_strided = _aten.as_strided.default
         if layout.dtype is storage.dtype and storage.is_whole:
             offset = self.number(_divided(begin, layout.dtype.itemsize))
