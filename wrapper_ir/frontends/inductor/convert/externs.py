@@ -15,6 +15,13 @@ from wrapper_ir.frontends.inductor.convert.hooks import HOOK, hooked_name
 from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
 from wrapper_ir.frontends.inductor.convert.overloads import number_overload
 from wrapper_ir.frontends.inductor.convert.printing import PRINT, print_arguments
+from wrapper_ir.frontends.inductor.convert.random_state import (
+    GET_STATE,
+    SET_STATE,
+    STATE,
+    runs_and_saves,
+    runs_with,
+)
 from wrapper_ir.frontends.inductor.convert.relations import (
     Path,
     offset_in_argument,
@@ -24,6 +31,7 @@ from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tenso
 from wrapper_ir.frontends.inductor.convert.values import to_device
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
+    BufferArg,
     CallResult,
     DTypeArg,
     ObjectArg,
@@ -86,17 +94,43 @@ class ExternConverter:
     def alloc(self, node: Any) -> None:
         """Convert a call that makes its results itself."""
         if isinstance(node, ir.FallbackKernel):
-            args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
-            if node.op_overload is torch.ops.higher_order.call_torchbind:
-                receiver, method, *rest = args
-                op: torch._ops.OpOverload | Method = method_of(receiver, method)
-                args = (receiver, *rest)
-            else:
-                op = node_op(node)
-            self.call(node, op, args, {**node.kwargs, **kwargs}, results=True)
+            self._fallback(node)
         else:
             self.call(node, node_op(node), _plain_args(node), node.kwargs, results=True)
         self.show(node)
+
+    def _fallback(self, node: Any) -> None:
+        """Convert a call of what Inductor has no lowering for."""
+        args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
+        kwargs = {**node.kwargs, **kwargs}
+        if runs_and_saves(node):
+            self._run_and_save(node, *args, **kwargs)
+        elif runs_with(node):
+            self._run_with(node, *args, **kwargs)
+        elif node.op_overload is torch.ops.higher_order.call_torchbind:
+            receiver, method, *rest = args
+            self.call(node, method_of(receiver, method), (receiver, *rest), kwargs, results=True)
+        else:
+            self.call(node, node_op(node), args, kwargs, results=True)
+
+    def _run_and_save(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
+        """Convert a call of a random op that gives a pair: the generator's state, its results."""
+        parts: tuple[list[CallResult], list[CallResult]] = ([], [])
+        for result in self._results(node):
+            first, *path = result.path
+            parts[int(first)].append(replace(result, path=tuple(path)))
+        if parts[0]:
+            self._emit(node, GET_STATE, (), {}, parts[0])
+        self._emit(node, op, args, kwargs, parts[1])
+
+    def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
+        """Convert a call of a random op with a state of the generator, which is as before then."""
+        scope = self._scope
+        before = scope.define(scope.shared.fresh_name(f"{node.get_name()}_state"), STATE)
+        self._emit(node, GET_STATE, (), {}, [ResultBuffer(before)])
+        self._emit(node, SET_STATE, (state,), {}, [])
+        self._emit(node, op, args, kwargs, self._results(node))
+        scope.emit(ExternKernel(scope.shared.declare(SET_STATE), (BufferArg(before),)))
 
     def show(self, node: Any) -> None:
         """Show the tensor that a node computes to Inductor's hooks, where they are asked for."""
@@ -143,12 +177,22 @@ class ExternConverter:
         *,
         results: bool = False,
     ) -> None:
+        """Emit the call of an op that stands behind a node."""
+        self._emit(node, op, args, kwargs, self._results(node) if results else [])
+
+    def _emit(
+        self,
+        node: Any,
+        op: torch._ops.OpOverload | Method,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        defined: list[CallResult],
+    ) -> None:
         """Emit the call of an op, and the declaration of the op where it is the first."""
         origin = self._scope.origin(node)
         if not isinstance(op, Method):
             op = number_overload(op, args)
         ordered, named = bind_arguments(self._scope, op, args, kwargs, origin)
-        defined = self._results(node) if results else []
         if op._schema.name in _QUANTISING:
             self._note_quantised(defined, (*ordered, *(value for _, value in named)))
         if op._schema.name in _PACKING:
