@@ -184,10 +184,15 @@ class CudaGraphs:
         if graph is not None:
             self._latest = graph
             return self._replay(call, graph, args)
-        warm = self._warm.get(key)
-        if warm is None or threading.get_ident() not in warm.threads:
+        warm = self._warmth(key)
+        if warm is None:
             return self._warm_up(call, key, args)
         return self._capture(call, key, warm.pointers, args)
+
+    def _warmth(self, key: Hashable) -> _Warm | None:
+        """What calls of a kind left that ran the program, if this thread made one."""
+        warm = self._warm.get(key)
+        return warm if warm is not None and threading.get_ident() in warm.threads else None
 
     def _warm_up(self, call: _Call, key: Hashable, args: list[Any]) -> tuple[Any, ...]:
         """Run the program, so that this thread may capture the next call of this kind."""
@@ -347,8 +352,7 @@ class CudaGraphs:
                 if isinstance(args[n], torch.nn.Parameter):
                     before[n] = args[n].data_ptr()
         self._drop(graph)
-        warm = self._warm.get(graph.key)
-        if warm is None or threading.get_ident() not in warm.threads:
+        if self._warmth(graph.key) is None:
             self._note_moves(before, args)
             return self._warm_up(call, graph.key, args)
         return self._capture(call, graph.key, before, args)

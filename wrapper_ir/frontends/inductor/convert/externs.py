@@ -10,7 +10,7 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments, is_tensor
+from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
 from wrapper_ir.frontends.inductor.convert.hooks import HOOK, hooked_name
 from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
 from wrapper_ir.frontends.inductor.convert.overloads import number_overload
@@ -140,7 +140,7 @@ class ExternConverter:
 
     def print(self, node: Any) -> None:
         """Convert a call that prints."""
-        self.call(node, PRINT, print_arguments(node, is_tensor), {})
+        self.call(node, PRINT, print_arguments(node), {})
 
     def multi_out(self, node: Any) -> None:
         """Convert a call that writes several buffers made before it."""

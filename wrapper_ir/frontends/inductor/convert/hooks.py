@@ -7,27 +7,23 @@ The hooks themselves stay where Inductor has them, and are asked for at each cal
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import torch
-from torch.fx.node import has_side_effect
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.frontends.inductor.compat import inductor_config, ir, run_intermediate_hooks
+from wrapper_ir.frontends.inductor.convert.operators import define
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["HOOK", "hooked_name"]
-
-_library: Final[Any] = torch.library.Library("wrapper_ir_inductor", "DEF")  # type: ignore[no-untyped-call]
 
 
 def _show(value: torch.Tensor, name: str) -> None:
     run_intermediate_hooks(name, value)  # type: ignore[no-untyped-call]
 
 
-_library.define("intermediate_hook(Tensor value, str name) -> ()")
-_library.impl("intermediate_hook", _show, "CompositeExplicitAutograd")
-
 #: Shows a tensor to the hooks, under the name of the node of the graph that it comes from.
-HOOK: Final[Any] = has_side_effect(torch.ops.wrapper_ir_inductor.intermediate_hook.default)
+HOOK: Final = define("intermediate_hook(Tensor value, str name) -> ()", _show)
 
 
 def hooked_name(node: Any) -> str:

@@ -10,16 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.fx.node import has_side_effect
 
+from wrapper_ir.frontends.inductor.convert.arguments import is_tensor
+from wrapper_ir.frontends.inductor.convert.operators import define
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["PRINT", "print_arguments", "prints"]
-
-_library: Final[Any] = torch.library.Library("wrapper_ir_inductor", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 _TENSOR, _NUMBER = "tensor", "number"
 
@@ -48,10 +47,9 @@ def _print(
     print(text.format(*args, **kwargs))  # noqa: T201 - it is what the model asks for
 
 
-_library.define("print(str text, Tensor[] tensors, Scalar[] numbers, str[] given) -> ()")
-_library.impl("print", _print, "CompositeExplicitAutograd")
-
-PRINT: Final[Any] = has_side_effect(torch.ops.wrapper_ir_inductor.print.default)
+PRINT: Final = define(
+    "print(str text, Tensor[] tensors, Scalar[] numbers, str[] given) -> ()", _print
+)
 
 _HOP: Final = getattr(torch.ops.higher_order, "print", None)
 
@@ -61,12 +59,11 @@ def prints(node: Any) -> bool:
     return _HOP is not None and getattr(node, "op_overload", None) is _HOP
 
 
-def print_arguments(node: Any, is_tensor: Any) -> tuple[Any, ...]:
+def print_arguments(node: Any) -> tuple[Any, ...]:
     """Return the arguments of the op for an IR node that prints.
 
     Args:
         node: The node.
-        is_tensor: Tells whether one of Inductor's values is a tensor.
 
     Raises:
         UnsupportedLineError: A value is neither a tensor nor a number.

@@ -11,38 +11,30 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
-from torch.fx.node import has_side_effect
 
+from wrapper_ir.frontends.inductor.convert.operators import define
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.layout import CPU, Layout
 
 __all__ = ["GET_STATE", "SET_STATE", "STATE", "runs_and_saves", "runs_with"]
-
-_library: Final[Any] = torch.library.Library("wrapper_ir_inductor", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 _BYTES: Final = torch.get_rng_state().numel()
 
 #: How the state of the CPU's generator is kept.
 STATE: Final = Layout(DType.UINT8, CPU, (_BYTES,), (1,))
 
-# Of two calls neither is superfluous: something may have been drawn in between.
-_library.define("random_state() -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
-_library.impl("random_state", torch.get_rng_state, "CompositeExplicitAutograd")
-torch.library.register_fake(
-    "wrapper_ir_inductor::random_state",
-    lambda: torch.empty(_BYTES, dtype=torch.uint8),
-    lib=_library,
+#: Gives the state of the CPU's generator. Of two calls neither is superfluous: something may have
+#: been drawn in between.
+GET_STATE: Final = define(
+    "random_state() -> Tensor",
+    torch.get_rng_state,
+    fake=lambda: torch.empty(_BYTES, dtype=torch.uint8),
+    tags=(torch.Tag.nondeterministic_seeded,),
 )
-_library.define("set_random_state(Tensor state) -> ()")
-_library.impl("set_random_state", torch.set_rng_state, "CompositeExplicitAutograd")
-torch.library.register_fake(
-    "wrapper_ir_inductor::set_random_state", lambda state: None, lib=_library
-)
-
-#: Gives the state of the CPU's generator.
-GET_STATE: Final[Any] = has_side_effect(torch.ops.wrapper_ir_inductor.random_state.default)
 #: Sets it.
-SET_STATE: Final[Any] = has_side_effect(torch.ops.wrapper_ir_inductor.set_random_state.default)
+SET_STATE: Final = define(
+    "set_random_state(Tensor state) -> ()", torch.set_rng_state, fake=lambda state: None
+)
 
 _SAVES: Final = getattr(torch.ops.higher_order, "run_and_save_rng_state", None)
 _RUNS_WITH: Final = getattr(torch.ops.higher_order, "run_with_rng_state", None)
