@@ -37,3 +37,8 @@ def foo(x: int = 2, y: int = 3) -> Any:
 def queue() -> Any:
     """An empty queue of tensors, with ``push``, ``pop`` and ``size``."""
     return _classes()._TensorQueue(torch.empty(0).fill_(-1))
+
+
+def of_class(name: str, *args: Any) -> Any:
+    """An object of another of these classes."""
+    return getattr(_classes(), name)(*args)

@@ -159,13 +159,3 @@ def test_an_object_of_another_class_is_refused() -> None:
         for wrong, said in ((foo(), "class _TorchScriptTesting::_Foo"), (3, "type int")):
             with pytest.raises(wir.WrapperIRError, match=f"_TensorQueue.*{said}"):
                 run(wrong, x)
-
-
-def test_a_library_for_others_holds_no_objects(tmp_path: Path) -> None:
-    program = wir.parse(TURN)
-    with pytest.raises(
-        wir.UnsupportedError, match=f"the object 'queue' of class {QUEUE}"
-    ) as caught:
-        wir.export(program, tmp_path / "m.pt2")
-    assert "wir.compile" in str(caught.value)
-    assert not list(tmp_path.iterdir())

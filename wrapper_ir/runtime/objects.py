@@ -1,4 +1,4 @@
-"""Objects of custom classes in emitted programs: whether one of the right class was given."""
+"""Objects of custom classes: whether one of the right class was given, and the bytes of one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,26 @@ import torch
 
 from wrapper_ir.runtime.errors import InputLayoutError
 
-__all__ = ["check_object", "class_of"]
+__all__ = ["ObjectStateError", "archive_of", "check_object", "class_of"]
 
 _PREFIX = "__torch__.torch.classes."
+
+
+class ObjectStateError(ValueError):
+    """An object is of a class whose objects cannot be stored."""
+
+
+def archive_of(value: object) -> bytes:
+    """Return an object as PyTorch's own packages have it, in bytes; the same for equal states.
+
+    Raises:
+        ObjectStateError: Its class does not say how its objects are stored.
+    """
+    try:
+        found: bytes = torch._C._pickle_save(value)  # noqa: SLF001 - the only way to it
+    except (RuntimeError, TypeError) as error:
+        raise ObjectStateError(str(error).partition("\n")[0]) from error
+    return found
 
 
 def class_of(value: object) -> str:

@@ -59,6 +59,9 @@ _GPU = "gpu"
 #: The one file that is needed only by programs that call cuBLAS themselves.
 _BLAS = "blas"
 
+#: The one file that is needed only by programs that have objects of custom classes.
+_OBJECTS = "objects"
+
 #: Files that are needed only by programs that capture their calls; their names begin so.
 _GRAPHS = "graph_"
 
@@ -113,6 +116,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
     gpu: bool = False,
     blas: bool = False,
     graphs: bool = False,
+    objects: bool = False,
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
@@ -129,6 +133,8 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
         gpu: Whether the program runs on a GPU (``wir::GpuCall``).
         blas: Whether the program calls cuBLAS itself (``wir::current_blas``).
         graphs: Whether the library captures its calls as CUDA graphs (``wir::GraphInfo``).
+        objects: Whether the program has objects of custom classes, which the library makes from
+            their bytes (``wir::ObjectSpec``).
         extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
         jobs: How many compilers to run at once; by default one a processor.
 
@@ -141,7 +147,9 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
         CacheDirError: The cache's directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    chosen = native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas, graphs=graphs)
+    chosen = native_units(
+        ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas, graphs=graphs, objects=objects
+    )
     keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(chosen)}
     found = {unit: cache.get(key, "o") for unit, key in keys.items()}
     if None in found.values():
@@ -182,7 +190,7 @@ class _Unit:
         return "".join(f'#include "{file.name}"\n' for file in self.files)
 
 
-def native_units(
+def native_units(  # noqa: PLR0913 - all are named
     *,
     ops: bool,
     probes: bool,
@@ -190,6 +198,7 @@ def native_units(
     gpu: bool = False,
     blas: bool = False,
     graphs: bool = False,
+    objects: bool = False,
 ) -> dict[str, tuple[Path, ...]]:
     """Return the files of the runtime part that a library needs, by what is compiled as one."""
     units: dict[str, list[Path]] = {"runtime": []}
@@ -202,6 +211,8 @@ def native_units(
             units |= {"gpu": [file]} if gpu else {}
         elif file.stem == _BLAS:
             units |= {"blas": [file]} if blas else {}
+        elif file.stem == _OBJECTS:
+            units |= {"objects": [file]} if objects else {}
         elif file.stem == _GPU_GRAPHS:
             units |= {"gpu_graphs": [file]} if gpu and graphs else {}
         elif file.stem.startswith(_GRAPHS):

@@ -30,6 +30,7 @@ from wrapper_ir.emitters.cpp.build_isa import (
     required_features,
 )
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
+from wrapper_ir.emitters.cpp.build_objects import object_archives, places_of, places_text
 from wrapper_ir.emitters.cpp.build_work import Steps, Work
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.errors import OptionValueError, UnsupportedError
@@ -172,14 +173,16 @@ def build(
     Raises:
         KernelIsaError: A kernel was written for wider vectors than ``isa`` has.
         IsaError: This processor lacks what a kernel was written for.
-        ConstantValueError: The value of a constant is missing, or does not fit.
+        UnsupportedError: The program takes objects as inputs.
+        ConstantValueError: The value of a constant is missing, or does not fit; or an object of
+            the program cannot be stored.
         TooLargeError: The constants are too large to be embedded.
         CompileError: Generated code or a kernel does not compile.
         LinkError: The objects do not fit together.
         CacheDirError: The cache's directory cannot be used.
     """
     given = options or BuildOptions()
-    table, embed, chosen = prepared(artifact, given)
+    table, embed, chosen, archives = prepared(artifact, given)
     flags = (*(("-g",) if given.debug_info else ()), *given.extra_flags)
     work = Work.of(given.cache, given.jobs, flags)
     features = _features(work, chosen, given.isa)
@@ -192,7 +195,9 @@ def build(
     steps = Steps(len(files) + 3, given.progress)
     with work.running(folder) as (pool, scratch):
         coming = work.compile(files, pool, steps)
-        making = pool.submit(_make_constants, work, artifact.program, table, scratch / name, embed)
+        making = pool.submit(
+            _make_constants, work, artifact.program, table, archives, scratch / name, embed
+        )
         for_gpus = pool.submit(_make_gpu_kernels, work, artifact, archs, scratch)
         runtime = work.runtime(artifact.sources, alone=True)
         steps.advance()
@@ -287,72 +292,80 @@ def build_loadable(  # noqa: PLR0913 - all but one are named
 
 def prepared(
     artifact: CppArtifact, options: BuildOptions
-) -> tuple[ConstantTable, bool, list[tuple[KernelUnit, Isa]]]:
+) -> tuple[ConstantTable, bool, list[tuple[KernelUnit, Isa]], tuple[bytes, ...]]:
     """Returns what is settled before anything is compiled.
 
     Returns:
-        Where constants lie, whether in the library, and what each kernel is compiled for.
+        Where constants lie, whether in the library, what each kernel is compiled for, and the bytes
+        of the program's objects.
 
     Raises:
-        UnsupportedError: The program has objects.
+        UnsupportedError: The program takes objects as inputs.
+        ConstantValueError: An object cannot be stored.
         TooLargeError: The constants are to be embedded and do not fit.
         WrapperIRError: As :func:`wrapper_ir.emitters.cpp.build_isa.isa_of` says.
     """
     _refuse_objects(artifact.program)
-    table = constant_table(artifact.program)
+    table, archives = constant_table(artifact.program), object_archives(artifact.program)
     chosen = [(kernel, isa_of(kernel.source, options.isa)) for kernel in artifact.kernels]
-    return table, _is_embedded(options.constants, table), chosen
+    size = places_of(archives, table.size)[-1].end if archives else table.size
+    return table, _is_embedded(options.constants, size), chosen, archives
 
 
 def _refuse_objects(program: Program) -> None:
-    classes = {name: item.class_name for name, item in program.objects.items()}
+    """Refuses objects that callers are to give: those of the program travel with it."""
     for item in program.inputs:
         if isinstance(item, ObjectInput):
-            classes[item.object] = item.class_name
-    for name, class_name in classes.items():
-        raise UnsupportedError(
-            what=f"the object '{name}' of class {class_name}",
-            where="exported libraries",
-            hint="their loaders pass tensors only; wir.compile(program, 'cpp') takes objects",
-        )
+            raise UnsupportedError(
+                what=f"the object '{item.object}' of class {item.class_name} as an input",
+                where="exported libraries",
+                hint="their loaders pass tensors only: make the object an attribute of the model, "
+                "or call the program from here, wir.compile(program, 'cpp')",
+            )
 
 
 def linked_constants(
-    program: Program, table: ConstantTable, folder: Path, name: str, *, embed: bool
+    program: Program,
+    table: ConstantTable,
+    archives: Sequence[bytes],
+    stem: Path,
+    *,
+    embed: bool,
 ) -> str | None:
     """Writes the values of constants, and ``constants.s`` by which a library knows them.
 
     Args:
         program: Holds the values.
         table: Where they go.
-        folder: Where the files are to be.
-        name: Stem of the library's name.
+        archives: The bytes of its objects.
+        stem: The library's path without its ending; the files go beside it.
         embed: Whether they are to be in the library.
 
     Returns:
-        The name of the file of values, None where there are no constants.
+        The name of the file of values, None where there are neither constants nor objects.
 
     Raises:
         ConstantValueError: A value is missing or does not fit its layout.
     """
-    if not table.entries:
+    if not table.entries and not archives:
         return None
-    blob = folder / ("constants.bin" if embed else f"{name}.constants")
-    digest = write_blob(program, table, blob, trailer=not embed)
+    blob = stem.with_name("constants.bin" if embed else f"{stem.name}.constants")
+    digest = write_blob(program, table, blob, archives=archives, trailer=not embed)
     text = embedded_text(blob.name, digest) if embed else beside_text(blob.name, digest)
-    (folder / "constants.s").write_text(text, "ascii")
+    text += places_text(places_of(archives, table.size))
+    stem.with_name("constants.s").write_text(text, "ascii")
     return blob.name
 
 
-def _is_embedded(constants: Constants, table: ConstantTable) -> bool:
+def _is_embedded(constants: Constants, size: int) -> bool:
     """Whether the constants go into the library.
 
     Raises:
         TooLargeError: They are to go there and do not fit.
     """
-    if constants == "embedded" and table.size > EMBED_LIMIT:
-        raise TooLargeError(size=table.size, limit=EMBED_LIMIT)
-    return constants == "embedded" or (constants == "auto" and table.size <= AUTO_EMBED_LIMIT)
+    if constants == "embedded" and size > EMBED_LIMIT:
+        raise TooLargeError(size=size, limit=EMBED_LIMIT)
+    return constants == "embedded" or (constants == "auto" and size <= AUTO_EMBED_LIMIT)
 
 
 def _features(work: Work, chosen: Iterable[tuple[KernelUnit, Isa]], isa: str) -> tuple[str, ...]:
@@ -371,9 +384,14 @@ class _Data:
 
 
 def _make_constants(
-    work: Work, program: Program, table: ConstantTable, stem: Path, embed: bool  # noqa: FBT001
+    work: Work,
+    program: Program,
+    table: ConstantTable,
+    archives: Sequence[bytes],
+    stem: Path,
+    embed: bool,  # noqa: FBT001
 ) -> _Data:
-    blob = linked_constants(program, table, stem.parent, stem.name, embed=embed)
+    blob = linked_constants(program, table, archives, stem, embed=embed)
     if blob is None:
         return _Data()
     made = assemble(work.compiler, stem.with_name("constants.s"))

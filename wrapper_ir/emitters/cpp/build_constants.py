@@ -11,9 +11,11 @@ import hashlib
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeAlias
 
 from wrapper_ir.emitters.cpp.build_errors import ConstantValueError
+from wrapper_ir.emitters.cpp.build_objects import places_of
 from wrapper_ir.toolchain.native import constants_trailer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from wrapper_ir.emitters.cpp.constants import ConstantEntry, ConstantTable
@@ -33,13 +35,21 @@ Digest: TypeAlias = Any
 _BLOCK: Final = 1 << 24
 
 
-def write_blob(program: Program, table: ConstantTable, file: Path, *, trailer: bool) -> str:
-    """Writes the bytes of all constants to a file.
+def write_blob(
+    program: Program,
+    table: ConstantTable,
+    file: Path,
+    *,
+    archives: Sequence[bytes] = (),
+    trailer: bool,
+) -> str:
+    """Writes the bytes of all constants to a file, and behind them those of objects.
 
     Args:
         program: ``program.data`` holds the values, ``torch.Tensor``s on any device.
         table: Where they go.
         file: The file to make.
+        archives: The bytes of the program's objects.
         trailer: Whether to add what a library checks a file beside it by.
 
     Returns:
@@ -52,14 +62,22 @@ def write_blob(program: Program, table: ConstantTable, file: Path, *, trailer: b
     digest = hashlib.sha256()
     with file.open("wb") as out:
         for root, members in groups:
-            padding = b"\0" * (root.data_offset - out.tell())
-            digest.update(padding)
-            out.write(padding)
+            _pad(out, digest, root.data_offset)
             if root.data_bytes:
                 _append(out, digest, _bytes_of(program, root, members))
+        for archive, place in zip(archives, places_of(archives, table.size), strict=True):
+            _pad(out, digest, place.offset)
+            digest.update(archive)
+            out.write(archive)
         if trailer:
-            out.write(constants_trailer(table.size, digest.digest()))
+            out.write(constants_trailer(out.tell(), digest.digest()))
     return digest.hexdigest()
+
+
+def _pad(out: BinaryIO, digest: Digest, position: int) -> None:
+    padding = b"\0" * (position - out.tell())
+    digest.update(padding)
+    out.write(padding)
 
 
 def _groups(table: ConstantTable) -> list[tuple[ConstantEntry, list[ConstantEntry]]]:

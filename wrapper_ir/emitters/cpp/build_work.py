@@ -34,6 +34,7 @@ __all__ = [
     "Steps",
     "Work",
     "captures_calls",
+    "has_objects",
     "has_probes",
     "uses_blas",
     "uses_gpu",
@@ -56,6 +57,9 @@ _USES_BLAS: Final = re.compile(r"\bwir::current_blas\b")
 #: Whether a generated file is of a program that captures its calls.
 _CAPTURES: Final = re.compile(r"\bwir::GraphInfo\b")
 
+#: Whether a generated file is of a program that has objects of custom classes.
+_HAS_OBJECTS: Final = re.compile(r"\bwir::ObjectSpec\b")
+
 #: Whether the files are of a program with probes.
 _HAS_PROBES: Final = re.compile(r"\bkProbes\b")
 
@@ -68,6 +72,11 @@ def captures_calls(sources: Mapping[str, str]) -> bool:
 def has_probes(sources: Mapping[str, str]) -> bool:
     """Whether generated files are of a program with probes."""
     return any(_HAS_PROBES.search(text) for text in sources.values())
+
+
+def has_objects(sources: Mapping[str, str]) -> bool:
+    """Whether generated files are of a program that has objects of custom classes."""
+    return any(_HAS_OBJECTS.search(text) for text in sources.values())
 
 
 def uses_heap(sources: Mapping[str, str]) -> bool:
@@ -160,6 +169,7 @@ class Work:
             gpu=uses_gpu(sources),
             blas=uses_blas(sources),
             graphs=alone and captures_calls(sources),
+            objects=alone and has_objects(sources),
             extra_flags=self.flags,
             jobs=self.jobs,
         )

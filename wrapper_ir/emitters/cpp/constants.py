@@ -24,6 +24,7 @@ __all__ = [
     "DTYPE_CODES",
     "ConstantEntry",
     "ConstantTable",
+    "aligned",
     "constant_table",
 ]
 
@@ -140,7 +141,7 @@ def constant_table(program: Program) -> ConstantTable:
     offsets: dict[str, int] = {}
     end = 0
     for name, span in spans.items():
-        offsets[name] = _aligned(end)
+        offsets[name] = aligned(end)
         end = offsets[name] + span
     entries = []
     for name, constant in program.constants.items():
@@ -180,5 +181,6 @@ def _end(layout: Layout) -> int:
     return (int(layout.offset) + extent) * layout.dtype.itemsize if extent else 0
 
 
-def _aligned(position: int) -> int:
+def aligned(position: int) -> int:
+    """Return the next place in the blob where something may begin."""
     return -(-position // ALIGNMENT) * ALIGNMENT

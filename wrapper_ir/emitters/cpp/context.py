@@ -25,7 +25,7 @@ from wrapper_ir.lines.schema import OpSchema, parse_schema
 from wrapper_ir.lines.trace import Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.capture import CaptureFacts
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.origin import Origin
-    from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.program import AnyLine, ObjectConstant, Program
     from wrapper_ir.lines.walk import Path
 
 __all__ = ["Context", "line_source"]
@@ -55,10 +55,11 @@ class Context:
         products: Which of its lines call cuBLAS themselves.
         takes_out: Whether callers may give memory for results.
         graphs: How a library captures its calls as CUDA graphs; ``None`` if it does not.
+        objects: The objects that belong to the program, which are its last inputs here.
         placed: Allocations that are results, name to position, where callers may.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three are named
         self,
         program: Program,
         statics: Statics,
@@ -67,6 +68,7 @@ class Context:
         takes_out: bool,
         products: Products,
         graphs: CaptureFacts | None,
+        objects: Mapping[str, ObjectConstant],
     ) -> None:
         self.program = program
         self.statics = statics
@@ -74,6 +76,7 @@ class Context:
         self.products = products
         self.takes_out = takes_out
         self.graphs = graphs
+        self.objects = objects
         self.placed = placed_results(program) if takes_out else {}
         self.names: NamePlan[Key] = make_names(program)
         #: How regions print expressions: their symbols are parameters.

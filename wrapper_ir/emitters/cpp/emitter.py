@@ -107,7 +107,13 @@ class CppEmitter(Emitter):
         options = graph_options(self)
         graphs = None if options is None else capture_facts(program, options)
         context = Context(
-            program, statics, problems, takes_out=self.out, products=products, graphs=graphs
+            program,
+            statics,
+            problems,
+            takes_out=self.out,
+            products=products,
+            graphs=graphs,
+            objects=given.objects,
         )
         _refuse_devices(program, problems)
         if problems.found:  # what is on a device has no form from here on

@@ -17,6 +17,7 @@ from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_featu
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
 from wrapper_ir.emitters.cpp.build_work import (
     captures_calls,
+    has_objects,
     has_probes,
     uses_blas,
     uses_gpu,
@@ -123,7 +124,7 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     """
     target = _identifier(name)
     compiler = find_compiler(options.cache)
-    table, embed, chosen = prepared(artifact, options)
+    table, embed, chosen, archives = prepared(artifact, options)
     archs = chosen_archs(artifact.gpu_kernels, options.gpu_arch)
     # Not for this processor in particular: whoever builds it may have another one.
     plain = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
@@ -138,12 +139,14 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     probes = has_probes(artifact.sources)
     ops, heap = probes or uses_ops(artifact.sources), uses_heap(artifact.sources)
     gpu, blas = uses_gpu(artifact.sources), uses_blas(artifact.sources)
-    graphs = captures_calls(artifact.sources)
-    units = native_units(ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas, graphs=graphs)
+    graphs, objects = captures_calls(artifact.sources), has_objects(artifact.sources)
+    units = native_units(
+        ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas, graphs=graphs, objects=objects
+    )
     runtime = _copy_runtime(folder, units)
     if artifact.gpu_kernels:
         write_kernels(folder, artifact.gpu_kernels, archs, options.cache or default_cache())
-    blob = linked_constants(artifact.program, table, folder, target, embed=embed)
+    blob = linked_constants(artifact.program, table, archives, folder / target, embed=embed)
     plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
     assembled = [*(["constants.s"] if blob else []), *([GPU_FILE] if artifact.gpu_kernels else [])]
     cmake = _CMAKE.format(

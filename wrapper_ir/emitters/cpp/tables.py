@@ -8,13 +8,11 @@ import sympy
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table
-from wrapper_ir.emitters.cpp.number_types import number_type, symbol_types
 from wrapper_ir.emitters.cpp.probes import write_probes
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.program import GraphRole, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.storages import Storages
     from wrapper_ir.emitters.writer import CodeWriter
-    from wrapper_ir.lines.expr import Scalar
 
 __all__ = ["Tables"]
 
@@ -35,10 +32,7 @@ _KINDS = {
 }
 _TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
 
-_PLAIN_TYPES = {"kInteger": DType.INT64, "kReal": DType.FLOAT64, "kBool": DType.BOOL}
-"""What a result of each kind is a tensor of unless the table says otherwise."""
-
-_DEFAULTS = ("0, nullptr", "nullptr", "false", "-1")
+_DEFAULTS = ("0, nullptr, nullptr", "0, nullptr", "nullptr", "false", "-1")
 
 _WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
 
@@ -50,7 +44,6 @@ class Tables:
         self._context = context
         self._program = context.program
         self._constants = constant_table(context.program)
-        self._number_types = symbol_types(context.program)
 
     def write(self, writer: CodeWriter) -> None:
         """Writes the tables."""
@@ -75,6 +68,7 @@ class Tables:
                 writer.lines(*table(head, rows))
         write_probes(context.probes, writer)
         self._write_graphs(writer)
+        self._write_objects(writer)
 
     def _write_graphs(self, writer: CodeWriter) -> None:
         """How calls are captured as CUDA graphs by the library, where they are."""
@@ -94,6 +88,17 @@ class Tables:
             f".reasons = {'kObstacles' if reasons else 'nullptr'}",
         ]
         writer.lines(*table("constexpr wir::GraphInfo kGraphs", rows))
+
+    def _write_objects(self, writer: CodeWriter) -> None:
+        """The objects that belong to the program; a library that runs alone makes them."""
+        if not self._context.objects:
+            return
+        rows = [
+            f"{{{', '.join(map(literals.string, (name, item.qualified_name, item.class_name)))}}}"
+            for name, item in self._context.objects.items()
+        ]
+        writer.blank()
+        writer.lines(*table("constexpr wir::ObjectSpec kObjects[]", rows))
 
     def write_info(self, writer: CodeWriter) -> None:
         """Writes what leads to all else; it stands outside of any namespace."""
@@ -125,6 +130,8 @@ class Tables:
             ("digest", "char"),
         ):
             writer.line(f"{_WEAK} const {type_} wir_constants_{name}[];")
+        if context.objects:
+            writer.line(f"{_WEAK} const wir::ObjectPlace wir_object_places[];")
         writer.line("}")
         writer.blank()
         writer.lines(*table('extern "C" const wir::ProgramInfo wir_program_info', rows))
@@ -141,10 +148,17 @@ class Tables:
             # States that hold nothing of a GPU serve any stream.
             "nullptr" if context.gpu is None or kept is None else "wir::current_stream",
             "nullptr" if context.graphs is None else "&wir_program::kGraphs",
+            self._objects(),
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()
         return rows
+
+    def _objects(self) -> str:
+        count = len(self._context.objects)
+        if not count:
+            return "0, nullptr, nullptr"
+        return f"{count}, wir_program::kObjects, wir_object_places"
 
     def _is_written(self, param: Input, storages: Storages, written: frozenset[str]) -> bool:
         return isinstance(param, BufferInput) and storages.root(param.name) in written
@@ -190,18 +204,11 @@ class Tables:
         elif isinstance(value, NoneValue):
             kind, name = "kNone", f"result_{position}"
         else:
-            return self._number(f"result_{position}", value.value)
+            name = f"result_{position}"
+            kind = _TYPE_KINDS[self._context.exprs.type_of(value.value)]
         parts = [literals.string(name), f"wir::Kind::{kind}"]
         if self._context.takes_out and isinstance(value, BufferValue):
             parts.append(self._context.tensor_spec(self._program.layout(value.buffer)))
-        return f"{{{', '.join(parts)}}}"
-
-    def _number(self, name: str, value: Scalar) -> str:
-        kind = _TYPE_KINDS[self._context.exprs.type_of(value)]
-        parts = [literals.string(name), f"wir::Kind::{kind}"]
-        type_ = number_type(value, self._program, self._number_types)
-        if type_ is not _PLAIN_TYPES[kind]:
-            parts += ["{}", f"wir::dtype::{type_.torch_name}"]
         return f"{{{', '.join(parts)}}}"
 
     def _constant(self, entry: ConstantEntry) -> str:

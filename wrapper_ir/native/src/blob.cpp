@@ -75,7 +75,7 @@ void check_trailer(const ProgramInfo& program, const std::string& file, const st
   if (std::memcmp(trailer.magic, "WIRDATA1", sizeof trailer.magic) != 0) {
     refuse(file, "it is not a whole file of constants");
   }
-  if (trailer.size != program.constants_size ||
+  if (trailer.size != program.blob_size() ||
       in_hexadecimal(trailer.digest, sizeof trailer.digest) != program.constants_digest) {
     refuse(file, "it belongs to another build", "keep the file that was made with the library");
   }
@@ -84,7 +84,7 @@ void check_trailer(const ProgramInfo& program, const std::string& file, const st
 void check_digest(const ProgramInfo& program, const std::string& where, const std::uint8_t* begin) {
   const char* wanted = std::getenv("WRAPPER_IR_VERIFY_CONSTANTS");
   if (wanted == nullptr || std::strcmp(wanted, "1") != 0) return;
-  if (sha256(begin, program.constants_size) != program.constants_digest) {
+  if (sha256(begin, program.blob_size()) != program.constants_digest) {
     refuse(where, "their bytes have changed since the library was made");
   }
 }
@@ -96,15 +96,15 @@ std::shared_ptr<Blob> Blob::open(const ProgramInfo& program, const char* directo
     // Embedded constants lie in a section that may be written to.
     auto* begin = const_cast<std::uint8_t*>(program.constants_begin);
     const std::uint64_t size = program.constants_end - program.constants_begin;
-    if (size < program.constants_size) refuse(library(), "the library is damaged");
+    if (size < program.blob_size()) refuse(library(), "the library is damaged");
     check_digest(program, library(), begin);
-    return std::shared_ptr<Blob>(new Blob(begin, program.constants_size, 0));
+    return std::shared_ptr<Blob>(new Blob(begin, program.blob_size(), 0));
   }
   File file;
   open_file(file, program, directory);
   struct stat status;
   if (fstat(file.descriptor, &status) != 0) refuse(file.path, std::strerror(errno));
-  const std::uint64_t whole = program.constants_size + sizeof(Trailer);
+  const std::uint64_t whole = program.blob_size() + sizeof(Trailer);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size != whole) {
     refuse(file.path,
@@ -115,8 +115,8 @@ std::shared_ptr<Blob> Blob::open(const ProgramInfo& program, const char* directo
                        file.descriptor, 0);
   if (mapping == MAP_FAILED) refuse(file.path, std::strerror(errno));
   auto* begin = static_cast<std::uint8_t*>(mapping);
-  std::shared_ptr<Blob> blob(new Blob(begin, program.constants_size, whole));
-  check_trailer(program, file.path, begin + program.constants_size);
+  std::shared_ptr<Blob> blob(new Blob(begin, program.blob_size(), whole));
+  check_trailer(program, file.path, begin + program.blob_size());
   check_digest(program, file.path, begin);
   return blob;
 }

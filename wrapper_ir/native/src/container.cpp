@@ -13,7 +13,6 @@
 #include "gil.h"
 #include "inputs.h"
 #include "modes.h"
-#include "numbers.h"
 #include "on_stream.h"
 #include "probing.h"
 #include "small_array.h"
@@ -63,6 +62,27 @@ void check_count(const char* what, std::size_t expected, std::size_t got) {
                              ", not " + std::to_string(got));
 }
 
+AtenTensorHandle packed(Kind kind, const Slot& slot) {
+  AtenTensorHandle made = nullptr;
+  switch (kind) {
+    case Kind::kTensor:
+      return slot.tensor;
+    case Kind::kInteger:
+      check(aoti_torch_scalar_to_tensor_int64(slot.integer, &made));
+      break;
+    case Kind::kReal:
+      check(aoti_torch_scalar_to_tensor_float64(slot.real, &made));
+      break;
+    case Kind::kBool:
+      check(aoti_torch_scalar_to_tensor_bool(slot.integer != 0, &made));
+      break;
+    case Kind::kObject:
+    case Kind::kNone:
+      break;
+  }
+  return made;
+}
+
 // A pytree, as PyTorch writes it, of a tuple with so many leaves.
 std::string tuple_of_leaves(std::size_t count) {
   std::string leaves;
@@ -77,7 +97,7 @@ std::string spec_of_inputs(const ProgramInfo& program) {
   if (*program.in_spec != '\0') return program.in_spec;
   // Positional arguments, and no others by name.
   return R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)" +
-         tuple_of_leaves(program.num_inputs) +
+         tuple_of_leaves(program.num_given()) +
          R"(, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])";
 }
 
@@ -89,7 +109,7 @@ std::string spec_of_results(const ProgramInfo& program) {
 // Whether the inputs given are the tensors alone, and the program knows the others by itself.
 bool are_tensors_alone(const ProgramInfo& program, std::size_t given) {
   std::size_t tensors = 0;
-  for (std::size_t i = 0; i < program.num_inputs; ++i) {
+  for (std::size_t i = 0; i < program.num_given(); ++i) {
     const InputSpec& input = program.inputs[i];
     if (input.kind == Kind::kTensor) {
       ++tensors;
@@ -106,8 +126,8 @@ class Owned {
   // `handles` may be those of the tensors alone; the others are null then.
   Owned(const ProgramInfo& program, AtenTensorHandle* handles, std::size_t count)
       : handles_(count < program.num_inputs ? program.num_inputs : count) {
-    const bool alone = count != program.num_inputs && are_tensors_alone(program, count);
-    accepted_ = alone || count == program.num_inputs;
+    const bool alone = count != program.num_given() && are_tensors_alone(program, count);
+    accepted_ = alone || count == program.num_given();
     for (std::size_t i = 0, next = 0; next < count; ++i) {
       if (alone && program.inputs[i].kind != Kind::kTensor) continue;
       handles_[i] = std::exchange(handles[next++], nullptr);
@@ -139,7 +159,10 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
   if (runners == 0) throw Error("WIR2163", "there must be at least one runner, not 0");
   if (program.num_probes != 0) read_probe_environment(program);
   blob_ = Blob::open(program, directory);
-  outside_inference_mode([&] { active_ = original_constants(program_, blob_); });
+  outside_inference_mode([&] {
+    active_ = original_constants(program_, blob_);
+    if (program_.num_objects != 0) objects_.reset(wir_make_objects(program_, *blob_));
+  });
   if (program.graphs != nullptr && wir_make_graphs != nullptr) {
     graphs_.reset(wir_make_graphs(program));
   }
@@ -250,7 +273,7 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
                     void* stream) {
   Owned owned(program_, inputs, num_inputs);
   for (std::size_t i = 0; i < num_outputs; ++i) outputs[i] = nullptr;
-  if (!owned.accepted()) check_count("takes", program_.num_inputs, num_inputs);
+  if (!owned.accepted()) check_count("takes", program_.num_given(), num_inputs);
   check_count("returns", program_.num_outputs, num_outputs);
 
   Call call;
@@ -260,6 +283,9 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
   check_inputs(program_, owned.data(), call.check_inputs);
   SmallArray<Slot> in(program_.num_inputs);
   unpack_inputs(program_, owned.data(), in.data());
+  for (std::size_t i = 0; i < program_.num_objects; ++i) {
+    in[program_.num_given() + i].object = objects_->value(i);
+  }
 
   SmallArray<Slot> out(num_outputs);
   const WithoutGil without_gil;
@@ -292,7 +318,7 @@ void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
   std::size_t done = 0;
   try {
     for (; done < program_.num_outputs; ++done) {
-      outputs[done] = packed(program_.outputs[done], results[done]);
+      outputs[done] = packed(program_.outputs[done].kind, results[done]);
     }
   } catch (...) {
     for (std::size_t i = 0; i < program_.num_outputs; ++i) {

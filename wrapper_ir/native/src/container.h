@@ -15,6 +15,7 @@
 #include "abi.h"
 #include "constants.h"
 #include "graphs.h"
+#include "objects.h"
 
 namespace wir::runtime {
 
@@ -94,6 +95,7 @@ class Container {
 
   const ProgramInfo& program_;
   std::shared_ptr<Blob> blob_;
+  std::unique_ptr<Objects> objects_;  // null where the program has none
   std::unique_ptr<Graphs> graphs_;
 
   std::mutex mutex_;  // guards what follows; held for a few instructions at a time

@@ -127,7 +127,7 @@ void check_inputs(const ProgramInfo& program, const AtenTensorHandle* handles, b
 }
 
 void unpack_inputs(const ProgramInfo& program, const AtenTensorHandle* handles, Slot* slots) {
-  for (std::size_t i = 0; i < program.num_inputs; ++i) {
+  for (std::size_t i = 0; i < program.num_given(); ++i) {
     const InputSpec& input = program.inputs[i];
     if (input.kind == Kind::kTensor) [[likely]] {
       slots[i].tensor = handles[i];

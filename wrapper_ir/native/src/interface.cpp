@@ -262,7 +262,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerSwapConstantBuffer(
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetNumInputs(
     AOTInductorModelContainerHandle container_handle, std::size_t* ret_num_inputs) {
-  return entry([&] { *ret_num_inputs = container_of(container_handle).program().num_inputs; });
+  return entry([&] { *ret_num_inputs = container_of(container_handle).program().num_given(); });
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetInputName(
@@ -270,7 +270,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetInputName(
     const char** ret_input_names) {
   return entry([&] {
     const wir::ProgramInfo& program = container_of(container_handle).program();
-    if (input_idx >= program.num_inputs) {
+    if (input_idx >= program.num_given()) {
       throw wir::Error("WIR2163", "there is no input number " + std::to_string(input_idx));
     }
     *ret_input_names = program.inputs[input_idx].name;

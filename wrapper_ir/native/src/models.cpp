@@ -142,7 +142,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelRun(AOTInductorModelHandle model_han
   return entry([&] {
     Model& model = model_of(model_handle);
     const wir::ProgramInfo& program = model.container.program();
-    model.container.run(input_handles, program.num_inputs, output_handles, program.num_outputs,
+    model.container.run(input_handles, program.num_given(), output_handles, program.num_outputs,
                         nullptr);
   });
 }

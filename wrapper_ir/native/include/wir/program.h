@@ -60,9 +60,6 @@ struct OutputSpec {
   const char* name;
   Kind kind;
   TensorSpec tensor = {};  // of a kTensor, where callers may give memory for it
-  // Of the tensor that a number is handed over as, where its kind does not say it: a
-  // c10::ScalarType.
-  std::int32_t dtype = -1;
 };
 
 struct ConstantSpec {
@@ -75,6 +72,20 @@ struct ConstantSpec {
   std::int64_t storage_offset;  // in elements, from the start of its bytes
   std::uint64_t data_offset;    // of its bytes in the blob of constants
   std::uint64_t data_bytes;
+};
+
+// An object of a custom class that belongs to the program. To the generated code it is an input, one
+// of the last; whoever runs the program hands it on.
+struct ObjectSpec {
+  const char* name;            // in the program; an identifier
+  const char* qualified_name;  // in the model, "encoder.scale"
+  const char* class_name;      // "ns::Queue"
+};
+
+// The bytes that an object is made from, in the blob of constants behind those of tensors.
+struct ObjectPlace {
+  std::uint64_t offset;
+  std::uint64_t bytes;
 };
 
 // Where a line of the program comes from; errors are worded with it.
@@ -190,7 +201,7 @@ struct ProgramInfo {
   const std::uint8_t* constants_begin;
   const std::uint8_t* constants_end;
   const char* constants_file;    // its name, without a directory; null when they are embedded
-  std::uint64_t constants_size;  // of the whole blob
+  std::uint64_t constants_size;  // of the tensors among them
   const char* constants_digest;  // of the whole blob, hexadecimal SHA-256
 
   // A state holds what a program keeps from call to call: views of constants, buffers that never
@@ -219,6 +230,21 @@ struct ProgramInfo {
   GpuStream (*current_stream)(std::int32_t gpu) = nullptr;
 
   const GraphInfo* graphs = nullptr;  // null: calls run as they are
+
+  // The program's own objects, which are its last inputs.
+  std::size_t num_objects = 0;
+  const ObjectSpec* objects = nullptr;
+  const ObjectPlace* object_places = nullptr;  // null where others hand the objects on
+
+  // How many inputs callers give.
+  std::size_t num_given() const { return num_inputs - num_objects; }
+
+  // Of the whole blob, objects included.
+  std::uint64_t blob_size() const {
+    if (num_objects == 0 || object_places == nullptr) return constants_size;
+    const ObjectPlace& last = object_places[num_objects - 1];
+    return last.offset + last.bytes;
+  }
 };
 
 }  // namespace wir
