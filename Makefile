@@ -68,9 +68,13 @@ fuzz: setup ## made-up programs in four ways, for SECONDS=60 from SEED=0 on; or 
 mutants: setup ## 500 made-up programs, each broken in many places: what the verifier finds (5 minutes)
 	$(BIN)/python -W ignore -m tests.fuzz.mutation
 
-opinfo: setup ## torch's own samples of its ops in every emitter, against stock Inductor (hours; goes on where it was)
+opinfo: setup ## torch's own samples of its ops and modules, gradients too, against stock Inductor (hours; goes on where it was)
 	$(BIN)/python -m tools.opinfo --write
 	$(BIN)/python -m tools.opinfo --every 4 $(OPINFO_DTYPES:%=--dtype %) --write
+	$(BIN)/python -m tools.opinfo --backward --write
+	$(BIN)/python -m tools.opinfo --modules --write
+	$(BIN)/python -m tools.opinfo --modules --backward --write
+	$(BIN)/python -m tools.opinfo --dynamic --every 4 --write
 	$(BIN)/python -m tools.opinfo --front-end from_fx --emitter python
 
 zoo: setup ## whole models against stock Inductor, all emitters (hours; MODELS=glob,... for some)

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["LostError", "Worker"]
 
@@ -22,13 +22,17 @@ class Worker:
 
     Args:
         command: Starts it.
+        environment: Its variables; by default those of this process.
 
     Attributes:
         answered: How many requests the process that runs has answered.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
         self._command = command
+        self._environment = environment
         self._process: subprocess.Popen[str] | None = None
         self.answered = 0
 
@@ -76,6 +80,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env=self._environment,
         )
 
 

@@ -2,9 +2,10 @@
 
 Every op of torch's ``op_db`` goes through ``torch.compile(backend="wrapper_ir")`` and through stock
 Inductor: results with their layouts, arguments and the state of the random generator have to be the
-same, and every graph that Inductor lowered has to have gone through us. Several ops share a graph;
-where anything is amiss the graph is halved until the op is found. What is found is kept in a file,
-and a second run goes on where the first one ended.
+same, and every graph that Inductor lowered has to have gone through us. With ``--backward`` so have
+gradients and backward graphs; ``--modules`` takes torch's modules for ops. Several ops share a
+graph; where anything is amiss the graph is halved until the op is found. What is found is kept in a
+file, and a second run goes on where the first one ended.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from itertools import zip_longest
 from pathlib import Path
 
 from tools.opinfo import exported
-from tools.opinfo.database import UNINITIALISED, op_names
+from tools.opinfo.database import UNINITIALISED, module_names, op_names
+from tools.opinfo.mode import Mode
 from tools.opinfo.pool import Pool, Request
-from tools.opinfo.table import Findings, section, write
+from tools.opinfo.table import Findings, section, write, written
 
 EMITTERS = ("python", "fx", "cpp", "interpreter")
+
+
+DOCUMENT = Path("docs/coverage.md")
 
 
 def main() -> int:
@@ -30,6 +35,20 @@ def main() -> int:
     if options.front_end == "from_fx":
         return exported.main(options.ops, options.emitter[0])
     findings = Findings(options.results)
+    for path in options.merge:
+        findings.merge(path)
+    if not options.merge:
+        _try(options, findings)
+    body = section(findings, EMITTERS, written(DOCUMENT) if options.write else "")
+    print("\n" + body)
+    failures = findings.failures()
+    print("\n".join(failures))
+    if options.write:
+        write(DOCUMENT, body)
+    return int(bool(failures))
+
+
+def _try(options: argparse.Namespace, findings: Findings) -> None:
     pending = _requests(options, findings)
     total = sum(len(request.ops) for request in pending)
     began = time.monotonic()
@@ -38,19 +57,12 @@ def main() -> int:
     def found(request: Request, verdicts: dict[str, dict[str, str]]) -> None:
         nonlocal done
         for op, verdict in verdicts.items():
-            findings.add(request.dtype, op, verdict)
+            findings.add(request.mode.label, op, verdict)
         done += len(verdicts)
-        _progress(done, total, began, f"{request.dtype} {request.ops[-1]}")
+        _progress(done, total, began, f"{request.mode.label}: {request.ops[-1]}")
 
     until = began + options.seconds if options.seconds else float("inf")
     Pool(pending, options.jobs, until, found).run()
-    body = section(findings, EMITTERS)
-    print("\n" + body)
-    failures = findings.failures()
-    print("\n".join(failures))
-    if options.write:
-        write(Path("docs/coverage.md"), body)
-    return int(bool(failures))
 
 
 def _options() -> argparse.Namespace:
@@ -64,7 +76,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--dtype", action="append", help="such as float32, which is the default; may be repeated"
     )
-    parser.add_argument("--ops", default="*", metavar="GLOB", help="only ops of such names")
+    parser.add_argument("--modules", action="store_true", help="modules of torch.nn, not ops")
+    parser.add_argument("--backward", action="store_true", help="take gradients, too")
+    parser.add_argument("--dynamic", action="store_true", help="let sizes be symbols")
+    parser.add_argument("--ops", default="*", metavar="GLOB", help="only what has such a name")
     parser.add_argument("--samples", type=int, default=2, help="of an op, at most (2)")
     parser.add_argument("--batch", type=int, default=8, help="ops in one graph (8)")
     parser.add_argument(
@@ -73,9 +88,22 @@ def _options() -> argparse.Namespace:
         default=1,
         help="try every Nth op only, of each further --dtype others",
     )
+    parser.add_argument(
+        "--cpp-every", type=int, default=1, help="in C++, which compiles longest, every Nth only"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="worker processes (1)")
-    parser.add_argument("--seconds", type=float, help="begin nothing new after this time")
+    parser.add_argument(
+        "--seconds", type=float, help="begin nothing new after this time, end within a minute"
+    )
     parser.add_argument("--results", type=Path, default=Path("build/opinfo.jsonl"))
+    parser.add_argument(
+        "--merge",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="try nothing, but show what such results of other runs say, too; may be repeated",
+    )
     parser.add_argument("--write", action="store_true", help="put the table in docs/coverage.md")
     options = parser.parse_args()
     options.emitter = options.emitter or list(EMITTERS)
@@ -85,16 +113,28 @@ def _options() -> argparse.Namespace:
 
 def _requests(options: argparse.Namespace, findings: Findings) -> deque[Request]:
     """Return what has still to be tried, a batch of each element type in turn."""
-    names = op_names(options.ops)
+    names = (module_names if options.modules else op_names)(options.ops)
     batches = []
     for number, dtype in enumerate(options.dtype):
+        mode = Mode(dtype, options.modules, options.backward, options.dynamic)
         tried = names[number % options.every :: options.every]
-        left = [name for name in tried if findings.missing(dtype, name, options.emitter)]
-        rest = (dtype, options.samples, tuple(options.emitter))
-        made = _batches(left, options.batch, UNINITIALISED | findings.amiss())
-        batches.append([Request(ops, *rest) for ops in made])
+        ways = _emitters(tried, options)
+        left = [name for name in tried if findings.missing(mode.label, name, ways[name])]
+        made = []
+        for emitters in dict.fromkeys(ways.values()):
+            alike = [name for name in left if ways[name] == emitters]
+            each = _batches(alike, options.batch, UNINITIALISED | findings.amiss())
+            made += [Request(ops, mode, options.samples, emitters) for ops in each]
+        batches.append(made)
     turns = zip_longest(*batches)
     return deque(request for turn in turns for request in turn if request is not None)
+
+
+def _emitters(names: list[str], options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+    """Return with which emitters each op is tried."""
+    without = tuple(emitter for emitter in options.emitter if emitter != "cpp")
+    every = tuple(options.emitter)
+    return {n: without if i % options.cpp_every else every for i, n in enumerate(names)}
 
 
 def _batches(names: list[str], count: int, lone: frozenset[str]) -> list[tuple[str, ...]]:

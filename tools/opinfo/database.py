@@ -1,13 +1,18 @@
-"""Torch's database of ops, and a batch of its samples as one function of tensors."""
+"""Torch's databases of ops and modules, and a batch of their samples as one function of tensors."""
 
 from __future__ import annotations
 
+import copy
 import fnmatch
 import sys
 import types
 import unittest
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tools.opinfo.mode import Mode
 
 # torch's samples come with its test helpers, which import a package that is not needed for them.
 sys.modules.setdefault("expecttest", types.ModuleType("expecttest"))
@@ -17,7 +22,17 @@ vars(sys.modules["expecttest"]).setdefault("assert_expected_inline", None)
 import torch  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
-__all__ = ["UNINITIALISED", "Batch", "NoSampleError", "OneCall", "op_infos", "op_names"]
+__all__ = [
+    "UNINITIALISED",
+    "Batch",
+    "NoSampleError",
+    "OneCall",
+    "described",
+    "module_names",
+    "op_infos",
+    "op_names",
+    "samples",
+]
 
 #: Ops whose results hold no values, only a layout.
 UNINITIALISED = frozenset(
@@ -33,7 +48,7 @@ UNINITIALISED = frozenset(
 
 
 class NoSampleError(Exception):
-    """Torch has no sample of an op for a CPU in this element type."""
+    """Torch has no sample of an op or a module for a CPU in this element type."""
 
 
 def op_infos() -> dict[str, Any]:
@@ -48,22 +63,53 @@ def op_names(pattern: str = "*") -> list[str]:
     return [name for name in op_infos() if fnmatch.fnmatch(name, pattern)]
 
 
+def module_infos() -> dict[str, tuple[Any, bool]]:
+    """Return torch's entries of modules, and whether they train, by name, ``nn.Module train``.
+
+    What does the same in training and in evaluation is there once, as in torch's own tests.
+    """
+    from torch.testing._internal.common_modules import module_db
+
+    return {
+        f"{info.name} {'train' if training else 'eval'}": (info, training)
+        for info in module_db
+        for training in ((True, False) if info.train_and_eval_differ else (True,))
+    }
+
+
+def module_names(pattern: str = "*") -> list[str]:
+    """Return the names of the modules that a pattern fits."""
+    return [name for name in module_infos() if fnmatch.fnmatch(name, pattern)]
+
+
 @dataclass(frozen=True)
 class OneCall:
-    """A call of an op on given tensors, its other arguments being fixed."""
+    """A call of an op, or of a module, on given tensors, its other arguments being fixed.
+
+    Attributes:
+        op: The op, or the module.
+        fixed: The leaves of the arguments: None for a tensor, else what it is, in a tuple.
+        spec: What the arguments look like.
+        tensors: The tensors among the leaves.
+        trained: Of which tensors a gradient is taken.
+        differentiable: Makes of results what a gradient may be taken of.
+    """
 
     op: Any
     fixed: tuple[Any, ...]
     spec: Any
     tensors: tuple[torch.Tensor, ...]
+    trained: tuple[bool, ...]
+    differentiable: Callable[[Any], Any] | None = None
 
     @classmethod
-    def of(cls, op: Any, sample: Any) -> OneCall:
+    def of(cls, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OneCall:
         """Take a sample of torch's apart."""
-        leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+        leaves, spec = pytree.tree_flatten((args, kwargs))
         fixed = tuple(None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves)
-        tensors = tuple(leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor))
-        return cls(op, fixed, spec, tensors)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        trained = tuple(tensor.requires_grad for tensor in tensors)
+        return cls(op, fixed, spec, tuple(t.detach() for t in tensors), trained)
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
         """Call the op on other tensors."""
@@ -72,32 +118,117 @@ class OneCall:
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         return self.op(*args, **kwargs)
 
+    def arguments(self) -> list[torch.Tensor]:
+        """Return fresh copies of the tensors."""
+        pairs = zip(self.tensors, self.trained, strict=True)
+        return [_copied(t).requires_grad_(trained) for t, trained in pairs]
 
-def samples(name: str, dtype: torch.dtype, count: int) -> list[OneCall]:
-    """Return the first calls of an op that torch itself can make, at most ``count``.
+    def state(self) -> list[torch.Tensor]:
+        """Return the module's parameters and buffers; an op has none."""
+        if not isinstance(self.op, torch.nn.Module):
+            return []
+        return [*self.op.parameters(), *self.op.buffers()]
+
+    def fresh(self) -> OneCall:
+        """Return the same call of a module with a state of its own."""
+        return replace(self, op=copy.deepcopy(self.op)) if self.state() else self
+
+    def outputs(self, results: Any) -> list[torch.Tensor]:
+        """Return what a gradient may be taken of."""
+        of = self.differentiable(results) if self.differentiable else results
+        return [leaf for leaf in pytree.tree_leaves(of) if _differentiable(leaf)]
+
+
+def _differentiable(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.layout is torch.strided
+
+
+def _weights(output: torch.Tensor) -> torch.Tensor:
+    """Return a made-up gradient, to each element another one."""
+    real = torch.linspace(0.5, 1.5, output.numel(), dtype=torch.float64).view(output.shape)
+    if output.is_complex():
+        return torch.complex(real, 1 - real).to(output.dtype)
+    return real.to(output.dtype)
+
+
+def samples(name: str, mode: Mode, count: int) -> list[OneCall]:
+    """Return calls of an op or a module that torch itself can make, at most ``count``.
 
     Raises:
         NoSampleError: There are none.
     """
-    info = op_infos()[name]
-    if dtype not in info.supported_dtypes("cpu"):
-        raise NoSampleError(f"no {str(dtype).removeprefix('torch.')} on a CPU")
     torch.manual_seed(0)
     found: list[OneCall] = []
     reason = "no samples"
     try:
-        for sample in info.sample_inputs("cpu", dtype, requires_grad=False):
-            call = OneCall.of(info.op, sample)
-            torch.Tensor.clone(call.tensors[0]) if call.tensors else None
-            call(*(t.clone() for t in call.tensors))
-            found.append(call)
+        for call in (_module_calls if mode.modules else _op_calls)(name, mode, count):
+            why = _refused(call, mode)
+            reason = why or reason
+            found += [] if why else [call]
             if len(found) == count:
                 break
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = described(error)
     if not found:
         raise NoSampleError(reason)
     return found
+
+
+def described(error: BaseException) -> str:
+    """Return an error in one line."""
+    words = "" if isinstance(error, NoSampleError) else f"{type(error).__name__}: "
+    return " ".join(f"{words}{error}".split())[:300]
+
+
+def _refused(call: OneCall, mode: Mode) -> str:
+    """Say why torch without a compiler cannot make a call, or take its gradient; mostly empty."""
+    batch = Batch([call.fresh()])
+    try:
+        torch.Tensor.clone(call.tensors[0]) if call.tensors else None
+        arguments = batch.arguments()
+        with torch.set_grad_enabled(mode.backward):
+            results = batch(arguments)
+        if mode.backward:
+            batch.gradients(results, arguments)
+    except Exception as error:
+        return described(error)
+    return ""
+
+
+def _op_calls(name: str, mode: Mode, count: int) -> Iterator[OneCall]:
+    del count  # the caller takes as many as it wants
+    info, dtype = op_infos()[name], getattr(torch, mode.dtype)
+    if dtype not in info.supported_dtypes("cpu"):
+        raise NoSampleError(f"no {mode.dtype} on a CPU")
+    if mode.backward and dtype not in info.supported_backward_dtypes("cpu"):
+        raise NoSampleError(f"no gradient of {mode.dtype}")
+    for sample in info.sample_inputs("cpu", dtype, requires_grad=mode.backward):
+        call = OneCall.of(info.op, (sample.input, *sample.args), sample.kwargs)
+        # Some results have no gradient by themselves, such as the phase of an eigenvector.
+        yield replace(call, differentiable=getattr(sample, "output_process_fn_grad", None))
+
+
+def _module_calls(name: str, mode: Mode, count: int) -> Iterator[OneCall]:
+    info, training = module_infos()[name]
+    dtype = getattr(torch, mode.dtype)
+    if dtype not in info.supported_dtypes("cpu"):
+        raise NoSampleError(f"no {mode.dtype} on a CPU")
+    given = {"device": "cpu", "dtype": dtype, "requires_grad": mode.backward, "training": training}
+    for sample in _spread(info.module_inputs_func(info, **given), count):
+        made, called = sample.constructor_input, sample.forward_input
+        torch.manual_seed(0)
+        module = info.module_cls(*made.args, **made.kwargs).to("cpu", dtype).train(training)
+        call = OneCall.of(module, tuple(called.args), called.kwargs)
+        if info.is_lazy:
+            call(*call.arguments())
+        yield call
+
+
+def _spread(found: list[Any], count: int) -> Iterable[Any]:
+    """Return some from all over a list: neighbours differ in little."""
+    if len(found) <= count:
+        return found
+    return [found[i * len(found) // count] for i in range(count)]
 
 
 class Batch:
@@ -113,13 +244,36 @@ class Batch:
     def __init__(self, calls: list[OneCall]) -> None:
         self._calls = calls
 
+    def fresh(self) -> Batch:
+        """Return the same batch, its modules with a state of their own."""
+        return Batch([call.fresh() for call in self._calls])
+
     def arguments(self) -> list[list[torch.Tensor]]:
         """Return fresh copies of the tensors of all calls."""
-        return [[_copied(t) for t in call.tensors] for call in self._calls]
+        return [call.arguments() for call in self._calls]
 
     def __call__(self, arguments: list[list[torch.Tensor]]) -> list[Any]:
         """Make all calls."""
         return [call(*given) for call, given in zip(self._calls, arguments, strict=True)]
+
+    def gradients(self, results: list[Any], arguments: list[list[torch.Tensor]]) -> list[Any]:
+        """Take the gradients that made-up ones of the results lead to; None is a gradient, too.
+
+        Raises:
+            NoSampleError: No result depends on anything that requires a gradient.
+        """
+        pairs = zip(self._calls, results, strict=True)
+        outputs = [output for call, result in pairs for output in call.outputs(result)]
+        tensors = [tensor for given in arguments for tensor in given] + self.state()
+        inputs = [tensor for tensor in tensors if tensor.requires_grad]
+        if not outputs or not inputs:
+            raise NoSampleError("no result requires a gradient")
+        weights = [_weights(output) for output in outputs]
+        return list(torch.autograd.grad(outputs, inputs, weights, allow_unused=True))
+
+    def state(self) -> list[torch.Tensor]:
+        """Return the parameters and buffers of all modules."""
+        return [tensor for call in self._calls for tensor in call.state()]
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -129,7 +283,7 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
     extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
     source = tensor.resolve_conj().resolve_neg()
     storage = torch.as_strided(source, (extent,), (1,)).clone()
-    copy = storage.as_strided(tensor.shape, tensor.stride())
+    copied = storage.as_strided(tensor.shape, tensor.stride())
     if tensor.is_conj():
-        return copy.conj()
-    return copy
+        return copied.conj()
+    return copied

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from tools.opinfo.mode import Mode
 from tools.workers import LostError, Worker
 
 __all__ = ["Pool", "Request"]
 
 #: How long a batch may take: some time to start with, and more for each op in it.
 _SECONDS, _SECONDS_PER_OP = 300.0, 60.0
+
+#: How long what was begun may take when nothing new is begun.
+_GRACE = 45.0
 
 _COMMAND: Final = (sys.executable, "-W", "ignore", "-m", "tools.opinfo.worker")
 
@@ -26,21 +33,18 @@ class Request:
     """What a worker is asked to try."""
 
     ops: tuple[str, ...]
-    dtype: str
+    mode: Mode
     samples: int
     emitters: tuple[str, ...]
 
     def halves(self) -> tuple[Request, Request]:
         """Return two requests for half of the ops each."""
         middle = len(self.ops) // 2
-        return tuple(  # type: ignore[return-value]  # two of them
-            Request(ops, self.dtype, self.samples, self.emitters)
-            for ops in (self.ops[:middle], self.ops[middle:])
-        )
+        return replace(self, ops=self.ops[:middle]), replace(self, ops=self.ops[middle:])
 
     def line(self) -> str:
         """Return what is written to the worker."""
-        return json.dumps(vars(self))
+        return json.dumps(asdict(self))
 
 
 @dataclass
@@ -51,7 +55,7 @@ class Pool:
         requests: What to try.
         jobs: How many processes.
         until: When to begin nothing new, by ``time.monotonic``.
-        found: Called with the request's element type and the verdicts on ops, as they come.
+        found: Called with the request and the verdicts on its ops, as they come.
     """
 
     requests: deque[Request]
@@ -70,15 +74,16 @@ class Pool:
             thread.join()
 
     def _serve(self) -> None:
-        worker = Worker(_COMMAND)
-        try:
-            while (request := self._next()) is not None:
-                answer = _ask(worker, request)
-                with self._lock:
-                    self._take(request, answer)
-                    self._busy -= 1
-        finally:
-            worker.stop()
+        with _environment(alone=self.jobs == 1) as environment:
+            worker = Worker(_COMMAND, environment)
+            try:
+                while (request := self._next()) is not None:
+                    answer = _ask(worker, request, self.until)
+                    with self._lock:
+                        self._take(request, answer)
+                        self._busy -= 1
+            finally:
+                worker.stop()
 
     def _next(self) -> Request | None:
         while time.monotonic() < self.until:
@@ -93,6 +98,8 @@ class Pool:
 
     def _take(self, request: Request, answer: dict[str, Any]) -> None:
         lost = answer.get("lost")
+        if lost and time.monotonic() > self.until:
+            return  # it was stopped, and nothing is known about it
         if len(request.ops) > 1 and (lost or answer.get("split")):
             self.requests.extendleft(reversed(request.halves()))
         elif lost:
@@ -101,11 +108,26 @@ class Pool:
             self.found(request, answer["verdicts"])
 
 
-def _ask(worker: Worker, request: Request) -> dict[str, Any]:
+def _ask(worker: Worker, request: Request, until: float) -> dict[str, Any]:
     """Return a worker's answer, or why there is none."""
+    seconds = _SECONDS + _SECONDS_PER_OP * len(request.ops)
     try:
-        line = worker.ask(request.line(), _SECONDS + _SECONDS_PER_OP * len(request.ops))
+        line = worker.ask(request.line(), min(seconds, until - time.monotonic() + _GRACE))
     except LostError as error:
         return {"lost": str(error)}
     answer: dict[str, Any] = json.loads(line)
     return answer
+
+
+@contextlib.contextmanager
+def _environment(*, alone: bool) -> Iterator[dict[str, str]]:
+    """Make what a worker runs in: one thread, and with others beside it a cache of Inductor's.
+
+    Ours is made to be shared, and what it holds of torch's headers takes longest to compile.
+    """
+    single = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    if alone:
+        yield os.environ | single
+        return
+    with tempfile.TemporaryDirectory(prefix="opinfo-", ignore_cleanup_errors=True) as folder:
+        yield os.environ | single | {"TORCHINDUCTOR_CACHE_DIR": folder}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["PASSED", "Findings", "kind", "section", "write"]
+__all__ = ["PASSED", "Findings", "kind", "section", "write", "written"]
 
 PASSED = "passed"
 _KEY = ("torch", "dtype", "op")
+_LABEL = re.compile(r"(?:nn modules, )?\w+(?:, backward)?(?:, dynamic)?")
 _BEGIN, _END = "<!-- opinfo -->", "<!-- /opinfo -->"
 
 
@@ -29,9 +31,7 @@ class Findings:
         self._path = path
         self.rows: dict[tuple[str, str, str], dict[str, Any]] = {}
         if path.exists():
-            for line in path.read_text().splitlines():
-                row = json.loads(line)
-                self._merge(row)
+            self.merge(path)
 
     def add(self, dtype: str, op: str, verdict: dict[str, Any]) -> None:
         """Keep the verdict on an op."""
@@ -40,6 +40,11 @@ class Findings:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a") as file:
             file.write(json.dumps(row) + "\n")
+
+    def merge(self, path: Path) -> None:
+        """Take in what another run found, for this process only."""
+        for line in path.read_text().splitlines():
+            self._merge(json.loads(line))
 
     def missing(self, dtype: str, op: str, emitters: Iterable[str]) -> bool:
         """Whether an op has still to be tried."""
@@ -76,12 +81,13 @@ def kind(verdict: str) -> str:
     return verdict.partition(":")[0]
 
 
-def tables(findings: Findings, emitters: tuple[str, ...]) -> str:
-    """Return the tables as Markdown."""
+def tables(findings: Findings, emitters: tuple[str, ...], before: str = "") -> str:
+    """Return the tables as Markdown, with rows of an earlier text about what was not tried now."""
     kinds = list(dict.fromkeys(key[:2] for key in findings.rows))
     lines = ["| torch | element type | ops | no sample | stock fails | no graph |"]
     lines[0] += "".join(f" {emitter}: passed | failed |" for emitter in emitters)
     lines.append("|---" * (6 + 2 * len(emitters)) + "|")
+    lines += [line for line in _rows(before, lines[0]) if tuple(_cells(line)[:2]) not in kinds]
     for each in kinds:
         rows = [row for key, row in findings.rows.items() if key[:2] == each]
         stock = Counter(kind(row["stock"]) for row in rows)
@@ -95,9 +101,23 @@ def tables(findings: Findings, emitters: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def skipped(findings: Findings) -> str:
+def _rows(text: str, heading: str) -> list[str]:
+    """Return the rows of a table in a text."""
+    below = text.partition(heading)[2].partition("\n\n")[0].splitlines()
+    return [line for line in below if line.startswith("| ")]
+
+
+def _cells(line: str) -> list[str]:
+    return re.split(r" (?<!\\)\| ", line.removeprefix("| ").removesuffix(" |"))
+
+
+_Reasons = dict[str, dict[str, set[str]]]  #: The labels of rows, by why and op.
+
+
+def skipped(findings: Findings, before: str = "") -> str:
     """Return which ops were not compared, with the element types and why, as Markdown."""
-    reasons: dict[str, dict[str, set[str]]] = {}
+    heading = "| why | ops |"
+    reasons = _reasons_in(_rows(before, heading), {label for _, label, _ in findings.rows})
     for (_, dtype, op), row in sorted(findings.rows.items()):
         verdicts = [str(row["stock"]), *(str(v) for k, v in row.items() if k == "python")]
         reason = next((v for v in verdicts if v != PASSED), None)
@@ -106,15 +126,31 @@ def skipped(findings: Findings) -> str:
         text = reason if len(reason) < 120 else reason[:117] + "..."
         text = text.replace("|", "\\|").replace("<", "&lt;")
         reasons.setdefault(text, {}).setdefault(op, set()).add(dtype)
-    lines = ["| why | ops |", "|---|---|"]
+    lines = [heading, "|---|---|"]
     for why, ops in sorted(reasons.items()):
         named = (f"{op} ({', '.join(sorted(dtypes))})" for op, dtypes in ops.items())
         lines.append(f"| {why} | {', '.join(named)} |")
     return "\n".join(lines)
 
 
-def section(findings: Findings, emitters: tuple[str, ...]) -> str:
-    """Return what is written about the ops, as Markdown."""
+def _reasons_in(rows: list[str], but: set[str]) -> _Reasons:
+    """Take rows apart that ``skipped`` wrote, without what they say of some labels."""
+    reasons: _Reasons = {}
+    for why, ops in map(_cells, rows):
+        for op, labels in re.findall(r"([^,()]+) \(([^()]*)\)", ops):
+            if left := set(_LABEL.findall(labels)) - but:
+                reasons.setdefault(why, {})[op.strip()] = left
+    return reasons
+
+
+def section(findings: Findings, emitters: tuple[str, ...], before: str = "") -> str:
+    """Return what is written about the ops, as Markdown.
+
+    Args:
+        findings: What was found.
+        emitters: The columns.
+        before: An earlier text; what it says of rows that were not tried now stays.
+    """
     return f"""\
 ## Torch's own samples of its ops
 
@@ -124,12 +160,23 @@ arguments and the state of the random generator are the same to the bit, or the 
 has where a graph that Inductor lowered did not go through us. An op that has not been tried yet in
 some way counts as neither. Element types with fewer ops are sampled.
 
-{tables(findings, emitters)}
+*backward*: the inputs require gradients, and the gradients that made-up ones of the results lead to
+have to be the same too, with their strides; an op without any counts as one without a sample.
+*dynamic*: sizes are symbols. *nn modules*: the modules of torch's `module_db`, in training and in
+evaluation where these differ, with samples from all over its list; so are parameters and buffers.
+
+{tables(findings, emitters, before)}
 
 Not compared, besides ops that have no sample of their type for a CPU:
 
-{skipped(findings)}
+{skipped(findings, before)}
 """
+
+
+def written(path: Path) -> str:
+    """Return a document's section about the ops; empty if it has none."""
+    text = path.read_text() if path.exists() else ""
+    return text.partition(_BEGIN)[2].partition(_END)[0]
 
 
 def torch_version() -> str:

@@ -18,46 +18,81 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tools.opinfo.database import Batch
+    from tools.opinfo.mode import Mode
 
-__all__ = ["Outcome", "described", "difference", "run"]
+__all__ = ["Outcome", "difference", "run"]
 
 
 @dataclass
 class Outcome:
-    """What a call gave and left behind."""
+    """What a call gave and left behind.
+
+    Attributes:
+        results: The leaves of what came back, and which of them require a gradient.
+        arguments: The arguments after the call.
+        gradients: Of arguments and parameters, where they were taken.
+        state: Parameters and buffers of modules.
+        generator: The state of the random generator.
+        lowered: How many graphs Inductor lowered.
+        programs: How many programs we made.
+    """
 
     results: list[Any]
     arguments: list[Any]
+    gradients: list[Any]
+    state: list[Any]
     generator: torch.Tensor
     lowered: int
     programs: int
 
 
-def run(batch: Batch, backend: str, *, fullgraph: bool, **options: Any) -> Outcome:
+def run(batch: Batch, backend: str, mode: Mode, *, fullgraph: bool, **options: Any) -> Outcome:
     """Compile a batch and call it twice; return the second call, from a known random state."""
     torch._dynamo.reset()
     statistics.reset()
-    with _counting_graphs() as lowered:
+    batch = batch.fresh()
+    with _counting_graphs() as lowered, torch.set_grad_enabled(mode.backward):
         compiled = torch.compile(
-            batch.__call__, backend=backend, fullgraph=fullgraph, options=options or None
+            batch.__call__,
+            backend=backend,
+            fullgraph=fullgraph,
+            dynamic=True if mode.dynamic else None,
+            options=options or None,
         )
-        with torch.no_grad():
-            _called(compiled, batch)
-            results, arguments = _called(compiled, batch)
+        _called(compiled, batch, mode)
+        results, arguments, gradients = _called(compiled, batch, mode)
     state = torch.get_rng_state()
+    leaves = pytree.tree_leaves(results)
     return Outcome(
-        copy.deepcopy(pytree.tree_leaves(results)),
-        pytree.tree_leaves(arguments),
+        [*_copies(leaves), [isinstance(t, torch.Tensor) and t.requires_grad for t in leaves]],
+        _copies(pytree.tree_leaves(arguments)),
+        _copies(gradients),
+        _copies(batch.state()),
         state,
         len(lowered),
         statistics.programs,
     )
 
 
-def _called(compiled: Any, batch: Batch) -> tuple[Any, Any]:
+def _called(compiled: Any, batch: Batch, mode: Mode) -> tuple[Any, Any, list[Any]]:
     arguments = batch.arguments()
     torch.manual_seed(0)
-    return compiled(arguments), arguments
+    results = compiled(arguments)
+    return results, arguments, batch.gradients(results, arguments) if mode.backward else []
+
+
+def _copies(leaves: list[Any]) -> list[Any]:
+    """Copy what a later call might change."""
+    return copy.deepcopy([_plain(leaf) for leaf in leaves])
+
+
+def _plain(leaf: Any) -> Any:
+    """Return a tensor without its history, or in words if it is one of zeros without memory."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if leaf.layout is torch.strided and leaf._is_zerotensor():
+        return f"zeros of {leaf.dtype}, {tuple(leaf.shape)}, {leaf.stride()}"
+    return leaf.detach()
 
 
 @contextlib.contextmanager
@@ -86,7 +121,9 @@ def difference(ours: Outcome, stock: Outcome, *, values: bool = True) -> str:
         return f"Inductor lowered {ours.lowered} graphs, {ours.programs} of them through us"
     if len(ours.results) != len(stock.results):
         return f"{len(ours.results)} results, not {len(stock.results)}"
-    for what in ("results", "arguments"):
+    if ours.lowered != stock.lowered:
+        return f"{ours.lowered} graphs, not {stock.lowered}"
+    for what in ("results", "arguments", "gradients", "state"):
         pairs = zip(getattr(ours, what), getattr(stock, what), strict=True)
         for number, (a, b) in enumerate(pairs):
             why = _unlike(a, b, values=values)
@@ -118,8 +155,3 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.to_dense() if tensor.layout is not torch.strided else tensor
     plain = plain.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
     return plain.reshape(-1).view(torch.uint8)
-
-
-def described(error: BaseException) -> str:
-    """Return an error in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

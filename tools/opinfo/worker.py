@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from tools.opinfo import interpreting
-from tools.opinfo.database import UNINITIALISED, Batch, NoSampleError, samples
-from tools.opinfo.ways import described, difference, run
+from tools.opinfo.database import UNINITIALISED, Batch, NoSampleError, described, samples
+from tools.opinfo.mode import Mode
+from tools.opinfo.ways import difference, run
 
 PASSED = "passed"
 
@@ -49,6 +50,7 @@ def _quieten() -> None:
     torch._dynamo.config.capture_dynamic_output_shape_ops = True
     torch._dynamo.config.capture_scalar_outputs = True
     torch._dynamo.config.recompile_limit = 64
+    torch._dynamo.config.allow_rnn = True
     # Ops that draw numbers are wrapped in what sets the seed, which Dynamo leaves to eager. Each
     # call begins from a known seed here anyway.
     common_methods_invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
@@ -57,11 +59,11 @@ def _quieten() -> None:
 def judged(request: dict[str, Any]) -> dict[str, Any]:
     """Return the verdicts on the ops of a batch, or that it has to be split."""
     names, emitters = request["ops"], request["emitters"]
-    dtype = getattr(torch, request["dtype"])
+    mode = Mode(**request["mode"])
     calls, verdicts, tried = [], {}, []
     for name in names:
         try:
-            found = samples(name, dtype, request["samples"])
+            found = samples(name, mode, request["samples"])
         except NoSampleError as error:
             verdicts[name] = {"stock": f"no sample: {described(error)}"}
         else:
@@ -73,7 +75,7 @@ def judged(request: dict[str, Any]) -> dict[str, Any]:
     values = UNINITIALISED.isdisjoint(names)
     if several and not values:
         return {"split": True}
-    verdict = compared(Batch(calls), emitters, values=values, fullgraph=several)
+    verdict = compared(Batch(calls), mode, emitters, values=values, fullgraph=several)
     if several and set(verdict.values()) != {PASSED}:
         return {"split": True}
     for name, count in tried:
@@ -81,16 +83,18 @@ def judged(request: dict[str, Any]) -> dict[str, Any]:
     return {"verdicts": verdicts}
 
 
-def compared(batch: Batch, emitters: list[str], *, values: bool, fullgraph: bool) -> dict[str, Any]:
+def compared(
+    batch: Batch, mode: Mode, emitters: list[str], *, values: bool, fullgraph: bool
+) -> dict[str, Any]:
     """Return the verdict on stock Inductor and on each emitter."""
     try:
-        stock = run(batch, "inductor", fullgraph=fullgraph)
+        stock = run(batch, "inductor", mode, fullgraph=fullgraph)
     except Exception as error:
         return {"stock": f"stock fails: {described(error)}"}
     verdict = {"stock": PASSED}
     for emitter in emitters:
         try:
-            ours = run(batch, "wrapper_ir", fullgraph=fullgraph, emitter=emitter)
+            ours = run(batch, "wrapper_ir", mode, fullgraph=fullgraph, emitter=emitter)
         except Exception as error:
             verdict[emitter] = f"failed: {described(error)}"
             continue
