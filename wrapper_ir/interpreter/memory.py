@@ -23,6 +23,7 @@ __all__ = [
     "Kind",
     "Storage",
     "all_bytes",
+    "is_bare",
     "memory_of",
     "pattern",
     "poison",
@@ -143,7 +144,12 @@ class Storage:
 
 def memory_of(tensor: Tensor) -> int:
     """What tells memories apart: 0 for none."""
-    return int(tensor.untyped_storage().data_ptr())
+    return 0 if is_bare(tensor) else int(tensor.untyped_storage().data_ptr())
+
+
+def is_bare(tensor: Tensor) -> bool:
+    """Whether a tensor has elements, but no memory for them: a gradient of zeros, for one."""
+    return tensor.layout is torch.strided and tensor.numel() > 0 and tensor.data_ptr() == 0
 
 
 def all_bytes(tensor: Tensor) -> Tensor:

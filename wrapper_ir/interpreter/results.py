@@ -10,7 +10,7 @@ from torch import Tensor
 from wrapper_ir.interpreter.calls import part
 from wrapper_ir.interpreter.errors import BrokenPromiseError
 from wrapper_ir.interpreter.frame import Buffer, dtype_of
-from wrapper_ir.interpreter.memory import Block, Kind, Storage, all_bytes, memory_of
+from wrapper_ir.interpreter.memory import Block, Kind, Storage, all_bytes, is_bare, memory_of
 from wrapper_ir.interpreter.watch import is_plain
 from wrapper_ir.lines.args import Relation, ResultBuffer
 from wrapper_ir.runtime import InputLayoutError, check_layout
@@ -125,7 +125,8 @@ def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
     What has no plain memory stays where it is.
     """
     if not is_plain(tensor) or type(tensor) is not Tensor:
-        nbytes = tensor.untyped_storage().nbytes() if tensor.layout is torch.strided else 0
+        has_memory = tensor.layout is torch.strided and not is_bare(tensor)
+        nbytes = tensor.untyped_storage().nbytes() if has_memory else 0
         return Storage(name, Kind.OWNED, tensor, 0, nbytes), tensor
     memory = all_bytes(tensor)
     block = Block(memory.numel())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from wrapper_ir.interpreter.errors import BrokenPromiseError, RedZoneError, StrayWriteError
-from wrapper_ir.interpreter.memory import all_bytes, memory_of
+from wrapper_ir.interpreter.memory import all_bytes, is_bare, memory_of
 from wrapper_ir.lines.args import Access
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def is_plain(tensor: Tensor) -> bool:
         and not tensor.is_conj()
         and not tensor.is_neg()
         and tensor.device.type == "cpu"
+        and not is_bare(tensor)
     )
 
 
