@@ -8,11 +8,13 @@ import sympy
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table
+from wrapper_ir.emitters.cpp.number_types import number_type, symbol_types
 from wrapper_ir.emitters.cpp.probes import write_probes
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput
+from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.program import GraphRole, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.storages import Storages
     from wrapper_ir.emitters.writer import CodeWriter
+    from wrapper_ir.lines.expr import Scalar
 
 __all__ = ["Tables"]
 
@@ -31,6 +34,9 @@ _KINDS = {
     SymbolKind.NONE: "kNone",
 }
 _TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
+
+_PLAIN_TYPES = {"kInteger": DType.INT64, "kReal": DType.FLOAT64, "kBool": DType.BOOL}
+"""What a result of each kind is a tensor of unless the table says otherwise."""
 
 _DEFAULTS = ("0, nullptr, nullptr", "0, nullptr", "nullptr", "false", "-1")
 
@@ -44,6 +50,7 @@ class Tables:
         self._context = context
         self._program = context.program
         self._constants = constant_table(context.program)
+        self._number_types = symbol_types(context.program)
 
     def write(self, writer: CodeWriter) -> None:
         """Writes the tables."""
@@ -204,11 +211,18 @@ class Tables:
         elif isinstance(value, NoneValue):
             kind, name = "kNone", f"result_{position}"
         else:
-            name = f"result_{position}"
-            kind = _TYPE_KINDS[self._context.exprs.type_of(value.value)]
+            return self._number(f"result_{position}", value.value)
         parts = [literals.string(name), f"wir::Kind::{kind}"]
         if self._context.takes_out and isinstance(value, BufferValue):
             parts.append(self._context.tensor_spec(self._program.layout(value.buffer)))
+        return f"{{{', '.join(parts)}}}"
+
+    def _number(self, name: str, value: Scalar) -> str:
+        kind = _TYPE_KINDS[self._context.exprs.type_of(value)]
+        parts = [literals.string(name), f"wir::Kind::{kind}"]
+        type_ = number_type(value, self._program, self._number_types)
+        if type_ is not _PLAIN_TYPES[kind]:
+            parts += ["{}", f"wir::dtype::{type_.torch_name}"]
         return f"{{{', '.join(parts)}}}"
 
     def _constant(self, entry: ConstantEntry) -> str:

@@ -13,6 +13,7 @@
 #include "gil.h"
 #include "inputs.h"
 #include "modes.h"
+#include "numbers.h"
 #include "on_stream.h"
 #include "probing.h"
 #include "small_array.h"
@@ -60,27 +61,6 @@ void check_count(const char* what, std::size_t expected, std::size_t got) {
   throw Error("WIR2152", std::string("the program ") + what + " " + std::to_string(expected) +
                              (std::strcmp(what, "takes") == 0 ? " inputs" : " results") +
                              ", not " + std::to_string(got));
-}
-
-AtenTensorHandle packed(Kind kind, const Slot& slot) {
-  AtenTensorHandle made = nullptr;
-  switch (kind) {
-    case Kind::kTensor:
-      return slot.tensor;
-    case Kind::kInteger:
-      check(aoti_torch_scalar_to_tensor_int64(slot.integer, &made));
-      break;
-    case Kind::kReal:
-      check(aoti_torch_scalar_to_tensor_float64(slot.real, &made));
-      break;
-    case Kind::kBool:
-      check(aoti_torch_scalar_to_tensor_bool(slot.integer != 0, &made));
-      break;
-    case Kind::kObject:
-    case Kind::kNone:
-      break;
-  }
-  return made;
 }
 
 // A pytree, as PyTorch writes it, of a tuple with so many leaves.
@@ -318,7 +298,7 @@ void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
   std::size_t done = 0;
   try {
     for (; done < program_.num_outputs; ++done) {
-      outputs[done] = packed(program_.outputs[done].kind, results[done]);
+      outputs[done] = packed(program_.outputs[done], results[done]);
     }
   } catch (...) {
     for (std::size_t i = 0; i < program_.num_outputs; ++i) {

@@ -17,7 +17,7 @@
 namespace wir {
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 8;
+inline constexpr std::uint32_t kContract = 9;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
@@ -60,6 +60,9 @@ struct OutputSpec {
   const char* name;
   Kind kind;
   TensorSpec tensor = {};  // of a kTensor, where callers may give memory for it
+  // Of the tensor that a number is handed over as, where its kind does not say it: a
+  // c10::ScalarType.
+  std::int32_t dtype = -1;
 };
 
 struct ConstantSpec {

@@ -115,7 +115,7 @@ constexpr wir::OutputSpec kOutputs[] = {
   { "result_6", wir::Kind::kInteger },
   { "result_7", wir::Kind::kReal },
   { "result_8", wir::Kind::kReal },
-  { "result_9", wir::Kind::kReal },
+  { "result_9", wir::Kind::kReal, {}, wir::dtype::float32 },
   { "result_10", wir::Kind::kBool },
 };
 
