@@ -149,6 +149,9 @@ def _tidy(program: Program) -> Program:
         for _, region in regions_of(line):
             defined.update(p.name for p in region.params if isinstance(p, BufferInput))
             used.update(v.buffer for v in region.results if isinstance(v, BufferValue))
+    for name, constant in program.constants.items():
+        if name in used and constant.packing is not None:
+            used.update(constant.packing.sources)
     constants = {
         name: constant
         for name, constant in program.constants.items()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from wrapper_ir.lines.args import Value
+from wrapper_ir.lines.args import Arg, BufferArg, Value
 from wrapper_ir.lines.control import Cond, Input, Region, While
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.layout import Layout
@@ -139,6 +139,39 @@ class ConstantKind(enum.Enum):
     PACKED = "packed"
 
 
+PACKING_OPS: Final = (
+    "mkldnn::_reorder_linear_weight",
+    "mkldnn::_reorder_convolution_weight",
+    "mkldnn::_reorder_convolution_transpose_weight",
+    "mkl::_mkl_reorder_linear_weight",
+    "aten::mkldnn_reorder_conv2d_weight",
+    "aten::mkldnn_reorder_conv3d_weight",
+    "mkldnn::_reorder_mkldnn_rnn_layer_weight",
+    "onednn::linear_prepack_fp16",
+    "onednn::qconv_prepack",
+    "onednn::qlinear_prepack",
+)
+"""The library ops that may pack constants: they do nothing else, so files may name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How a packed constant is made of plain ones, wherever the program's values are loaded.
+
+    ``args`` are those of the op: constants of the program, and numbers. Of an op that returns a
+    list, ``position`` says which tensor it is.
+    """
+
+    op: str
+    args: tuple[Arg, ...]
+    position: int | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The constants that it is made of."""
+        return tuple(arg.buffer for arg in self.args if isinstance(arg, BufferArg))
+
+
 @dataclass(frozen=True, slots=True)
 class Constant:
     """A tensor that belongs to the program.
@@ -147,13 +180,15 @@ class Constant:
 
     ``qualified_name`` is the module's name for it (``encoder.0.weight``), a plain string.
     ``mutable`` says that calls may write to it (batch-norm
-    statistics). ``tied_to`` names the constant whose storage this one shares.
+    statistics). ``tied_to`` names the constant whose storage this one shares. ``packing`` says how
+    a packed one is made; without it its value cannot be stored.
     """
 
     qualified_name: str
     kind: ConstantKind = ConstantKind.TENSOR
     mutable: bool = False
     tied_to: str | None = None
+    packing: Packing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,18 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from wrapper_ir.lines import DType, Layout, Program
+from wrapper_ir.lines import (
+    Arg,
+    BufferArg,
+    Constant,
+    DType,
+    Layout,
+    ListArg,
+    Packing,
+    Program,
+    ScalarArg,
+)
+from wrapper_ir.lines.program import PACKING_OPS
 from wrapper_ir.text.errors import ConstantsError
 
 if TYPE_CHECKING:
@@ -82,7 +93,11 @@ class _Packer:
     """Finds for each constant how it is stored."""
 
     def __init__(self, program: Program, shown: str) -> None:
-        self.names = [name for name in program.constants if name in program.data]
+        self.names = [
+            name
+            for name, constant in program.constants.items()
+            if name in program.data and not _is_repeatable(constant, program)
+        ]
         self.objects = [name for name in program.objects if name in program.data]
         self.tensors: dict[str, Tensor] = {}
         self.same: dict[str, str] = {}
@@ -159,6 +174,12 @@ class _Packer:
 
     def _fail(self, reason: str) -> NoReturn:
         raise ConstantsError(file=self._shown, reason=reason)
+
+
+def _is_repeatable(constant: Constant, program: Program) -> bool:
+    """Whether a constant is packed of others whose values are stored, and so need not be."""
+    packing = constant.packing
+    return packing is not None and set(packing.sources) <= program.data.keys()
 
 
 def _storage_key(name: str, tensor: Tensor) -> object:
@@ -254,12 +275,41 @@ class _Loader:
             if root not in found or self._layout(name) != self._layout(root):
                 self.fail(f"'{name}' cannot be the same as '{root}'")
             found[name] = found[root].view_as(found[root])
+        self._pack(found)
         ordered = {name: found[name] for name in self._program.constants if name in found}
         for name in about.get("objects", ()):
             if name not in stored or name not in self._program.objects:
                 self.fail(f"the object '{name}' is missing in it, or in the program")
             ordered[name] = self._object(name, opened.get_tensor(name))
         return ordered
+
+    def _pack(self, found: dict[str, Tensor]) -> None:
+        """Adds the constants that a library packs of others."""
+        for name, constant in self._program.constants.items():
+            packing = constant.packing
+            if packing is None or not set(packing.sources) <= found.keys():
+                continue
+            try:
+                made = self._packed(name, packing, found)
+            except (RuntimeError, IndexError) as error:
+                self.fail(f"'{name}' cannot be packed: {str(error).partition(chr(10))[0]}")
+            if self._layout(name).size != tuple(made.shape):
+                self.fail(f"'{name}' is of another size when it is packed: {list(made.shape)}")
+            found[name] = made
+
+    def _packed(self, name: str, packing: Packing, values: Mapping[str, Tensor]) -> Tensor:
+        """A constant that a library packs of others."""
+        import torch  # noqa: PLC0415 - there is a tensor to pack
+
+        if packing.op not in PACKING_OPS:
+            self.fail(f"'{name}' is packed by {packing.op}, which is no op that packs")
+        namespace, _, op = packing.op.partition("::")
+        with torch.no_grad():
+            made = getattr(getattr(torch.ops, namespace), op)(
+                *(_argument(arg, values) for arg in packing.args)
+            )
+        result: Tensor = made if packing.position is None else made[packing.position]
+        return result
 
     def _object(self, name: str, stored: Tensor) -> object:
         """The object that bytes hold; it has to be of the class that the program says."""
@@ -328,6 +378,19 @@ class _Loader:
 
     def _placed(self, value: Tensor, layout: Layout) -> Tensor:
         return value if layout.device.type == "cpu" else value.to(str(layout.device))
+
+
+def _argument(arg: Arg, values: Mapping[str, Tensor]) -> object:
+    """An argument of an op that packs."""
+    match arg:
+        case BufferArg():
+            return values[arg.buffer]
+        case ScalarArg():
+            return arg.value
+        case ListArg():
+            return [_argument(each, values) for each in arg.items]
+        case _:
+            return None
 
 
 def _fits(value: object, kinds: Mapping[str, type]) -> bool:

@@ -145,6 +145,11 @@ class _ProgramPrinter:
                 text += " mutable"
             if constant.tied_to is not None:
                 text += f" tied {items.buffer(constant.tied_to)}"
+            if constant.packing is not None:
+                args = ", ".join(map(items.arg, constant.packing.args))
+                text += f" by {items.op(constant.packing.op)}({args})"
+                if constant.packing.position is not None:
+                    text += f"[{constant.packing.position}]"
             yield text
 
     def _objects(self) -> Iterator[str]:

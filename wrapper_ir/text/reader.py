@@ -19,6 +19,7 @@ from wrapper_ir.lines import (
     Input,
     ObjectConstant,
     Origin,
+    Packing,
     Program,
     SymbolInfo,
     SymbolKind,
@@ -281,7 +282,14 @@ class Reader:
         qualified = cursor.string("the constant's name in the model")
         mutable = cursor.accept("mutable")
         tied = cursor.buffer() if cursor.accept("tied") else None
-        self._constants[name] = Constant(qualified, kind, mutable, tied)
+        packing = None
+        if cursor.accept("by"):
+            op, args, position = cursor.op("the op that packs it"), self._items.args(cursor), None
+            if cursor.accept("["):
+                position = self._items.integer(cursor, "which of a list")
+                cursor.expect("]")
+            packing = Packing(op, args, position)
+        self._constants[name] = Constant(qualified, kind, mutable, tied, packing)
 
     def _object(self, cursor: Cursor) -> None:
         name = cursor.object()

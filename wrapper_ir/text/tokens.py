@@ -11,7 +11,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from wrapper_ir.errors import nearest
-from wrapper_ir.lines.schema import CLASS_NAME
+from wrapper_ir.lines.schema import CLASS_NAME, QUALIFIED_OP_NAME
 from wrapper_ir.text.errors import (
     CharacterTextError,
     Place,
@@ -131,6 +131,14 @@ class Cursor:
         token = self.tokens[self.at]
         if not CLASS_NAME.fullmatch(token):
             self.fail_expecting("a class such as namespace::Class")
+        self.at += 1
+        return intern(token)
+
+    def op(self, what: str) -> str:
+        """Reads the name of a library op, ``namespace::op`` or ``namespace::op.Overload``."""
+        token = self.tokens[self.at]
+        if not QUALIFIED_OP_NAME.fullmatch(token):
+            self.fail_expecting(what)
         self.at += 1
         return intern(token)
 

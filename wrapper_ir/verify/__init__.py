@@ -43,7 +43,7 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1033 (a warning) nothing is read before it was written: of storage that is neither zeroed nor
   written to, and provably has elements, no call reads the contents without changing them
 - WIR1034 a packed constant is read by library ops and nothing else happens to it: no view, no
-  kernel, no probe, no result; it is neither mutable nor tied
+  kernel, no probe, no result; it is neither mutable nor tied, and what it is packed of stays
 - WIR1035 an object is an input or a constant of the program, and no region gets one
 
 **Storage that goes on, and views**

@@ -43,6 +43,12 @@ wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are
     help="Who makes the program: Inductor, which fuses, or a call for each ATen op.",
 )
 @isa_option
+@click.option(
+    "--freeze",
+    is_flag=True,
+    default=None,
+    help="Fold what depends on parameters alone, and pack weights for oneDNN.",
+)
 @target_options("--target")
 @traceback_option
 def capture(  # noqa: PLR0913 - one for each option
@@ -52,6 +58,7 @@ def capture(  # noqa: PLR0913 - one for each option
     emit_to: str | None,
     frontend: str,
     isa: str,
+    freeze: bool | None,
     target: str,
     options: tuple[str, ...],
 ) -> None:
@@ -76,7 +83,7 @@ def capture(  # noqa: PLR0913 - one for each option
     with step("importing the model"):
         model = find_model(reference, args_reference)
     with step("capturing"):
-        program = _from_fx(model) if frontend == "aten" else _capture(model, isa)
+        program = _from_fx(model) if frontend == "aten" else _capture(model, isa, freeze=freeze)
     if emit_to is not None:
         with step(f"emitting {target}"):
             artifact = render(program, target, chosen)
@@ -85,12 +92,17 @@ def capture(  # noqa: PLR0913 - one for each option
         save_program(program, output or "-")
 
 
-def _capture(model: Capturable, isa: str) -> Program:
+def _capture(model: Capturable, isa: str, *, freeze: bool | None) -> Program:
     from wrapper_ir.frontends.inductor import capture as capture_model
 
     with _quiet():
         return capture_model(
-            model.model, model.args, model.kwargs, dynamic_shapes=model.dynamic_shapes, isa=isa
+            model.model,
+            model.args,
+            model.kwargs,
+            dynamic_shapes=model.dynamic_shapes,
+            isa=isa,
+            freeze=freeze,
         )
 
 

@@ -63,7 +63,7 @@ def write_blob(
     with file.open("wb") as out:
         for root, members in groups:
             _pad(out, digest, root.data_offset)
-            if root.data_bytes:
+            if root.data_bytes:  # nothing of what is packed where the library is loaded
                 _append(out, digest, _bytes_of(program, root, members))
         for archive, place in zip(archives, places_of(archives, table.size), strict=True):
             _pad(out, digest, place.offset)

@@ -171,6 +171,8 @@ def _spans(program: Program) -> dict[str, int]:
     """The bytes of each root: up to the last one that it or a constant tied to it looks at."""
     spans = {name: 0 for name, constant in program.constants.items() if constant.tied_to is None}
     for name, constant in program.constants.items():
+        if constant.packing is not None:
+            continue  # made where the library is loaded
         root = constant.tied_to or name
         spans[root] = max(spans[root], _end(program.buffers[name]))
     return spans

@@ -9,6 +9,7 @@ import sympy
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.emitters.cpp.number_types import number_type, symbol_types
+from wrapper_ir.emitters.cpp.packing import has_packing, write_packing
 from wrapper_ir.emitters.cpp.probes import write_probes
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
@@ -73,6 +74,7 @@ class Tables:
             if rows:
                 writer.blank()
                 writer.lines(*table(head, rows))
+        write_packing(program, writer)
         write_probes(context.probes, writer)
         self._write_graphs(writer)
         self._write_objects(writer)
@@ -156,6 +158,7 @@ class Tables:
             "nullptr" if context.gpu is None or kept is None else "wir::current_stream",
             "nullptr" if context.graphs is None else "&wir_program::kGraphs",
             self._objects(),
+            "wir_program::pack" if has_packing(self._program) else "nullptr",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()
@@ -237,6 +240,7 @@ class Tables:
             literals.integer(entry.storage_offset),
             literals.integer(entry.data_offset),
             literals.integer(entry.data_bytes),
+            *(["true"] if self._program.constants[entry.name].packing is not None else ()),
         )
         return f"{{{', '.join(parts)}}}"
 

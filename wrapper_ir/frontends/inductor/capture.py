@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -21,6 +22,7 @@ from wrapper_ir.frontends.inductor.compat import (
     aot_compile,
     compile_lock,
     forget_last_trace,
+    inductor_config,
 )
 from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
 from wrapper_ir.frontends.inductor.exported import (
@@ -30,6 +32,7 @@ from wrapper_ir.frontends.inductor.exported import (
     shape_env_of,
 )
 from wrapper_ir.frontends.inductor.flags import compiling_for
+from wrapper_ir.frontends.inductor.freezing import PackedBy, noted_packing, with_packing
 from wrapper_ir.frontends.inductor.guards import (
     noted_guards,
     with_exported_ranges,
@@ -62,12 +65,14 @@ _CONFIG: Final[Mapping[str, Any]] = {
     "joint_graph_constant_folding": False,
     # An ahead-of-time graph is one piece for us; cutting it up serves CUDA graphs.
     "graph_partition": False,
-    # Frozen parameters are packed by oneDNN or MKL, and lose the names that they are updated by.
-    "freezing": False,
     # What depends on constants alone is computed at each call. Inductor would make another graph
     # of it, which it can only write in C++.
     "aot_inductor.use_runtime_constant_folding": False,
 }
+
+
+#: Likewise where parameters are frozen; the model keeps them.
+_FREEZING: Final[Mapping[str, Any]] = {"freezing": True, "freezing_discard_parameters": False}
 
 
 class _Function(torch.nn.Module):
@@ -86,6 +91,7 @@ def capture(
     *,
     dynamic_shapes: Any = None,
     isa: str = "native",
+    freeze: bool | None = None,
 ) -> Program:
     """Return the wrapper program of a model: Inductor's schedule, the parameters as constants.
 
@@ -104,6 +110,9 @@ def capture(
             exported program are known already.
         isa: What kernels are written for: ``native``, the best that this processor has, or a level
             such as ``x86-64-v3``, so that they can be built for any processor of that level.
+        freeze: Whether parameters are frozen: what depends on them alone is computed now, and
+            weights are packed in the form that oneDNN wants. They lose the names that they are
+            updated by. ``None`` goes by ``torch._inductor.config.freezing``.
 
     Raises:
         OptionValueError: There is no such ``isa``.
@@ -121,7 +130,8 @@ def capture(
             exported = _export(model, args, kwargs, dynamic_shapes)
             examples = pytree.tree_leaves(exported.example_inputs)
         try:
-            program, graph = _compile(exported, examples)
+            frozen = inductor_config.freezing if freeze is None else freeze
+            program, graph = _compile(exported, examples, freeze=frozen)
         finally:
             forget_last_trace()
     for recorder in open_recorders():
@@ -153,18 +163,23 @@ def _export(
 
 
 def _compile(
-    exported: torch.export.ExportedProgram, examples: Sequence[Any]
+    exported: torch.export.ExportedProgram, examples: Sequence[Any], *, freeze: bool
 ) -> tuple[Program, torch.fx.GraphModule]:
     """Return the program, and the graph of ATen ops that Inductor scheduled."""
     module: Any = exported.module(check_guards=False)
     assumed = exported_guards(exported, module)
     taken = checked_examples(examples)
     numbers = take_numbers(module)
+    options = {**_CONFIG, **(_FREEZING if freeze else {"freezing": False})}
+    packed: dict[int, PackedBy] = {}
     try:
-        with registered(_session(exported)), warnings.catch_warnings():
+        with registered(_session(exported)), warnings.catch_warnings(), ExitStack() as stack:
+            if freeze:
+                stack.enter_context(torch.no_grad())  # where gradients are on, nothing is frozen
+                packed = stack.enter_context(noted_packing())
             # Inductor warns of graph inputs that it does not use; here they are the caller's.
             warnings.simplefilter("ignore")
-            product = aot_compile(_flattened(module), taken, options=dict(_CONFIG))
+            product = aot_compile(_flattened(module), taken, options=options)
     except InductorError as error:
         own = getattr(error, "inner_exception", None)
         if isinstance(own, WrapperIRError):
@@ -183,7 +198,7 @@ def _compile(
     program = with_truth_values(with_numbers(program, numbers), examples)
     program = with_exported_ranges(program, exported.range_constraints)
     program = with_guards(program, [*assumed, *noted_guards(shape_env_of(exported))])
-    return _finished(program, exported), made["graph"]
+    return with_packing(_finished(program, exported), packed), made["graph"]
 
 
 def _session(exported: torch.export.ExportedProgram) -> Session:
@@ -241,6 +256,9 @@ def _finished(program: Program, exported: torch.export.ExportedProgram) -> Progr
     constants, data = {}, dict(program.data)
     for name, constant in program.constants.items():
         original = values.get(constant.qualified_name)
+        if constant.kind is ConstantKind.PACKED:
+            constants[name] = constant
+            continue
         if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
             # Detached it is still the model's memory; a program computes no gradients.
             data[name] = original.detach()
@@ -249,7 +267,7 @@ def _finished(program: Program, exported: torch.export.ExportedProgram) -> Progr
     for name, original in originals(program, exported).items():
         objects[name] = dataclasses.replace(objects[name], qualified_name=original)
         data[name] = exported.constants[original]
-    tied = _tied({name: data[name] for name in constants})
+    tied = _tied({n: data[n] for n, c in constants.items() if c.kind is not ConstantKind.PACKED})
     constants = {n: _with_tie(c, tied.get(n)) for n, c in constants.items()}
     spec = exported.call_spec
     return program.replace(

@@ -17,6 +17,7 @@ __all__ = [
     "GPU_ALIGN_BYTES",
     "AOTAutogradBypass",
     "BaseSchedulerNode",
+    "ConstantFolder",
     "CppScheduling",
     "CustomGraphModulePass",
     "FileBackedGraphModule",
@@ -89,6 +90,7 @@ try:
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+    from torch._inductor.constant_folding import ConstantFolder
     from torch._inductor.cpu_vec_isa import pick_vec_isa
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
     from torch._inductor.exc import InductorError

@@ -39,6 +39,7 @@ void check_table(const ProgramInfo& program) {
   for (std::size_t i = 0; i < program.num_constants; ++i) {
     const ConstantSpec& spec = program.constants[i];
     const ConstantSpec& root = program.constants[root_of(program, i)];
+    if (spec.packed) continue;
     const bool inside = root.data_offset <= program.constants_size &&
                         root.data_bytes <= program.constants_size - root.data_offset &&
                         bytes_spanned(spec) <= root.data_bytes;
@@ -49,16 +50,30 @@ void check_table(const ProgramInfo& program) {
   }
 }
 
+// Makes the constants of a set that are packed of others of it.
+void pack(const ProgramInfo& program, Constants& made) {
+  if (program.pack == nullptr) return;
+  const NoGrad no_grad;
+  for (std::size_t i = 0; i < program.num_constants; ++i) {
+    if (!program.constants[i].packed) continue;
+    Tensor packed;
+    program.pack(i, made.handles(), packed);
+    made.put(i, std::move(packed));
+  }
+}
+
 // All constants, each a view of the storage that `storage_of` makes for it and those tied to it.
 template <typename StorageOf>
 std::shared_ptr<Constants> laid_out(const ProgramInfo& program, StorageOf&& storage_of) {
   auto made = std::make_shared<Constants>(program.num_constants);
   std::vector<Tensor> storages(program.num_constants);
   for (std::size_t i = 0; i < program.num_constants; ++i) {
+    if (program.constants[i].packed) continue;
     const std::size_t root = root_of(program, i);
     if (storages[root] == nullptr) storages[root] = storage_of(program.constants[root], root);
     made->put(i, view_of(storages[root], program.constants[i]));
   }
+  pack(program, *made);
   return made;
 }
 
@@ -129,7 +144,10 @@ class Update {
     if (given_[index] != nullptr && given_[index] != value.tensor) {
       return problem(std::string("constant '") + spec.qualified_name + "' was given twice");
     }
-    if (fits(spec, value.tensor)) {
+    if (spec.packed) {
+      problem(std::string("constant '") + spec.qualified_name +
+              "' is packed of others: give those it is made of");
+    } else if (fits(spec, value.tensor)) {
       given_[index] = value.tensor;
     } else {
       refused_[index] = true;
@@ -233,8 +251,10 @@ class Exchange {
     made_->blob = base_.blob != nullptr ? base_.blob : active_.blob;
     const std::vector<bool> written = written_groups(program_);
     for (std::size_t root = 0; root < program_.num_constants; ++root) {
+      if (program_.constants[root].packed) continue;
       if (root_of(program_, root) == root) exchange(root, members_of(root), written[root]);
     }
+    pack(program_, *made_);
     return made_;
   }
 

@@ -424,7 +424,8 @@ const std::vector<AOTInductorConstantMapEntry>& Container::entries(bool inactive
   entries_.clear();
   const std::shared_ptr<const Constants> found = lasting_constants(inactive);
   for (std::size_t i = 0; found != nullptr && i < program_.num_constants; ++i) {
-    entries_.push_back({program_.constants[i].qualified_name, (*found)[i]});
+    const ConstantSpec& spec = program_.constants[i];
+    if (!spec.packed) entries_.push_back({spec.qualified_name, (*found)[i]});
   }
   return entries_;
 }

@@ -158,7 +158,8 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(
     auto& map = *reinterpret_cast<ConstantMap*>(constant_map_handle);
     const auto found = container.lasting_constants(use_inactive);
     for (std::size_t i = 0; found != nullptr && i < container.program().num_constants; ++i) {
-      map.emplace(container.program().constants[i].qualified_name, (*found)[i]);
+      const wir::ConstantSpec& spec = container.program().constants[i];
+      if (!spec.packed) map.emplace(spec.qualified_name, (*found)[i]);
     }
   });
 }

@@ -7,6 +7,7 @@ notes which node was printing, and the node is converted instead (see ``strings`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -143,7 +144,8 @@ class LineConverter:
     def _assert_layout(self, entry: Entry) -> None:
         name = self._scope.resolve(entry.line.name)
         # PyTorch 2.12 has such lines for inputs only, and text for results of ops.
-        subject = getattr(entry.line, "op_name", "input")
+        # An op may be called by a function of Inductor's, and that by where it lies in memory.
+        subject = _ADDRESS.sub("", getattr(entry.line, "op_name", "input"))
         origin = self._scope.origin(entry.writer) if subject != "input" else None
         self._scope.emit(AssertLayout(name, subject, origin=origin))
 
@@ -152,6 +154,8 @@ def _convert_lines(scope: Scope, wrapper: Any) -> None:
     """Convert the lines of a subgraph's wrapper."""
     LineConverter(scope, wrapper).run()
 
+
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 Handler = Callable[[LineConverter, Entry], None]
 

@@ -16,6 +16,8 @@
 
 namespace wir {
 
+class Tensor;
+
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
 inline constexpr std::uint32_t kContract = 9;
 
@@ -75,6 +77,8 @@ struct ConstantSpec {
   std::int64_t storage_offset;  // in elements, from the start of its bytes
   std::uint64_t data_offset;    // of its bytes in the blob of constants
   std::uint64_t data_bytes;
+  // Packed by a library's op, of others, for each set of constants; it has no bytes of its own.
+  bool packed = false;
 };
 
 // An object of a custom class that belongs to the program. To the generated code it is an input, one
@@ -248,6 +252,9 @@ struct ProgramInfo {
     const ObjectPlace& last = object_places[num_objects - 1];
     return last.offset + last.bytes;
   }
+
+  // Makes a constant that is packed of those that are not; null where there is none.
+  void (*pack)(std::size_t index, const AtenTensorHandle* constants, Tensor& packed) = nullptr;
 };
 
 }  // namespace wir
