@@ -19,7 +19,7 @@ needs_classes = pytest.mark.skipif(
 
 
 @functools.cache
-def _classes() -> Any:
+def load_classes() -> Any:
     """Load the classes, and tell torch how they behave with fake tensors; once in a process."""
     # It has a word about each method that the fakes lack.
     logging.getLogger("torch._library.fake_class_registry").setLevel(logging.ERROR)
@@ -31,14 +31,14 @@ def _classes() -> Any:
 
 def foo(x: int = 2, y: int = 3) -> Any:
     """An object with two numbers; ``add_tensor(t)`` is ``(x + y) * t``."""
-    return _classes()._Foo(x, y)
+    return load_classes()._Foo(x, y)
 
 
 def queue() -> Any:
     """An empty queue of tensors, with ``push``, ``pop`` and ``size``."""
-    return _classes()._TensorQueue(torch.empty(0).fill_(-1))
+    return load_classes()._TensorQueue(torch.empty(0).fill_(-1))
 
 
 def of_class(name: str, *args: Any) -> Any:
     """An object of another of these classes."""
-    return getattr(_classes(), name)(*args)
+    return getattr(load_classes(), name)(*args)

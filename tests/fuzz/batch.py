@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact, KernelUnit
 from wrapper_ir.emitters.cpp.build import build_loadable
 from wrapper_ir.emitters.cpp.loaded import Sources, load_library
+from wrapper_ir.emitters.cpp.objects import with_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,6 +52,10 @@ def load(library: Path, program: Program, number: int) -> Callable[..., tuple[An
     constants = tuple(program.data[name] for name in program.constants)
     function: Callable[..., tuple[Any, ...]]
     function = load_library(library, constants, name=program.name, symbol=_symbol(number))
+    if not program.objects:
+        return function
+    objects = tuple(program.data[name] for name in program.objects)
+    function = with_objects(function, lambda: objects, len(program.inputs), boxed=False)
     return function
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import wrapper_ir as wir
+from tests.fuzz import objects
 from tests.interpreter.support import bits, copies, same
 from wrapper_ir.lines import BufferInput, Program, Stage
 from wrapper_ir.runtime.probes import Hooked, ProbeEvent
@@ -88,11 +89,11 @@ def run(program: Program, make: Callable[[Program], Run], inputs: Sequence[Any])
 
     Constants that the program changes stay changed.
     """
-    data = dict(zip(program.data, copies(program.data.values()), strict=True))
+    data = dict(zip(program.data, _copies(program.data.values()), strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         function = make(program.replace(data=data))
-        return [_call(program, function, copies(inputs), data) for _ in range(2)]
+        return [_call(program, function, _copies(inputs), data) for _ in range(2)]
 
 
 def _call(program: Program, function: Run, inputs: list[Any], data: dict[str, Tensor]) -> Outcome:
@@ -108,14 +109,21 @@ def _call(program: Program, function: Run, inputs: list[Any], data: dict[str, Te
         for item, value in zip(program.inputs, inputs, strict=True)
         if not (isinstance(item, BufferInput) and item.donated)
     ]
-    everything = [*results, *kept, *data.values()]
+    kept = [part for value in kept for part in objects.state_of(value)]
+    constants = [part for value in data.values() for part in objects.state_of(value)]
+    everything = [*results, *kept, *constants]
     return Outcome(
         tuple(_copied(r) for r in results),
         tuple(_sharing(everything)),
         tuple(copies(kept)),
-        tuple(copies(data.values())),
+        tuple(copies(constants)),
         tuple(seen),
     )
+
+
+def _copies(values: Iterable[Any]) -> list[Any]:
+    """Copies of inputs or constants, objects included."""
+    return [objects.copied(value) for value in copies(values)]
 
 
 def _noted(event: ProbeEvent) -> Any:

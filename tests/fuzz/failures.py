@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tests.fuzz.compare import WAYS, difference
+from tests.fuzz.objects import stored
 from wrapper_ir.debugging import reduce
 from wrapper_ir.lines.control import input_name
 
@@ -23,9 +24,11 @@ import torch
 
 import wrapper_ir as wir
 from tests.fuzz.compare import difference
+from tests.fuzz.objects import load_classes, restored
 
+load_classes()
 program = wir.load("program.wir")
-inputs = torch.load("inputs.pt", weights_only=True)
+inputs = list(map(restored, torch.load("inputs.pt", weights_only=True)))
 print(difference(program, inputs, {ways!r}) or "no difference")
 '''
 
@@ -42,7 +45,8 @@ def report(case: Case, root: Path, *, small: bool) -> Path:
     folder = root / f"seed_{case.seed}"
     folder.mkdir(parents=True, exist_ok=True)
     program.save(folder / "program.wir")
-    torch.save([values[input_name(item)] for item in program.inputs], folder / "inputs.pt")
+    given = [stored(values[input_name(item)]) for item in program.inputs]
+    torch.save(given, folder / "inputs.pt")
     words = case.failure.replace("\\", "/").replace('"""', "'''")
     text = _SCRIPT.format(seed=case.seed, words=words, ways=ways)
     (folder / "show.py").write_text(text, encoding="utf-8")

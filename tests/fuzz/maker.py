@@ -14,10 +14,10 @@ from typing import Any
 import sympy
 import torch
 
-from tests.fuzz import kernels, ops, symbolic
+from tests.fuzz import kernels, objects, ops, symbolic
 from tests.fuzz.state import DTYPES, RARE, SIZES, Root, Scope, State, torch_dtype
 from wrapper_ir.build import Buffer
-from wrapper_ir.lines import BufferInput, Layout, Program, expr
+from wrapper_ir.lines import BufferInput, Layout, ObjectInput, Program, expr
 from wrapper_ir.lines.expr import substitute
 
 
@@ -71,6 +71,7 @@ class Maker(State):
             self.numbers.append(symbol)
         self._inputs()
         self._constants()
+        self.objects = objects.begin(self, self.seed)
         for _ in range(self.pick(LONG if long else SHORT)):
             self.step()
         return self._finish()
@@ -134,6 +135,9 @@ class Maker(State):
     # Steps.
 
     def step(self) -> None:
+        if self.objects and self.depth == 0 and self.objects.chance.random() < 0.3:
+            objects.step(self, self.objects)
+            return
         own: list[Callable[[], None]] = [
             *(self.elementwise, self.elementwise, self.elementwise, self.converted, self.added),
             *(self.updated, self.updated, self.counted, self.reinterpreted, self.reinterpreted),
@@ -278,7 +282,7 @@ class Maker(State):
         item = torch_dtype(x.layout).itemsize
         wanted = kernels_dtype(dtype).itemsize
         root = self.root(x)
-        if wanted > item and (root.owner is not x or (self.depth and not root.owned)):
+        if wanted > item and (root.owner is not x or root.held or (self.depth and not root.owned)):
             return  # where a view begins in memory is known in its own elements only
         nbytes, start = int(x.layout.numel) * item, int(x.layout.offset) * item
         if start % wanted == 0:
@@ -362,7 +366,7 @@ class Maker(State):
             root.pool.slices -= 1
 
     def reuse(self) -> None:
-        root = self.pick(r for r in set_of(self.scope) if r.owned)
+        root = self.pick(r for r in set_of(self.scope) if r.owned and not r.held)
         if root is None:
             return
         donor = root.owner
@@ -539,6 +543,7 @@ class Maker(State):
     # The end.
 
     def _finish(self) -> Made:
+        objects.end(self, self.objects)
         numbers = [*self.numbers, *self.floats, *self.truths]
         candidates = [*self.scope.vars, None, 1, 2.5, True, *numbers]
         results = [self.pick(candidates) for _ in range(self.pick((1, 2, 3, 5)))]
@@ -574,6 +579,9 @@ def inputs_for(
     found: list[Any] = []
     seen: dict[object, torch.Tensor] = {}
     for item in program.inputs:
+        if isinstance(item, ObjectInput):
+            found.append(objects.fresh(item.class_name))
+            continue
         if not isinstance(item, BufferInput):
             found.append(values[item.symbol])
             continue

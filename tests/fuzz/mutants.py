@@ -14,6 +14,8 @@ from wrapper_ir.lines import (
     KernelCall,
     KernelDefinition,
     Layout,
+    ObjectArg,
+    ObjectInput,
     Program,
 )
 
@@ -68,20 +70,29 @@ def _with_layout(program: Program, name: str, layout: Layout) -> Program:
 
 
 def _retargeted(chance: random.Random, program: Program, index: int) -> Program | None:
-    """A call with another buffer of the same layout as one of its arguments."""
+    """A call with another buffer of the same layout, or another object, as an argument."""
     line = program.body[index]
     if not isinstance(line, (KernelCall, ExternKernel)):
         return None
-    places = [n for n, arg in enumerate(line.args) if isinstance(arg, BufferArg)]
+    places = [n for n, arg in enumerate(line.args) if isinstance(arg, (BufferArg, ObjectArg))]
     if not places:
         return None
     place = chance.choice(places)
-    arg = line.args[place]
-    layout = program.layout(arg.buffer)
-    others = [n for n, at in program.buffers.items() if at == layout and n != arg.buffer]
-    if not others:
-        return None
     args = list(line.args)
-    args[place] = dataclasses.replace(arg, buffer=chance.choice(others))
+    arg = args[place]
+    if isinstance(arg, ObjectArg):
+        others = [name for name in _objects(program) if name != arg.object]
+        args[place] = ObjectArg(chance.choice(others or ["nowhere"]))
+    elif isinstance(arg, BufferArg):
+        layout = program.layout(arg.buffer)
+        others = [n for n, at in program.buffers.items() if at == layout and n != arg.buffer]
+        if not others:
+            return None
+        args[place] = dataclasses.replace(arg, buffer=chance.choice(others))
     changed = dataclasses.replace(line, args=tuple(args))
     return program.replace(body=(*program.body[:index], changed, *program.body[index + 1 :]))
+
+
+def _objects(program: Program) -> list[str]:
+    given = [item.object for item in program.inputs if isinstance(item, ObjectInput)]
+    return [*given, *program.objects]

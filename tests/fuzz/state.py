@@ -33,6 +33,7 @@ class Root:
         owned: Whether the program may free it or hand it on.
         writable: Whether it may be written to.
         pool: The pool that it is cut from.
+        held: Whether an object may hold it: it is handed on to nothing.
     """
 
     owner: Buffer
@@ -40,6 +41,7 @@ class Root:
     writable: bool = True
     pool: Root | None = None
     slices: int = 0
+    held: bool = False
 
 
 @dataclass
@@ -56,6 +58,7 @@ class State:
     """Names, numbers and chance."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.chance = random.Random(seed)
         self.planned = self.chance.random() < 0.4
         self.b = wir.Builder(

@@ -15,8 +15,18 @@ from tests.fuzz.log import Log
 from tests.fuzz.maker import make
 from tests.fuzz.reach import Reach
 from tests.fuzz.session import Session, probed
+from tests.torchbind import needs_classes
 from wrapper_ir.debugging import reduce
-from wrapper_ir.lines import Comment, DType, ExternKernel, KernelCall, Program, Stage, walk
+from wrapper_ir.lines import (
+    Comment,
+    DType,
+    ExternKernel,
+    KernelCall,
+    Program,
+    Stage,
+    effects,
+    walk,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,6 +74,19 @@ def test_the_sample_has_everything_in_it() -> None:
     dtypes = {dtype for kind, dtype in found.dtypes if kind == "KernelCall"}
     assert {DType.FLOAT16, DType.COMPLEX64, DType.UINT16, DType.FLOAT8_E4M3FN} <= dtypes
     assert "KernelCall" in found.table()
+
+
+@needs_classes
+def test_ways_agree_on_what_objects_hold() -> None:
+    full = 0
+    for seed in range(400, 430):
+        made = make(seed)
+        if not any(effects(line).objects for _, line in walk(made.program)):
+            continue
+        assert difference(made.program, made.inputs(), [*FAST]) == "", f"seed {seed}"
+        first, _ = compare.run(made.program, compare.interpreted, made.inputs())
+        full += len(first.inputs) > len(made.program.inputs)  # a queue shows all that it holds
+    assert full
 
 
 def test_a_seed_says_all() -> None:
