@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
 import signal
 import subprocess
 import threading
@@ -49,7 +52,7 @@ class Worker:
         process = self._process = self._process or self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        late = threading.Timer(seconds, process.kill)
+        late = threading.Timer(seconds, _kill, (process,))
         late.start()
         try:
             process.stdin.write(f"{request}\n")
@@ -65,23 +68,38 @@ class Worker:
         self.stop()
         raise LostError(_words(status))
 
+    def kill(self) -> None:
+        """End the process from another thread; the one that asks is told that it is lost."""
+        if self._process is not None:
+            _kill(self._process)
+
     def stop(self) -> None:
         """End the process."""
         if self._process is not None:
-            self._process.kill()
+            _kill(self._process)
             self._process.communicate()
             self._process = None
             self.answered = 0
 
     def _started(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             env=self._environment,
+            start_new_session=True,  # so that what it starts ends with it
         )
+        atexit.register(_kill, process)  # an interrupt from the keyboard does not reach it there
+        return process
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a process and the compilers that it waits for; one of them could keep a pipe open."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _words(status: int) -> str:

@@ -135,6 +135,19 @@ def test_what_was_stopped_at_the_end_of_the_time_is_not_lost() -> None:
     assert len(found) == 1
 
 
+def test_a_run_does_not_wait_for_what_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The worker starts a process that keeps the pipe open, as a compiler may.
+    late = (sys.executable, "-c", "import os, time; os.fork(); time.sleep(600)")
+    monkeypatch.setattr("tools.opinfo.pool._COMMAND", late)
+    monkeypatch.setattr("tools.opinfo.pool._GRACE", 0.1)
+    found: list[object] = []
+    requests = deque([Request(("abs",), Mode("float32"), 1, ())] * 3)
+    began = time.monotonic()
+    Pool(requests, 2, began + 1, lambda *verdict: found.append(verdict)).run()
+    assert time.monotonic() - began < 30
+    assert not found
+
+
 def test_ops_without_gradients_have_no_sample_with_them() -> None:
     with pytest.raises(NoSampleError, match="no gradient of float32"):
         samples("argmax", Mode("float32", backward=True), 1)

@@ -93,7 +93,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=1, help="worker processes (1)")
     parser.add_argument(
-        "--seconds", type=float, help="begin nothing new after this time, end within a minute"
+        "--seconds", type=float, help="begin nothing new after this time, and end soon"
     )
     parser.add_argument("--results", type=Path, default=Path("build/opinfo.jsonl"))
     parser.add_argument(

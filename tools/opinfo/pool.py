@@ -23,7 +23,7 @@ __all__ = ["Pool", "Request"]
 _SECONDS, _SECONDS_PER_OP = 300.0, 60.0
 
 #: How long what was begun may take when nothing new is begun.
-_GRACE = 45.0
+_GRACE = 15.0
 
 _COMMAND: Final = (sys.executable, "-W", "ignore", "-m", "tools.opinfo.worker")
 
@@ -67,23 +67,36 @@ class Pool:
 
     def run(self) -> None:
         """Try all requests, or as many as the time allows."""
-        threads = [threading.Thread(target=self._serve) for _ in range(self.jobs)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def _serve(self) -> None:
-        with _environment(alone=self.jobs == 1) as environment:
-            worker = Worker(_COMMAND, environment)
+        with _environments(self.jobs) as environments:
+            workers = [Worker(_COMMAND, environment) for environment in environments]
+            threads = [
+                threading.Thread(target=self._serve, args=(worker,), daemon=True)
+                for worker in workers
+            ]
             try:
-                while (request := self._next()) is not None:
-                    answer = _ask(worker, request, self.until)
-                    with self._lock:
-                        self._take(request, answer)
-                        self._busy -= 1
+                for thread in threads:
+                    thread.start()
+                self._wait(threads)
             finally:
-                worker.stop()
+                self.until = float("-inf")
+                for worker in workers:
+                    worker.kill()
+
+    def _wait(self, threads: list[threading.Thread]) -> None:
+        """Wait for the threads, but not for what is late."""
+        for thread in threads:
+            left = self.until + _GRACE - time.monotonic()
+            thread.join(None if left == float("inf") else max(left, 0))
+
+    def _serve(self, worker: Worker) -> None:
+        try:
+            while (request := self._next()) is not None:
+                answer = _ask(worker, request)
+                with self._lock:
+                    self._take(request, answer)
+                    self._busy -= 1
+        finally:
+            worker.stop()
 
     def _next(self) -> Request | None:
         while time.monotonic() < self.until:
@@ -108,11 +121,10 @@ class Pool:
             self.found(request, answer["verdicts"])
 
 
-def _ask(worker: Worker, request: Request, until: float) -> dict[str, Any]:
+def _ask(worker: Worker, request: Request) -> dict[str, Any]:
     """Return a worker's answer, or why there is none."""
-    seconds = _SECONDS + _SECONDS_PER_OP * len(request.ops)
     try:
-        line = worker.ask(request.line(), min(seconds, until - time.monotonic() + _GRACE))
+        line = worker.ask(request.line(), _SECONDS + _SECONDS_PER_OP * len(request.ops))
     except LostError as error:
         return {"lost": str(error)}
     answer: dict[str, Any] = json.loads(line)
@@ -120,14 +132,15 @@ def _ask(worker: Worker, request: Request, until: float) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _environment(*, alone: bool) -> Iterator[dict[str, str]]:
-    """Make what a worker runs in: one thread, and with others beside it a cache of Inductor's.
+def _environments(jobs: int) -> Iterator[list[dict[str, str]]]:
+    """Make what workers run in: one thread each, and several have each a cache of Inductor's.
 
     Ours is made to be shared, and what it holds of torch's headers takes longest to compile.
     """
-    single = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    if alone:
-        yield os.environ | single
+    single = os.environ | {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    if jobs == 1:
+        yield [single]
         return
-    with tempfile.TemporaryDirectory(prefix="opinfo-", ignore_cleanup_errors=True) as folder:
-        yield os.environ | single | {"TORCHINDUCTOR_CACHE_DIR": folder}
+    with tempfile.TemporaryDirectory(prefix="opinfo-", ignore_cleanup_errors=True) as top:
+        folders = (os.path.join(top, str(number)) for number in range(jobs))
+        yield [single | {"TORCHINDUCTOR_CACHE_DIR": folder} for folder in folders]
