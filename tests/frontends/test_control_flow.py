@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.compiler import nested_compile_region
 from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
@@ -142,6 +143,56 @@ def test_a_region_that_is_called_twice_is_written_out_twice() -> None:
     assert len(all_lines(program, Cond)) == 2
     calls = [line.op for line in all_lines(program, ExternKernel)]
     assert calls.count("aten::mm.out") == 2
+
+
+class Repeated(torch.nn.Module):
+    """A subgraph that keeps for its backward what it gives, and whose gradients are views."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    @nested_compile_region
+    def inner(self, x: Tensor) -> Tensor:
+        return self.linear(x).exp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.inner(x) + 1) * self.inner(x + 1)
+
+
+@pytest.mark.models
+def test_what_a_subgraph_keeps_is_not_written_over() -> None:
+    """Inductor takes each of a subgraph's results for a tensor of its own; so stock writes over."""
+    torch._dynamo.reset()
+    model, x = Repeated(), torch.linspace(-1, 1, 12).reshape(3, 4)
+    compiled = torch.compile(model, backend="wrapper_ir", fullgraph=True)
+    gradients = []
+    for function in (model, compiled):
+        model.zero_grad()
+        given = x.clone().requires_grad_()
+        function(given).square().sum().backward()
+        assert torch.equal(given, x)
+        gradients.append([given.grad, *(value.grad for value in model.parameters())])
+    torch.testing.assert_close(*gradients)
+
+
+@nested_compile_region
+def _last_rows(x: Tensor) -> Tensor:
+    return x.sin()[2:]
+
+
+@torch.no_grad()
+def test_a_subgraph_gives_what_begins_inside_of_a_storage() -> None:
+    """Inductor counts such an offset twice: stock reads what lies behind the storage."""
+    torch._dynamo.reset()
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        first, second = _last_rows(x), _last_rows(x + 1)
+        return first + second[1:2], first @ second, second
+
+    x = torch.linspace(-1, 1, 15).reshape(5, 3)
+    compiled = torch.compile(function, backend="wrapper_ir", fullgraph=True)
+    torch.testing.assert_close(compiled(x), function(x))
 
 
 def test_a_loop_copies_no_row_that_stays_as_it_is() -> None:

@@ -56,7 +56,7 @@ def convert_kernel_call(scope: Scope, line: Any, note: KernelNote | TritonNote |
 
 def _argument(scope: Scope, param: BufferNote | SizeNote) -> Arg:
     if isinstance(param, BufferNote):
-        return BufferArg(scope.resolve(param.buffer), param.access)
+        return BufferArg(scope.kernel_argument(param.buffer), param.access)
     return ScalarArg(scope.scalar(param.value))
 
 

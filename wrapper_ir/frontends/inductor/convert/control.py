@@ -168,6 +168,9 @@ class ControlConverter:
             value = results[int(path[0])]
             if isinstance(value, BufferValue):
                 self._scope.stand_for(name, value.buffer)
+                # Inductor gives the result its offset, and takes it for a buffer without one.
+                offset = self._scope.graph.get_buffer(name).get_layout().offset
+                self._scope.count_from(name, self._scope.dim(offset))
 
     def _operand(self, node: Any, origin: int | None) -> Arg:
         """Return what is passed for a node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES
+from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
 from wrapper_ir.frontends.inductor.convert.interface import convert_inputs, convert_results
 from wrapper_ir.frontends.inductor.convert.lines import LineConverter
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
@@ -59,7 +59,7 @@ def _convert(shared: Shared, wrapper: Any, graph: Any, names: Sequence[str]) -> 
     shared.reserved.update(graph.name_to_buffer, graph.graph_input_names, graph.constants)
     scope = Scope(shared, graph)
     scope.rename(graph.graph_input_names, names)
-    inputs = convert_inputs(scope)
+    inputs = convert_inputs(scope, donates=not _calls_subgraphs(wrapper))
     start = len(scope.body)
     LineConverter(scope, wrapper).run()
     results = convert_results(scope, wrapper.get_graph_outputs())
@@ -68,6 +68,16 @@ def _convert(shared: Shared, wrapper: Any, graph: Any, names: Sequence[str]) -> 
     if wrapper.session.capture:
         _check_alignment(scope, start, inputs)
     return Region(inputs, tuple(scope.body), results)
+
+
+def _calls_subgraphs(wrapper: Any) -> bool:
+    """Whether a graph calls subgraphs: its forward may have given it the same storage twice.
+
+    What a subgraph keeps for its backward can be what it was given, or gives as a result too;
+    nobody traces that, so such an input may be a tensor of the user's.
+    """
+    notes = wrapper.control_notes.values()
+    return any(isinstance(note.node, ir.InvokeSubgraph) for note in notes)
 
 
 def _refuse_clashes(graph: Any) -> None:

@@ -26,15 +26,23 @@ __all__ = ["convert_inputs", "convert_results"]
 _FLOATS = (sympy.Float, Infinity, NegativeInfinity, NaN)
 
 
-def convert_inputs(scope: Scope) -> tuple[Input, ...]:
+def convert_inputs(scope: Scope, *, donates: bool = True) -> tuple[Input, ...]:
     """Return the inputs in the caller's order, and bind the symbols found in their shapes.
+
+    Args:
+        scope: Where they come in.
+        donates: Whether to believe that the caller gives up what Inductor calls donated.
 
     Raises:
         UnsupportedLineError: An input is neither a tensor, a number nor an object.
     """
     graph = scope.graph
     values = [(name, graph.graph_inputs.get(name)) for name in graph.graph_input_names]
-    inputs = tuple(_input(scope, name, value) for name, value in values)
+    originals = graph.graph_inputs_original
+    donated = {scope.name(n) for n, v in originals.items() if isinstance(v, ir.DonatedBuffer)}
+    if not donates:
+        scope.lent |= donated
+    inputs = tuple(_input(scope, name, value, donated) for name, value in values)
     tensors = [(scope.name(name), value) for name, value in values if _is_tensor(value)]
     for name, value in tensors:
         _bind_shape(scope, name, value)
@@ -52,10 +60,10 @@ def convert_results(scope: Scope, outputs: list[Any]) -> tuple[Value, ...]:
     return tuple(_result(scope, node) for node in outputs)
 
 
-def _input(scope: Scope, name: str, value: Any) -> Input:
+def _input(scope: Scope, name: str, value: Any, donated: set[str]) -> Input:
     if _is_tensor(value):
-        original = scope.graph.graph_inputs_original.get(name)
-        return BufferInput(scope.name(name), donated=isinstance(original, ir.DonatedBuffer))
+        name = scope.name(name)
+        return BufferInput(name, donated=name in donated and name not in scope.lent)
     if value is None:
         return _unnamed_number(scope, name, SymbolKind.NONE)
     if isinstance(value, sympy.Symbol) and value.name not in scope.bound:

@@ -58,31 +58,31 @@ def _is_zeroed(node: Any) -> bool:
 
 
 def reuse(scope: Scope, line: Any) -> None:
-    """Convert a ``ReuseLine``: a kernel's result takes over the storage of a dying argument.
-
-    Raises:
-        UnsupportedLineError: The argument is a part of a larger storage.
-    """
-    name = line.reused_as.get_name()
+    """Convert a ``ReuseLine``: a kernel's result takes over the storage of a dying argument."""
     if line.node.get_name() in scope.graph.removed_buffers:
         return
+    origin = scope.origin(line.reused_as)
     donor = scope.resolve(line.node.get_name())
-    base = scope.layout(donor)
     layout = _view_layout(scope, line.reused_as)
-    if base.offset != 0:
-        raise UnsupportedLineError(
-            kind="ReuseLine", text=f"{name} of {donor}", why="the donor begins inside a storage"
-        )
-    if scope.root(donor) in scope.lent:
-        # Inductor takes inputs of a backward's subgraphs for its own, by the numbers of the
-        # backward's inputs; but they are the caller's, who may look at them again.
-        donor = copied(scope, donor, scope.origin(line.reused_as))
-    if scope.root(donor) in scope.held:
-        # Inductor does not know that a call keeps what it is given; what an object holds stays.
-        donor = copied(scope, donor, scope.origin(line.reused_as))
+    # A padded buffer, or what a subgraph gives, may be a view of all of a storage; of what begins
+    # inside of one, the rest may be wanted.
+    begins_inside = scope.layout(donor).offset != 0
+    donor = copied(scope, donor, origin) if begins_inside or _is_kept(scope, donor) else donor
+    donor = scope.root(donor)
     scope.retire(donor)
-    name = scope.define(name, layout)
-    scope.emit(Reuse(out=name, donor=donor, origin=scope.origin(line.reused_as)))
+    name = scope.define(line.reused_as.get_name(), layout)
+    scope.emit(Reuse(out=name, donor=donor, origin=origin))
+
+
+def _is_kept(scope: Scope, name: str) -> bool:
+    """Whether a buffer's storage is wanted later, which Inductor does not know.
+
+    Inductor takes inputs of a backward's subgraphs for its own, by the numbers of the backward's
+    inputs; but they are the caller's, who may look at them again. Results of a subgraph may share
+    storage. And what an object was given it may keep.
+    """
+    root = scope.root(name)
+    return root in scope.lent or root in scope.held or root in scope.shared.constants
 
 
 def reinterpret(scope: Scope, line: Any) -> None:

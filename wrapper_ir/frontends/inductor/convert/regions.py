@@ -203,10 +203,18 @@ def inline_subgraph(
         results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
     outer.bound |= scope.bound
     outer.known = {**scope.known, **outer.known}
-    for value in results:
-        if isinstance(value, BufferValue):
-            outer.stand_for(value.buffer, value.buffer, scope.root(value.buffer))
+    given = [value.buffer for value in results if isinstance(value, BufferValue)]
+    for name in given:
+        outer.stand_for(name, name, scope.root(name))
+    outer.lent |= _shared_roots(outer, given, operands)
     return list(results)
+
+
+def _shared_roots(outer: Scope, given: Sequence[str], operands: Sequence[Arg]) -> set[str]:
+    """Return the storages of which a subgraph gives more than one name, or another one."""
+    roots = [outer.root(name) for name in given]
+    passed = {outer.root(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
+    return {root for root in roots if root in passed or roots.count(root) > 1}
 
 
 def copied(scope: Scope, buffer: str, origin: int | None = None) -> str:

@@ -120,7 +120,7 @@ class Scope:
         #: What stands here for torch's symbols that are bound under other names.
         self.known: dict[sympy.Symbol, Any] = {} if outer is None else dict(outer.known)
         self.used: set[str] = set()
-        #: Names whose storage belongs to the lines around this region.
+        #: Names whose storage belongs to the lines around this region, or has several names.
         self.lent: set[str] = set()
         #: Names whose storage an object may hold.
         self.held: set[str] = set()
@@ -132,6 +132,8 @@ class Scope:
         #: Memory made without contents -> the place after the line that made it.
         self._unzeroed: dict[str, int] = {}
         self._names: dict[str, str] = {}
+        #: Buffers of Inductor's that begin inside of a storage -> from where Inductor counts there.
+        self._ahead: dict[str, Dim] = {}
         self._claimed: set[str] = set()
         self._real_names: Mapping[str, str] = graph.scheduler.mutation_real_name
 
@@ -179,7 +181,14 @@ class Scope:
         """Have a buffer of Inductor's be another name of one that is there already."""
         self._names[name] = existing
         self.defined.add(existing)
-        self._root.setdefault(existing, root or existing)
+        owner = root or existing
+        self._root.setdefault(existing, owner)
+        self._root.setdefault(owner, owner)
+
+    def count_from(self, name: str, distance: Dim) -> None:
+        """Note that kernels and views count from so many elements before a buffer of Inductor's."""
+        if distance != 0:
+            self._ahead[name] = distance
 
     def root(self, name: str) -> str:
         """Return the name that owns the storage of a buffer, or through which it came in."""
@@ -235,12 +244,22 @@ class Scope:
             return self.view(node.get_name(), node.layout, origin)
         return self.resolve(node.get_name())
 
+    def kernel_argument(self, name: str) -> str:
+        """Return what a kernel takes for a buffer of Inductor's: where its indices count from."""
+        buffer = self.resolve(name)
+        if name not in self._ahead:
+            return buffer
+        layout = self.layout(buffer)
+        begin = self.dim(layout.offset - self._ahead[name])
+        return self._view(buffer, dataclasses.replace(layout, offset=begin), None)
+
     def view(self, base: str, inductor_layout: Any, origin: int | None = None) -> str:
         """Return the name of a view of ``base``, made now unless it is there already.
 
         Inductor counts a view's offset from the first element of the named buffer, we count from
         the start of the storage, so the base's own offset comes on top.
         """
+        ahead = self._ahead.get(base, 0)
         base = self.resolve(base)
         base_layout = self.layout(base)
         layout = self.to_layout(inductor_layout)
@@ -255,9 +274,12 @@ class Scope:
             layout.device,
             layout.size,
             layout.stride,
-            self.dim(base_layout.offset + layout.offset),
+            self.dim(base_layout.offset + layout.offset - ahead),
         )
-        if layout == base_layout:
+        return self._view(base, layout, origin)
+
+    def _view(self, base: str, layout: Layout, origin: int | None) -> str:
+        if layout == self.layout(base):
             return base
         key = (self._root[base], layout)
         if key not in self._views:
