@@ -62,6 +62,9 @@ _BLAS = "blas"
 #: The one file that is needed only by programs that have objects of custom classes.
 _OBJECTS = "objects"
 
+#: The one file that is needed only by programs that call ops of the front end's.
+_OWN_OPS = "own_ops"
+
 #: Files that are needed only by programs that capture their calls; their names begin so.
 _GRAPHS = "graph_"
 
@@ -117,6 +120,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
     blas: bool = False,
     graphs: bool = False,
     objects: bool = False,
+    own_ops: bool = False,
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
@@ -135,6 +139,8 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
         graphs: Whether the library captures its calls as CUDA graphs (``wir::GraphInfo``).
         objects: Whether the program has objects of custom classes, which the library makes from
             their bytes (``wir::ObjectSpec``).
+        own_ops: Whether the program calls ops that a front end of ours registers from Python; the
+            library then has what they do; it needs ``ops``.
         extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
         jobs: How many compilers to run at once; by default one a processor.
 
@@ -148,7 +154,14 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
     """
     flags = (*native_flags(compiler), *extra_flags)
     chosen = native_units(
-        ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas, graphs=graphs, objects=objects
+        ops=ops,
+        probes=probes,
+        heap=heap,
+        gpu=gpu,
+        blas=blas,
+        graphs=graphs,
+        objects=objects,
+        own_ops=own_ops,
     )
     keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(chosen)}
     found = {unit: cache.get(key, "o") for unit, key in keys.items()}
@@ -199,22 +212,22 @@ def native_units(  # noqa: PLR0913 - all are named
     blas: bool = False,
     graphs: bool = False,
     objects: bool = False,
+    own_ops: bool = False,
 ) -> dict[str, tuple[Path, ...]]:
     """Return the files of the runtime part that a library needs, by what is compiled as one."""
     units: dict[str, list[Path]] = {"runtime": []}
+    alone = {
+        _OPS: ops,
+        _HEAP: heap,
+        _GPU: gpu,
+        _BLAS: blas,
+        _OBJECTS: objects,
+        _OWN_OPS: own_ops,
+        _GPU_GRAPHS: gpu and graphs,
+    }
     for file in sorted((_NATIVE / "src").glob("*.cpp")):
-        if file.stem == _OPS:
-            units |= {"op": [file]} if ops else {}
-        elif file.stem == _HEAP:
-            units |= {"heap": [file]} if heap else {}
-        elif file.stem == _GPU:
-            units |= {"gpu": [file]} if gpu else {}
-        elif file.stem == _BLAS:
-            units |= {"blas": [file]} if blas else {}
-        elif file.stem == _OBJECTS:
-            units |= {"objects": [file]} if objects else {}
-        elif file.stem == _GPU_GRAPHS:
-            units |= {"gpu_graphs": [file]} if gpu and graphs else {}
+        if file.stem in alone:
+            units |= {file.stem: [file]} if alone[file.stem] else {}
         elif file.stem.startswith(_GRAPHS):
             units.setdefault("graphs", []).extend([file] if graphs else [])
         elif file.stem.startswith(_PROBES):

@@ -40,6 +40,7 @@ __all__ = [
     "uses_gpu",
     "uses_heap",
     "uses_ops",
+    "uses_own_ops",
 ]
 
 #: Whether a generated file calls library ops through the dispatcher.
@@ -59,6 +60,9 @@ _CAPTURES: Final = re.compile(r"\bwir::GraphInfo\b")
 
 #: Whether a generated file is of a program that has objects of custom classes.
 _HAS_OBJECTS: Final = re.compile(r"\bwir::ObjectSpec\b")
+
+#: Whether a generated file calls ops that the front end registers.
+_USES_OWN_OPS: Final = re.compile(r'"wrapper_ir_inductor::')
 
 #: Whether the files are of a program with probes.
 _HAS_PROBES: Final = re.compile(r"\bkProbes\b")
@@ -97,6 +101,11 @@ def uses_gpu(sources: Mapping[str, str]) -> bool:
 def uses_ops(sources: Mapping[str, str]) -> bool:
     """Whether generated files call library ops through the dispatcher."""
     return any(_USES_OPS.search(text) for text in sources.values())
+
+
+def uses_own_ops(sources: Mapping[str, str]) -> bool:
+    """Whether generated files call ops that are registered by our own front end."""
+    return any(_USES_OWN_OPS.search(text) for text in sources.values())
 
 
 class Steps:
@@ -170,6 +179,7 @@ class Work:
             blas=uses_blas(sources),
             graphs=alone and captures_calls(sources),
             objects=alone and has_objects(sources),
+            own_ops=uses_own_ops(sources),
             extra_flags=self.flags,
             jobs=self.jobs,
         )

@@ -23,6 +23,7 @@ from wrapper_ir.emitters.cpp.build_work import (
     uses_gpu,
     uses_heap,
     uses_ops,
+    uses_own_ops,
 )
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
@@ -141,7 +142,14 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     gpu, blas = uses_gpu(artifact.sources), uses_blas(artifact.sources)
     graphs, objects = captures_calls(artifact.sources), has_objects(artifact.sources)
     units = native_units(
-        ops=ops, probes=probes, heap=heap, gpu=gpu, blas=blas, graphs=graphs, objects=objects
+        ops=ops,
+        probes=probes,
+        heap=heap,
+        gpu=gpu,
+        blas=blas,
+        graphs=graphs,
+        objects=objects,
+        own_ops=uses_own_ops(artifact.sources),
     )
     runtime = _copy_runtime(folder, units)
     if artifact.gpu_kernels:

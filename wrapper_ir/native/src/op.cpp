@@ -15,6 +15,11 @@
 #include <wir/dtype.h>
 #include <wir/op.h>
 
+// Of src/own_ops.cpp, which is linked where a program calls ops of the front end's.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] bool wir_own_op(const char* name,
+                                                                    const wir::Arg* args,
+                                                                    const wir::Result* results);
+
 namespace wir {
 namespace {
 
@@ -49,6 +54,10 @@ static_assert(int(at::Layout::Jagged) == 7);
 // PyTorch's own ops stay for ever. Others may be taken out of the registry and put in anew, with
 // what Python library or test defined them, and a handle of before would then lead nowhere.
 bool is_permanent(const char* name) { return std::strncmp(name, "aten::", 6) == 0; }
+
+bool is_registered(const char* name, const char* overload) {
+  return c10::Dispatcher::singleton().findSchema({name, overload}).has_value();
+}
 
 c10::OperatorHandle look_up(const char* name, const char* overload) {
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
@@ -230,6 +239,10 @@ void Op::call(const Arg* args, std::size_t arg_count, const Result* results,
     if (known == nullptr && is_permanent(name_)) {
       known = new c10::OperatorHandle(look_up(name_, overload_));  // as long-lived as the op
       found_.store(known, std::memory_order_release);
+    }
+    if (wir_own_op != nullptr && known == nullptr && !is_registered(name_, overload_) &&
+        wir_own_op(name_, args, results)) {
+      return;
     }
     const c10::OperatorHandle op = known != nullptr
                                        ? *static_cast<const c10::OperatorHandle*>(known)

@@ -1,0 +1,94 @@
+"""Libraries that call ops of the front end's run in processes that know nothing of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXT = r"""wir 2
+program @own inference planned
+
+input %x : f32[2] @cpu
+
+extern wrapper_ir_inductor::random_state() -> Tensor
+
+extern wrapper_ir_inductor::set_random_state(Tensor state) -> ()
+
+extern wrapper_ir_inductor::print(str text, Tensor[] tensors, Scalar[] numbers, str[] given) -> ()
+
+extern wrapper_ir_inductor::intermediate_hook(Tensor value, str name) -> ()
+
+extern RAND
+
+  %before = wrapper_ir_inductor::random_state() : u8[SIZE] @cpu
+  %first = aten::rand([4]) : f32[4] @cpu
+  wrapper_ir_inductor::set_random_state(%before)
+  %second = aten::rand([4]) : f32[4] @cpu
+  wrapper_ir_inductor::print("PLACES", [%x], [3, 2.5, true], GIVEN)
+  HOOK
+  free %before
+return %first, %second
+"""
+TEXT = TEXT.replace("SIZE", str(torch.get_rng_state().numel()))
+TEXT = TEXT.replace("RAND", str(torch.ops.aten.rand.default._schema))
+TEXT = TEXT.replace("GIVEN", '["tensor", "number", "size=number", "number"]')
+PLACES = "{} then {1} and {{}} of {size} is {2}"
+
+USER = """
+import sys, torch
+runner = torch._C._aoti.AOTIModelContainerRunnerCpu(sys.argv[1], 1)
+torch.manual_seed(5)
+before = torch.get_rng_state()
+try:
+    first, second = runner.run([torch.tensor([1.0, 2.0])])
+except RuntimeError as error:
+    sys.exit(f"refused: {error}")
+assert torch.equal(first, second)
+after = torch.get_rng_state()
+torch.set_rng_state(before)
+assert torch.equal(first, torch.rand(4))
+assert torch.equal(after, torch.get_rng_state())
+assert not any(name.startswith("wrapper_ir") for name in sys.modules)
+"""
+
+
+def run(program: wir.Program, file: Path) -> subprocess.CompletedProcess[str]:
+    library = wir.export(program, file)
+    command = [sys.executable, "-c", USER, str(library)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=file.parent)
+
+
+def test_random_states_and_printing_need_no_python(tmp_path: Path) -> None:
+    text = TEXT.replace("PLACES", PLACES).replace("  HOOK\n", "")
+    found = run(wir.parse(text), tmp_path / "own.so")
+    assert found.returncode == 0, found.stderr
+    printed = found.stdout.splitlines()
+    assert printed[:2] == [" 1", " 2"]  # a tensor, as C++ prints it
+    assert printed[-1].endswith(" then 3 and {} of 2.5 is True")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (TEXT.replace("PLACES", "{:.2f}").replace("  HOOK\n", ""), "without Python"),
+        (
+            TEXT.replace("PLACES", PLACES).replace(
+                "HOOK", 'wrapper_ir_inductor::intermediate_hook(%x, "x")'
+            ),
+            "calls Python",
+        ),
+    ],
+)
+def test_what_needs_python_says_so(text: str, words: str, tmp_path: Path) -> None:
+    found = run(wir.parse(text), tmp_path / "own.so")
+    assert found.returncode == 1
+    assert words in found.stderr
