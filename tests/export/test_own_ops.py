@@ -25,10 +25,13 @@ extern wrapper_ir_inductor::set_random_state(Tensor state) -> ()
 
 extern wrapper_ir_inductor::print(str text, Tensor[] tensors, Scalar[] numbers, str[] given) -> ()
 
+extern wrapper_ir_inductor::assert_finite(Tensor value, str name) -> ()
+
 extern wrapper_ir_inductor::intermediate_hook(Tensor value, str name) -> ()
 
 extern RAND
 
+  wrapper_ir_inductor::assert_finite(%x, "input 'x'")
   %before = wrapper_ir_inductor::random_state() : u8[SIZE] @cpu
   %first = aten::rand([4]) : f32[4] @cpu
   wrapper_ir_inductor::set_random_state(%before)
@@ -49,7 +52,7 @@ runner = torch._C._aoti.AOTIModelContainerRunnerCpu(sys.argv[1], 1)
 torch.manual_seed(5)
 before = torch.get_rng_state()
 try:
-    first, second = runner.run([torch.tensor([1.0, 2.0])])
+    first, second = runner.run([torch.tensor([1.0, float(sys.argv[2])])])
 except RuntimeError as error:
     sys.exit(f"refused: {error}")
 assert torch.equal(first, second)
@@ -61,19 +64,22 @@ assert not any(name.startswith("wrapper_ir") for name in sys.modules)
 """
 
 
-def run(program: wir.Program, file: Path) -> subprocess.CompletedProcess[str]:
-    library = wir.export(program, file)
-    command = [sys.executable, "-c", USER, str(library)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=file.parent)
+def run(library: Path, value: str = "2") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", USER, str(library), value]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_random_states_and_printing_need_no_python(tmp_path: Path) -> None:
     text = TEXT.replace("PLACES", PLACES).replace("  HOOK\n", "")
-    found = run(wir.parse(text), tmp_path / "own.so")
+    library = wir.export(wir.parse(text), tmp_path / "own.so")
+    found = run(library)
     assert found.returncode == 0, found.stderr
     printed = found.stdout.splitlines()
     assert printed[:2] == [" 1", " 2"]  # a tensor, as C++ prints it
     assert printed[-1].endswith(" then 3 and {} of 2.5 is True")
+    found = run(library, "nan")
+    assert found.returncode == 1
+    assert "input 'x' has NaN" in found.stderr
 
 
 @pytest.mark.parametrize(
@@ -89,6 +95,6 @@ def test_random_states_and_printing_need_no_python(tmp_path: Path) -> None:
     ],
 )
 def test_what_needs_python_says_so(text: str, words: str, tmp_path: Path) -> None:
-    found = run(wir.parse(text), tmp_path / "own.so")
+    found = run(wir.export(wir.parse(text), tmp_path / "own.so"))
     assert found.returncode == 1
     assert words in found.stderr

@@ -158,9 +158,21 @@ def test_hooks_see_what_inductor_shows_them() -> None:
         assert same(shown("wrapper_ir", emitter), stock)
 
 
-def test_added_code_is_refused() -> None:
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx", None])
+def test_nan_asserts_look_at_inputs_and_results(emitter: str | None) -> None:
+    """As stock does: an AssertionError, for NaN and for infinity; without an emitter, stock."""
     torch._dynamo.reset()
-    setting = inductor_config.patch(nan_asserts=True)
-    with setting, pytest.raises(Exception, match="nan_asserts") as caught:
-        torch.compile(lambda x: x.sin() @ x, backend="wrapper_ir")(normal(4, 4))
-    assert "WIR3001" in str(caught.value)
+    options = {"options": {"emitter": emitter}} if emitter else {}
+    backend = "wrapper_ir" if emitter else "inductor"
+    with inductor_config.patch(nan_asserts=True), wir.record() as programs:
+        run = torch.compile(lambda x: (x @ x).log(), backend=backend, **options)
+        x = torch.ones(4, 4)
+        assert torch.equal(run(x), (x @ x).log())
+        for value in (torch.nan, torch.inf, -1.0):  # the last one makes a NaN
+            with pytest.raises(AssertionError):
+                run(torch.full((4, 4), value) * torch.eye(4)[0])
+    if emitter:
+        (program,) = programs
+        assert str(program).count("  wrapper_ir_inductor::assert_finite(") == 2
+        with pytest.raises(Exception, match=r"input '.*' has NaN"):
+            wir.interpret(program, torch.full((4, 4), torch.nan))

@@ -10,7 +10,7 @@ are untouched, Inductor can still do its part: that is the fallback of ``on_unsu
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
 
 __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
-
-#: Settings of Inductor's that add code of Python's around the calls, and what to use instead.
-_ADDED_CODE: Final = {
-    "nan_asserts": "a program has no such checks; the option debug='check' looks for NaN",
-}
 
 #: Errors that mean "this graph has no typed form", as opposed to a fault of ours.
 UNSUPPORTED = (EmitError, UnsupportedError, UnsupportedExprError, UnsupportedLineError)
@@ -178,7 +173,6 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
     def _generate(self, is_inference: bool) -> Any:  # noqa: FBT001 - Inductor's
         """Make the program of the graph, and of the program what the session asks for."""
         try:
-            _refuse_added_code()
             program = convert_graph(
                 self, V.graph, is_inference=is_inference, names=self.session.input_names
             )
@@ -241,17 +235,6 @@ def create_wrapper(
     if partition_signatures is not None:
         parent_wrapper.partitions[subgraph_name] = made
     return made
-
-
-def _refuse_added_code() -> None:
-    """Refuse settings whose effect a program would lose without a word.
-
-    Raises:
-        UnsupportedLineError: One is on.
-    """
-    for setting, why in _ADDED_CODE.items():
-        if getattr(inductor_config, setting, False):
-            raise UnsupportedLineError(kind="setting", text=setting, why=why)
 
 
 def _writing_node() -> Any:

@@ -1,5 +1,6 @@
 // The ops that wrapper_ir's front end registers from Python, for processes that have no Python: the
-// state of the generator of random numbers, and printing. Where they are registered those are taken.
+// state of the generator of random numbers, checks for NaN, and printing. Where they are registered
+// those are taken.
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -40,6 +41,16 @@ void set_random_state(const at::Tensor& state) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard<std::mutex> lock(generator.mutex());
   generator.set_state(state.contiguous());
+}
+
+// What Inductor's nan_asserts ask for.
+void assert_finite(const at::Tensor& value, const char* name) {
+  const char* what = value.isnan().any().item<bool>()   ? "NaN"
+                     : value.isinf().any().item<bool>() ? "infinity"
+                                                        : nullptr;
+  if (what == nullptr) return;
+  throw Error("WIR1502", std::string(name) + " has " + what,
+              "make the program without torch._inductor.config.nan_asserts to let it pass");
 }
 
 // Printing.
@@ -154,6 +165,8 @@ extern "C" [[gnu::visibility("hidden")]] bool wir_own_op(const char* whole, cons
     random_state(results[0]);
   } else if (op == "set_random_state") {
     set_random_state(tensor_of(args[0]));
+  } else if (op == "assert_finite") {
+    assert_finite(tensor_of(args[0]), args[1].first.string);
   } else if (op == "print") {
     print(args);
   } else {

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
+from wrapper_ir.frontends.inductor.convert.finite import add_checks
 from wrapper_ir.frontends.inductor.convert.interface import convert_inputs, convert_results
 from wrapper_ir.frontends.inductor.convert.lines import LineConverter
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
@@ -63,6 +64,7 @@ def _convert(shared: Shared, wrapper: Any, graph: Any, names: Sequence[str]) -> 
     start = len(scope.body)
     LineConverter(scope, wrapper).run()
     results = convert_results(scope, wrapper.get_graph_outputs())
+    add_checks(scope, start, inputs, results)
     if wrapper.checks_inputs:
         scope.body[start:start] = _missing_checks(scope, inputs)
     if wrapper.session.capture:
