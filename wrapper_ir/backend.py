@@ -32,7 +32,8 @@ def wrapper_ir(
         gm: The graph.
         example_inputs: Its inputs, or fakes of them.
         options: ``emitter``, ``memory``, ``on_unsupported`` (see
-            ``wrapper_ir.frontends.inductor.Settings``) and the options of the emitter.
+            ``wrapper_ir.frontends.inductor.Settings``) and the options of the emitter. Inductor's
+            ``cpp_wrapper``, as an option or as its setting, chooses the emitter ``cpp``.
         mode: Nothing but ``default``: other modes are sets of Inductor's options.
         **_: Whatever else ``torch.compile`` passes on to backends.
 
@@ -43,8 +44,11 @@ def wrapper_ir(
         UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
     """
     from wrapper_ir.frontends.inductor.compiler import compile_graph  # noqa: PLC0415
-    from wrapper_ir.frontends.inductor.settings import Settings  # noqa: PLC0415
+    from wrapper_ir.frontends.inductor.settings import (  # noqa: PLC0415
+        Settings,
+        with_cpp_wrapper,
+    )
 
     if mode not in (None, "default"):
         raise OptionValueError(option="mode", value=mode, expected="'default', or no mode")
-    return compile_graph(gm, example_inputs, Settings.from_options(options))
+    return compile_graph(gm, example_inputs, Settings.from_options(with_cpp_wrapper(options)))

@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._inductor.utils import run_and_get_code
 
 import wrapper_ir as wir
 from tests.frontends.support import same_objects, snapshot
+from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor import InstallOrderError, install, uninstall
 from wrapper_ir.frontends.inductor.compat import codegen_common
 from wrapper_ir.frontends.inductor.session import current_session
+from wrapper_ir.frontends.inductor.settings import with_cpp_wrapper
+
+FX = {"emitter": "fx"}
 
 pytestmark = [
     # Stock Inductor forks compile workers from a process that has threads.
@@ -181,9 +186,43 @@ def _tables() -> tuple[dict[str, Any], ...]:
 
 
 def test_another_kind_of_wrapper_is_refused_by_name() -> None:
-    function = torch.compile(lambda x: x.sin() + 5, backend="wrapper_ir")
+    function = torch.compile(lambda x: x.sin() + 5, backend="wrapper_ir", options=FX)
     with (
         torch._inductor.config.patch(cpp_wrapper=True),
         pytest.raises(Exception, match=r"WIR3003.*cpp_wrapper"),
     ):
         function(torch.ones(4))
+    with install(), pytest.raises(Exception, match=r"WIR3003.*cpp_wrapper"):
+        torch.compile(lambda x: x.sin() + 6, options={"cpp_wrapper": True})(torch.ones(4))
+
+
+@pytest.mark.parametrize("way", ["option", "setting"])
+def test_a_wrapper_in_cpp_is_the_emitter_for_cpp(way: str) -> None:
+    """Gradients too: the backward is lowered later, under whatever is set then."""
+    torch._dynamo.reset()
+    options = {"cpp_wrapper": True} if way == "option" else {}
+    chosen = torch.compile(lambda x: (x @ x).sin(), backend="wrapper_ir", options=options)
+    plain = torch.compile(lambda x: (x @ x).sin())
+    found = []
+    with torch._inductor.config.patch(cpp_wrapper=way == "setting"), wir.record() as programs:
+        x = torch.linspace(-1, 1, 16).view(4, 4).requires_grad_()
+        _, codes = run_and_get_code(lambda: chosen(x).sum().backward())
+        found.append(x.grad)
+    assert len(programs) == len(codes) == 2
+    assert all("wir::ProgramInfo" in code for code in codes)
+    x = x.detach().requires_grad_()
+    plain(x).sum().backward()
+    assert torch.equal(found[0], x.grad)
+
+
+def test_an_emitter_and_cpp_wrapper_do_not_contradict_each_other() -> None:
+    assert with_cpp_wrapper({"cpp_wrapper": True}) == {"emitter": "cpp"}
+    assert with_cpp_wrapper({"cpp_wrapper": True, "emitter": "cpp"}) == {"emitter": "cpp"}
+    assert with_cpp_wrapper({"cpp_wrapper": False, **FX}) == FX
+    assert with_cpp_wrapper(None) == {}
+    with torch._inductor.config.patch(cpp_wrapper=True):
+        assert with_cpp_wrapper(None) == {"emitter": "cpp"}
+        assert with_cpp_wrapper({"cpp_wrapper": False}) == {}
+    for wrong in ({"cpp_wrapper": True, **FX}, {"cpp_wrapper": "yes"}):
+        with pytest.raises(OptionValueError, match="cpp_wrapper"):
+            with_cpp_wrapper(wrong)

@@ -140,7 +140,7 @@ def test_c22_a_graph_and_a_cpp_wrapper_together_are_refused_in_words() -> None:
         return torch.mm(x, x).relu()
 
     x = torch.randn(4, 4)
-    with pytest.raises(BackendCompilerFailed, match=r"OptionError.*no option 'cpp_wrapper'"):
+    with pytest.raises(BackendCompilerFailed, match=r"OptionValueError.*'cpp_wrapper'"):
         compiled(function, x, cpp_wrapper=True)
     with (
         inductor_config.patch(cpp_wrapper=True),

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.inductor.compat import InductorError, compile_fx, compile_fx_inner
+from wrapper_ir.frontends.inductor.compat import (
+    InductorError,
+    compile_fx,
+    compile_fx_inner,
+    inductor_config,
+)
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.toolchain import prepare
@@ -39,7 +44,7 @@ def compile_graph(
         prepare_module()  # likewise
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
-        with registered(session):
+        with registered(session), _plain_wrapper():
             try:
                 return compile_fx_inner(*args, **kwargs)
             except InductorError as error:
@@ -48,6 +53,14 @@ def compile_graph(
                     raise own from None
                 raise
 
-    with registered(session):
+    with registered(session), _plain_wrapper():
         compiled: Any = compile_fx(gm, example_inputs, inner_compile=inner_compile)
         return compiled  # type: ignore[no-any-return]  # a callable, since nothing is ahead of time
+
+
+def _plain_wrapper() -> Any:
+    """Have Inductor write its plain wrapper: which one it is to be ours decides.
+
+    With ``cpp_wrapper`` it would lower the graph for C++ of its own.
+    """
+    return inductor_config.patch(cpp_wrapper=False)

@@ -45,7 +45,7 @@ class UnsupportedConfigError(WrapperIRError):
 
     code = "WIR3003"
     template = "Inductor's {setting} chooses a wrapper of its own, so no program can be taken"
-    default_hint = "leave it off; choose the target with the option 'emitter' instead"
+    default_hint = "leave it off, and choose the target with the option 'emitter': 'cpp' is C++"
 
 
 class UnsupportedDeviceError(WrapperIRError):

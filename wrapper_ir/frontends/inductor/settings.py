@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from wrapper_ir.debug_printer import parse_level, settings_from_environment
 from wrapper_ir.emitters.registry import emitter_class, make_emitter, option_names
 from wrapper_ir.errors import OptionError, OptionValueError
+from wrapper_ir.frontends.inductor.compat import inductor_config
+from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MemoryStrategy", "OnUnsupported", "Settings"]
+__all__ = ["MemoryStrategy", "OnUnsupported", "Settings", "with_cpp_wrapper"]
 
 #: How memory is planned: see ``wrapper_ir.planning``.
 MemoryStrategy = Literal["reuse", "pool", "none"]
@@ -106,6 +108,28 @@ class Settings:
     def arena(self) -> str:
         """How long arenas last."""
         return str(dict(self.emitter_options).get("arena", "call"))
+
+
+def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return options in which Inductor's ``cpp_wrapper`` is the choice of the emitter for C++.
+
+    It is an option here, or else Inductor's setting.
+
+    Raises:
+        OptionValueError: It is no truth value, or another emitter is chosen as well.
+        UnsupportedConfigError: Inductor's setting is on, and another emitter is chosen.
+    """
+    given = dict(options or {})
+    is_set = "cpp_wrapper" in given
+    wanted: object = given.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
+    if not isinstance(wanted, bool):
+        raise OptionValueError(option="cpp_wrapper", value=wanted, expected="True or False")
+    if not wanted or given.setdefault("emitter", "cpp") == "cpp":
+        return given
+    if is_set:
+        expected = f"False with the emitter {given['emitter']!r}"
+        raise OptionValueError(option="cpp_wrapper", value=True, expected=expected)
+    raise UnsupportedConfigError(setting="cpp_wrapper")
 
 
 def _check_choice(option: str, value: object, choices: tuple[str, ...]) -> None:
