@@ -46,6 +46,27 @@ def test_fx_takes_a_view_of_an_input_that_has_no_elements_in_this_call() -> None
         assert difference(program, inputs, [*FAST]) == ""
 
 
+def test_views_without_elements_begin_where_they_would_with_some() -> None:
+    b = wir.Builder("empty_parts")
+    n = b.symbol("n", min=2, max=64, hint=3)
+    x = b.input("x", "f32", (n, 5))
+    b.size(x, 0, name="n")
+    y = b.extern("aten::neg(Tensor self) -> Tensor", x, result=x)
+    b.returns(
+        *(b.narrow(of, 0, at, 0) for of in (x, y) for at in (1, n)),
+        *(b.narrow(of, 0, 2, n - 2) for of in (x, y)),
+    )
+    program = b.build()
+    for size in (2, 4):
+        given = torch.zeros(7 + size * 5)[7:].view(size, 5)
+        starts = {
+            emitter: [result.storage_offset() for result in wir.compile(program, emitter)(given)]
+            for emitter in ("python", "fx")
+        }
+        assert starts["fx"] == [12, 7 + 5 * size, 5, 5 * size, 17, 10]
+        assert starts["python"] == starts["fx"]
+
+
 def test_fx_halves_a_maximum_of_even_numbers() -> None:
     b = wir.Builder("halves", stage="planned")
     n = b.symbol("n", min=0, max=64, hint=3)

@@ -304,13 +304,8 @@ class RegionBase(LineVisitor[None]):
             name: What the node would like to be called.
         """
         size, stride = self.numbers(layout.size), self.numbers(layout.stride)
-        start = dim(base + layout.offset * layout.dtype.itemsize)
-        if 0 in layout.size:
-            start = storage.start  # no elements have no place, not even one behind the storage
+        start = self._existing(storage, layout, dim(base + layout.offset * layout.dtype.itemsize))
         begin = dim(start - storage.start)
-        if not storage.is_whole and begin != 0 and self.context.may_be_empty(layout):
-            begin = dim(begin * sympy.Min(1, extent_of(layout)))  # likewise, where a call has none
-            start = dim(storage.start + begin)
         as_strided = _aten.as_strided.default
         if layout.dtype is storage.dtype and storage.is_whole:
             offset = self.number(_divided(begin, layout.dtype.itemsize))
@@ -321,6 +316,19 @@ class RegionBase(LineVisitor[None]):
         if layout.is_contiguous:
             return self.call(_aten.view.default, window, size, name=name)
         return self.call(as_strided, window, size, stride, name=name)
+
+    def _existing(self, storage: Storage, layout: Layout, start: Dim) -> Dim:
+        """Where a view starts; one without elements may start behind the end, where nothing is."""
+        begin = dim(start - storage.start)
+        is_known = layout.dtype is storage.dtype and (storage.is_whole or storage.numel is not None)
+        if begin == 0 or not self.context.may_be_empty(layout):
+            return start
+        if storage.is_whole and (is_known or 0 not in layout.size):
+            return start
+        if is_known:
+            first = sympy.Min(_divided(begin, layout.dtype.itemsize), storage.numel)
+            return dim(storage.start + first * layout.dtype.itemsize)
+        return dim(storage.start + begin * sympy.Min(1, extent_of(layout)))
 
 
 @dataclass(frozen=True, slots=True)
