@@ -163,9 +163,9 @@ class CallLines(RegionBase):
 
     def _shim_device(self, line: ExternKernel) -> str | None:
         """Which device's functions of the C shim do what the dispatcher would do."""
-        if self.context.gpu is None:
-            return "cpu"
         layouts = [self.layout(name) for name in effects(line, self.context.program).touched]
+        if self.context.gpu is None:
+            return "cpu" if all(layout.device == CPU for layout in layouts) else None
         if not layouts or len({each.device for each in layouts if each.device != CPU}) > 1:
             return None
         if all(layout.device == CPU for layout in layouts):

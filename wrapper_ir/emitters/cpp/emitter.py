@@ -29,8 +29,8 @@ from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.memory import Free
-from wrapper_ir.lines.symbols import AssertLayout
+from wrapper_ir.lines.memory import Free, Reinterpret
+from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ _QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
 
 _PASSING_ON: Final = (ExternKernel, AssertLayout, Free)
 """Lines that do not ask what a buffer's elements are."""
+
+_WITHOUT_DATA: Final = (*_PASSING_ON, BindSymbol, Reinterpret)
+"""Lines that do not ask where a buffer's elements are."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,8 @@ class CppEmitter(Emitter):
 def _refuse_devices(program: Program, problems: Problems) -> None:
     """Notes the lines that touch buffers elsewhere than on the CPU and on GPUs.
 
-    Quantised tensors come out of ops and go into ops; nothing else can be done with them here, nor
-    with tensors that have no data (``meta``).
+    Quantised tensors come out of ops and go into ops; nothing else can be done with them here.
+    Tensors that have no data (``meta``) may be inputs, too.
     """
     away = {
         name for name, each in program.buffers.items() if each.device.type not in ("cpu", "cuda")
@@ -150,11 +153,13 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
     if not away and not quantised:
         return
     inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
-    passed_on = {name for name in away if program.layout(name).device.type == "meta"} | quantised
+    without_data = {name for name in away if program.layout(name).device.type == "meta"}
     for path, line in walk(program):
         found = effects(line, program)
         for name in (*found.defines, *found.touched):
-            if name in passed_on - inputs and isinstance(line, _PASSING_ON):
+            if name in without_data and isinstance(line, _WITHOUT_DATA):
+                continue
+            if name in quantised - inputs and isinstance(line, _PASSING_ON):
                 continue
             if name in away:
                 device = program.layout(name).device
