@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo import compiled_autograd
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
@@ -259,3 +260,30 @@ def test_saved_activations_die_on_time() -> None:
     results = {getattr(value, "buffer", None) for value in planned.results}
     inputs = {i.name for i in planned.inputs if isinstance(i, BufferInput) and not i.donated}
     assert inputs - results <= freed
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@pytest.mark.parametrize("emitter", ["python", "fx"])
+def test_hooks_go_past_the_forward(emitter: str) -> None:
+    """Compiled autograd hands the graph an object that carries hooks, which it has to ignore."""
+    torch._dynamo.reset()
+
+    def doubled(x: Tensor, w: Tensor) -> Tensor:
+        y = x @ w
+        y.register_hook(lambda gradient: gradient * 2)
+        return y @ w
+
+    def backward_compiler(graph: torch.fx.GraphModule) -> Any:
+        return torch.compile(graph, backend="eager")
+
+    def gradients(function: Any) -> tuple[Tensor | None, ...]:
+        x, w = (torch.linspace(0, 1, 9).reshape(3, 3).requires_grad_() for _ in range(2))
+        function(x, w).sum().backward()
+        return x.grad, w.grad
+
+    run = torch.compile(doubled, backend="wrapper_ir", options={"emitter": emitter})
+    statistics.reset()
+    with compiled_autograd._enable(backward_compiler):
+        found = gradients(run)
+    torch.testing.assert_close(found, gradients(doubled))
+    assert statistics.programs == 1

@@ -16,6 +16,7 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 __all__ = [
     "GPU_ALIGN_BYTES",
     "AOTAutogradBypass",
+    "BackwardState",
     "BaseSchedulerNode",
     "ConstantFolder",
     "CppScheduling",
@@ -99,6 +100,7 @@ try:
     from torch._inductor.select_algorithm import extern_kernels
     from torch._inductor.utils import GPU_ALIGN_BYTES, Placeholder, ValueWithLineMap
     from torch._inductor.virtualized import V
+    from torch.fx.experimental._backward_state import BackwardState
     from torch.utils._sympy.symbol import SymT, symbol_is_type
 except ImportError as error:
     raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import FileBackedGraphModule, ValueWithLineMap
+from wrapper_ir.frontends.inductor.compat import (
+    BackwardState,
+    FileBackedGraphModule,
+    ValueWithLineMap,
+)
 from wrapper_ir.frontends.inductor.identity import CACHEABLE_EMITTERS
 
 if TYPE_CHECKING:
@@ -93,10 +97,42 @@ def emit_module(program: Program, session: Session, graph: Any) -> Any:
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     planned = with_debugging(planned, printer)
     artifact = emit(planned, settings.emitter, **dict(settings.emitter_options))
+    states = _backward_states(graph)
     if settings.emitter not in CACHEABLE_EMITTERS:
-        return LoadedModule(artifact.source or str(planned), artifact.load_boxed())
+        call = artifact.load_boxed()
+        return LoadedModule(artifact.source or str(planned), _without(states, call))
     _share_constants(program, getattr(artifact, "constants", {}), graph)
-    return ValueWithLineMap(getattr(artifact, "module_source", artifact.source), [])
+    source = getattr(artifact, "module_source", artifact.source)
+    return ValueWithLineMap(source + "".join(map(_LEAVES_OUT.format, states)), [])
+
+
+#: Has the module's function take None for one of its arguments, whatever is passed.
+_LEAVES_OUT: Final = """
+
+def call(args, _place={}, _call=call):
+    args[_place] = None
+    return _call(args)
+"""
+
+
+def _backward_states(graph: Any) -> list[int]:
+    """Return the places of arguments that Inductor takes and ignores.
+
+    They carry a graph's hooks past it to its backward, which compiled autograd traces.
+    """
+    examples = graph.example_inputs or ()
+    return [place for place, value in enumerate(examples) if isinstance(value, BackwardState)]
+
+
+def _without(places: Sequence[int], call: BoxedCall) -> BoxedCall:
+    """Return a function that passes None at some places."""
+
+    def passing_none(args: list[Any]) -> Sequence[Any]:
+        for place in places:
+            args[place] = None
+        return call(args)
+
+    return passing_none if places else call
 
 
 def _share_constants(program: Program, variables: Mapping[str, str], graph: Any) -> None:
