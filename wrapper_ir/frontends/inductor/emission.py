@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import (
-    BackwardState,
-    FileBackedGraphModule,
-    ValueWithLineMap,
-)
+from wrapper_ir.frontends.inductor.compat import FileBackedGraphModule, ValueWithLineMap
 from wrapper_ir.frontends.inductor.identity import CACHEABLE_EMITTERS
+from wrapper_ir.runtime.passing import pass_by
 
 if TYPE_CHECKING:
+    from wrapper_ir.frontends.inductor.convert import Passing
     from wrapper_ir.frontends.inductor.session import Session
     from wrapper_ir.lines.program import Program
 
@@ -73,13 +71,14 @@ def graph_of(graph: Any) -> torch.fx.GraphModule:
     return module
 
 
-def emit_module(program: Program, session: Session, graph: Any) -> Any:
+def emit_module(program: Program, session: Session, graph: Any, passing: Passing) -> Any:
     """Return what ``_generate`` has to return for a program.
 
     Args:
         program: The program, memory not planned.
         session: What to make of it.
         graph: Inductor's graph, which hands the constants to the module of text.
+        passing: Which arguments and results go past the program.
 
     Raises:
         EmitError: The emitter cannot render something in the program.
@@ -97,42 +96,36 @@ def emit_module(program: Program, session: Session, graph: Any) -> Any:
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     planned = with_debugging(planned, printer)
     artifact = emit(planned, settings.emitter, **dict(settings.emitter_options))
-    states = _backward_states(graph)
     if settings.emitter not in CACHEABLE_EMITTERS:
-        call = artifact.load_boxed()
-        return LoadedModule(artifact.source or str(planned), _without(states, call))
+        call = _around(artifact.load_boxed(), passing)
+        return LoadedModule(artifact.source or str(planned), call)
     _share_constants(program, getattr(artifact, "constants", {}), graph)
-    source = getattr(artifact, "module_source", artifact.source)
-    return ValueWithLineMap(source + "".join(map(_LEAVES_OUT.format, states)), [])
+    graph.torchbind_constants.update(passing.constants.values())
+    source: str = getattr(artifact, "module_source", artifact.source)
+    return ValueWithLineMap(source + _text_around(passing), [])
 
 
-#: Has the module's function take None for one of its arguments, whatever is passed.
-_LEAVES_OUT: Final = """
-
-def call(args, _place={}, _call=call):
-    args[_place] = None
-    return _call(args)
-"""
-
-
-def _backward_states(graph: Any) -> list[int]:
-    """Return the places of arguments that Inductor takes and ignores.
-
-    They carry a graph's hooks past it to its backward, which compiled autograd traces.
-    """
-    examples = graph.example_inputs or ()
-    return [place for place, value in enumerate(examples) if isinstance(value, BackwardState)]
+def _around(call: BoxedCall, passing: Passing) -> BoxedCall:
+    """Return a function that takes and returns what goes past a program, too."""
+    if passing.is_empty:
+        return call
+    values = dict(passing.constants.values())
+    return pass_by(call, passing.inputs, passing.results, _names(passing), values)
 
 
-def _without(places: Sequence[int], call: BoxedCall) -> BoxedCall:
-    """Return a function that passes None at some places."""
+def _text_around(passing: Passing) -> str:
+    """Return what follows the text of a module for the same effect."""
+    if passing.is_empty:
+        return ""
+    positions = f"{passing.inputs!r}, {dict(passing.results)!r}, {_names(passing)!r}"
+    return (
+        f"\n\nfrom {pass_by.__module__} import {pass_by.__name__}\n\n"
+        f"call = {pass_by.__name__}(call, {positions}, globals())\n"
+    )
 
-    def passing_none(args: list[Any]) -> Sequence[Any]:
-        for place in places:
-            args[place] = None
-        return call(args)
 
-    return passing_none if places else call
+def _names(passing: Passing) -> dict[int, str]:
+    return {position: name for position, (name, _) in passing.constants.items()}
 
 
 def _share_constants(program: Program, variables: Mapping[str, str], graph: Any) -> None:

@@ -21,7 +21,7 @@ from wrapper_ir.frontends.inductor.compat import (
     ValueWithLineMap,
     inductor_config,
 )
-from wrapper_ir.frontends.inductor.convert import convert_graph
+from wrapper_ir.frontends.inductor.convert import convert_graph, passing_of
 from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import ControlNote
@@ -33,6 +33,7 @@ from wrapper_ir.lines.expr import UnsupportedExprError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wrapper_ir.frontends.inductor.convert import Passing
     from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
 
 __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
@@ -173,10 +174,15 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
     def _generate(self, is_inference: bool) -> Any:  # noqa: FBT001 - Inductor's
         """Make the program of the graph, and of the program what the session asks for."""
         try:
+            passing = self._passing()
             program = convert_graph(
-                self, V.graph, is_inference=is_inference, names=self.session.input_names
+                self,
+                V.graph,
+                is_inference=is_inference,
+                names=self.session.input_names,
+                passing=passing,
             )
-            module = emit_module(program, self.session, V.graph)
+            module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
         if not self.session.capture:
@@ -184,6 +190,24 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
             for recorder in open_recorders(self.session):
                 recorder.add(program, graph_of(V.graph))
         return module, None
+
+    def _passing(self) -> Passing:
+        """Return what goes past the program.
+
+        Raises:
+            UnsupportedLineError: Something does, but there is to be nothing around the program.
+        """
+        passing = passing_of(V.graph, self.get_graph_outputs())
+        if self.session.capture and not passing.is_empty:
+            names = [V.graph.graph_input_names[i] for i in passing.inputs]
+            names += [name for name, _ in passing.constants.values()]
+            raise UnsupportedLineError(
+                kind="graph input or output",
+                text=names[0],
+                why="it is an object of Python's or a size without a value, of a tensor subclass",
+                hint="capture a function of the tensors inside",
+            )
+        return passing
 
     def _stock(self, error: Exception, *, is_inference: bool) -> Any:
         refuse(self.session, error)

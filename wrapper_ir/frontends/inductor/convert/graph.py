@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
 from wrapper_ir.frontends.inductor.convert.finite import add_checks
 from wrapper_ir.frontends.inductor.convert.interface import convert_inputs, convert_results
 from wrapper_ir.frontends.inductor.convert.lines import LineConverter
+from wrapper_ir.frontends.inductor.convert.passing import Passing
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.control import BufferInput, Input, Region
@@ -20,9 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["convert_graph"]
 
+_NOTHING: Final = Passing()
+
 
 def convert_graph(
-    wrapper: Any, graph: Any, *, is_inference: bool, names: Sequence[str] = ()
+    wrapper: Any,
+    graph: Any,
+    *,
+    is_inference: bool,
+    names: Sequence[str] = (),
+    passing: Passing = _NOTHING,
 ) -> Program:
     """Return the program of a scheduled graph.
 
@@ -31,13 +39,14 @@ def convert_graph(
         graph: Inductor's graph, alive.
         is_inference: Whether nothing is kept for a backward.
         names: What to call the inputs, in order; empty for Inductor's names.
+        passing: Which inputs and results go past the program.
 
     Raises:
         UnsupportedLineError: Something has no typed form.
         UnsupportedExprError: An expression uses a function that the vocabulary lacks.
     """
     shared = Shared(wrapper)
-    region = _convert(shared, wrapper, graph, names)
+    region = _convert(shared, wrapper, graph, names, passing)
     role = _role(graph, is_inference=is_inference)
     return Program(
         name=role.value,
@@ -55,15 +64,18 @@ def convert_graph(
     )
 
 
-def _convert(shared: Shared, wrapper: Any, graph: Any, names: Sequence[str]) -> Region:
+def _convert(
+    shared: Shared, wrapper: Any, graph: Any, names: Sequence[str], passing: Passing
+) -> Region:
     _refuse_clashes(graph)
     shared.reserved.update(graph.name_to_buffer, graph.graph_input_names, graph.constants)
     scope = Scope(shared, graph)
     scope.rename(graph.graph_input_names, names)
-    inputs = convert_inputs(scope, donates=not _calls_subgraphs(wrapper))
+    inputs = convert_inputs(scope, passing.inputs, donates=not _calls_subgraphs(wrapper))
     start = len(scope.body)
     LineConverter(scope, wrapper).run()
-    results = convert_results(scope, wrapper.get_graph_outputs())
+    outputs = enumerate(wrapper.get_graph_outputs())
+    results = convert_results(scope, [node for i, node in outputs if not passing.returns(i)])
     add_checks(scope, start, inputs, results)
     if wrapper.checks_inputs:
         scope.body[start:start] = _missing_checks(scope, inputs)

@@ -18,6 +18,8 @@ from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, SizeOf, StrideOf
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 __all__ = ["convert_inputs", "convert_results"]
@@ -26,18 +28,22 @@ __all__ = ["convert_inputs", "convert_results"]
 _FLOATS = (sympy.Float, Infinity, NegativeInfinity, NaN)
 
 
-def convert_inputs(scope: Scope, *, donates: bool = True) -> tuple[Input, ...]:
+def convert_inputs(
+    scope: Scope, left_out: Container[int] = (), *, donates: bool = True
+) -> tuple[Input, ...]:
     """Return the inputs in the caller's order, and bind the symbols found in their shapes.
 
     Args:
         scope: Where they come in.
+        left_out: Positions of inputs that the program does not get.
         donates: Whether to believe that the caller gives up what Inductor calls donated.
 
     Raises:
         UnsupportedLineError: An input is neither a tensor, a number nor an object.
     """
     graph = scope.graph
-    values = [(name, graph.graph_inputs.get(name)) for name in graph.graph_input_names]
+    names = [n for i, n in enumerate(graph.graph_input_names) if i not in left_out]
+    values = [(name, graph.graph_inputs.get(name)) for name in names]
     originals = graph.graph_inputs_original
     donated = {scope.name(n) for n, v in originals.items() if isinstance(v, ir.DonatedBuffer)}
     if not donates:

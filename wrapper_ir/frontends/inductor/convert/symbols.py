@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
 from wrapper_ir.frontends.inductor.compat import SymT, symbol_is_type
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 
-__all__ = ["symbol_info"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["known_values", "symbol_info"]
 
 
 def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
@@ -33,8 +36,12 @@ def _bound(value: Any) -> int | None:
     return int(value) if isinstance(value, (int, sympy.Integer)) else None
 
 
-def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
+def known_values(graph: Any) -> Mapping[sympy.Symbol, Any]:
+    """Return which numbers symbols stood for when a graph was traced."""
     sizevars = graph.sizevars
-    known = getattr(sizevars, "backed_var_to_val", None) or getattr(sizevars, "var_to_val", {})
-    value = known.get(symbol)
+    return getattr(sizevars, "backed_var_to_val", None) or getattr(sizevars, "var_to_val", {})
+
+
+def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
+    value = known_values(graph).get(symbol)
     return int(value) if isinstance(value, (int, sympy.Integer)) else None
