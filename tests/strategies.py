@@ -235,6 +235,9 @@ results = st.one_of(
     ),
     st.builds(ir.ResultSymbol, st.sampled_from(sorted(SYMBOLS)), _paths),
 )
+op_results = st.one_of(
+    results, st.builds(ir.ResultObject, identifiers, st.just("ns::Queue"), _paths)
+)
 values = st.one_of(
     st.builds(ir.BufferValue, identifiers),
     st.builds(ir.ScalarValue, numbers),
@@ -304,7 +307,7 @@ FLAT: dict[type, SearchStrategy[Any]] = {
         st.sampled_from(["aten::relu", "aten::add.Tensor", "my_ns::op_1.out"]),
         tuples(args),
         tuples(st.tuples(identifiers, args), 2),
-        tuples(results),
+        tuples(op_results),
         devices,
         _streams,
     ),

@@ -42,6 +42,30 @@ def test_a_builder_makes_what_the_text_says() -> None:
     assert str(wir.plan_memory(b.build())) == TEXT
 
 
+def test_a_call_may_make_an_object() -> None:
+    b = wir.Builder("makes", stage="planned")
+    queue = b.object_input("queue", "ns::Queue")
+    twin = f"ns::Queue.twin({QUEUE} self) -> {QUEUE}"
+    named = b.method(twin, queue, result=wir.build.Result("ns::Queue", name="twin"))
+    both = f"ns::pair() -> ({QUEUE}, Tensor)"
+    other, x = b.extern(both, results=["ns::Queue", ("f32", [4])])
+    assert (named.name, other.name, other.class_name) == ("twin", "object0", "ns::Queue")
+    b.method(PUSH, other, x)
+    b.free(x)
+    b.method(twin, named, result="ns::Queue")
+    b.returns()
+    text = str(b.build())
+    body = text[text.index("  &twin") :]
+    assert body == """\
+  &twin = ns::Queue.twin(&queue) : ns::Queue
+  (&object0, %buf0) = ns::pair() : (ns::Queue, f32[4] @cpu)
+  ns::Queue.push(&object0, %buf0)
+  free %buf0
+  &object1 = ns::Queue.twin(&twin) : ns::Queue
+return
+"""
+
+
 def test_names_and_classes_are_checked_at_the_call() -> None:
     b = wir.Builder("faulty")
     queue = b.object_input("queue", "ns::Queue")

@@ -179,3 +179,16 @@ def test_a_class_of_torch_itself_packs_its_weights(tmp_path: Path) -> None:
     b.returns(b.extern(str(op._schema), given, held, result=("f32", [5, 4])))
     file = wir.export(b.build(), tmp_path / "linear.pt2")
     assert torch.equal(aoti_load_package(str(file))(x)[0], op(x, packed))
+
+
+def test_an_object_that_an_op_makes_in_a_call(tmp_path: Path) -> None:
+    weight, x = torch.randn(4, 3), torch.randn(5, 3)
+    ops = torch.ops.quantized
+    b = wir.Builder("packs")
+    given, held = b.input("x", "f32", [5, 3]), b.constant("weight", weight)
+    pack, apply = ops.linear_prepack_fp16.default, ops.linear_dynamic_fp16.default
+    packed = b.extern(str(pack._schema), held, result="quantized::LinearPackedParamsBase")
+    b.returns(b.extern(str(apply._schema), given, packed, result=("f32", [5, 4])))
+    loaded = aoti_load_package(str(wir.export(b.build(), tmp_path / "packs.pt2")))
+    for _ in range(2):
+        assert torch.equal(loaded(x)[0], apply(x, pack(weight)))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import wrapper_ir as wir
-from tests.torchbind import foo, needs_classes, queue
+from tests.torchbind import foo, needs_classes, of_class, queue
 from wrapper_ir.frontends.inductor import statistics
 from wrapper_ir.lines import ExternKernel, ObjectInput, Reuse, effects
 
@@ -159,3 +159,67 @@ def test_an_object_of_another_class_is_refused() -> None:
         for wrong, said in ((foo(), "class _TorchScriptTesting::_Foo"), (3, "type int")):
             with pytest.raises(wir.WrapperIRError, match=f"_TensorQueue.*{said}"):
                 run(wrong, x)
+
+
+WORDS = "_TorchScriptTesting::_StackString"
+WORDS_TYPE = "__torch__.torch.classes._TorchScriptTesting._StackString"
+PACKED = "quantized::LinearPackedParamsBase"
+PACKED_TYPE = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
+MADE = f"""\
+wir 2
+program @made inference logical
+
+input &words : {WORDS}
+input %x : f32[5, 3] @cpu
+input %w : f32[4, 3] @cpu
+
+method {WORDS}.clone({WORDS_TYPE} _0) -> {WORDS_TYPE}
+method {WORDS}.push({WORDS_TYPE} _0, str _1) -> NoneType
+method {WORDS}.merge({WORDS_TYPE} _0, {WORDS_TYPE} _1) -> NoneType
+extern aten::neg(Tensor self) -> Tensor
+extern quantized::linear_prepack_fp16(Tensor W, Tensor? B=None) -> {PACKED_TYPE} W_prepack
+extern quantized::linear_dynamic_fp16(Tensor X, {PACKED_TYPE} W_prepack) -> Tensor Y
+
+  &copy = {WORDS}.clone(&words) : {WORDS}
+  {WORDS}.push(&copy, "more")
+  {WORDS}.merge(&words, &copy)
+  %minus = aten::neg(%w) : f32[4, 3] @cpu
+  &packed = quantized::linear_prepack_fp16(%minus) : {PACKED}
+  %other = allocate zeroed : f32[4, 3] @cpu
+  %y = quantized::linear_dynamic_fp16(%x, &packed) : f32[5, 4] @cpu held
+return %y, %other
+"""
+
+
+def test_an_op_may_return_an_object() -> None:
+    program = wir.parse(MADE)
+    assert str(program) == MADE
+    planned = wir.plan_memory(program)
+    assert not any(isinstance(line, Reuse) for line in planned.body)  # %minus may be held
+    x, w = torch.randn(5, 3), torch.randn(4, 3)
+    ops = torch.ops.quantized
+    expected = ops.linear_dynamic_fp16(x, ops.linear_prepack_fp16(-w))
+    runs = [wir.compile(program, emitter) for emitter in ("python", "cpp", "fx")]
+    for run in (*runs, lambda *inputs: wir.interpret(planned, *inputs)):
+        for _ in range(2):
+            words = of_class("_StackString", ["a", "b"])
+            assert torch.equal(run(words, x, w)[0], expected)
+            assert [words.pop() for _ in range(5)] == ["more", "b", "a", "b", "a"]
+    renamed = wir.parse(MADE.replace("&copy", "&twin"))
+    assert wir.canonical(renamed) == wir.canonical(program)
+    assert not wir.diff(program, renamed)
+    assert "less" in str(wir.diff(program, wir.parse(MADE.replace('"more"', '"less"'))))
+
+
+def test_an_object_of_another_class_than_promised_is_noticed() -> None:
+    wrong = MADE.replace(PACKED_TYPE + " W_prepack", WORDS_TYPE + " W_prepack")
+    wrong = wrong.replace(f": {PACKED}", f": {WORDS}")
+    x, w = torch.randn(5, 3), torch.randn(4, 3)
+    with pytest.raises(wir.WrapperIRError, match=r"&packed is one of class quantized::Linear"):
+        wir.interpret(wir.parse(wrong), of_class("_StackString", ["a"]), x, w)
+
+
+def test_a_region_gives_no_objects() -> None:
+    text = MADE.replace("  %minus =", "  (&a, &b) = cond true : (ns::A, ns::B)\n  %minus =")
+    with pytest.raises(wir.WrapperIRError, match="regions give no objects"):
+        wir.parse(text)

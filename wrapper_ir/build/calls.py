@@ -15,7 +15,6 @@ from wrapper_ir.lines import (
     Arg,
     BufferArg,
     BufferParam,
-    CallResult,
     Device,
     DeviceArg,
     DType,
@@ -26,10 +25,12 @@ from wrapper_ir.lines import (
     NamedArg,
     NoneArg,
     ObjectArg,
+    OpResult,
     OpSchema,
     Param,
     Relation,
     ResultBuffer,
+    ResultObject,
     ResultSymbol,
     ScalarArg,
     SchemaArg,
@@ -148,7 +149,7 @@ def op_results(
     kwargs: tuple[NamedArg, ...],
     *,
     may_alias: bool,
-) -> tuple[tuple[CallResult, ...], list[Buffer | sympy.Symbol]]:
+) -> tuple[tuple[OpResult, ...], list[Buffer | Object | sympy.Symbol]]:
     """Results of an op as lines say them, and the handles for them; ``None`` skips one.
 
     Raises:
@@ -161,8 +162,8 @@ def op_results(
         raise ResultError(callee=schema.name, reason=reason)
     bound = _bound(schema, args, kwargs)
     device = _device(draft, bound)
-    found: list[CallResult] = []
-    handles: list[Buffer | sympy.Symbol] = []
+    found: list[OpResult] = []
+    handles: list[Buffer | Object | sympy.Symbol] = []
     for index, given in enumerate(results):
         if given is None:
             continue
@@ -173,6 +174,11 @@ def op_results(
         if isinstance(result.layout, sympy.Symbol):
             found.append(ResultSymbol(result.layout.name, path))
             handles.append(result.layout)
+            continue
+        if isinstance(result.layout, str):
+            made = draft.define_object(result.name, result.layout)
+            found.append(ResultObject(made.name, made.class_name, path))
+            handles.append(made)
             continue
         buffer = draft.define(result.name, layout_of(result.layout, device=device))
         type_ = _type_at(schema, path)

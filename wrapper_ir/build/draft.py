@@ -112,8 +112,10 @@ class Draft:
         self.layouts[name] = layout
         return Buffer(name, layout, self)
 
-    def define_object(self, name: str, class_name: str) -> Object:
+    def define_object(self, name: str | None, class_name: str) -> Object:
         """A handle of a new object; it shares no name with a buffer."""
+        if name is None:
+            name = self._fresh("object", {**self.layouts, **dict.fromkeys(self._object_names)})
         self._check(name, "object", self.layouts)
         self._check(name, "object", self._object_names)
         if CLASS_NAME.fullmatch(class_name) is None:

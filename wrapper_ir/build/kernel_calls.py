@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class _Wanted(NamedTuple):
     """What a call of an op says besides its arguments, as :meth:`KernelCalls.extern` takes it."""
 
-    result: LayoutLike | Result | sympy.Symbol | None = None
-    results: Sequence[LayoutLike | Result | sympy.Symbol | None] | None = None
+    result: LayoutLike | Result | sympy.Symbol | str | None = None
+    results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None
     may_alias: bool = False
     on: tuple[Device | str, int] | None = None
 
@@ -174,8 +174,8 @@ class KernelCalls(Part):
         schema: str,
         /,
         *args: Given,
-        result: LayoutLike | Result | sympy.Symbol | None = None,
-        results: Sequence[LayoutLike | Result | sympy.Symbol | None] | None = None,
+        result: LayoutLike | Result | sympy.Symbol | str | None = None,
+        results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None,
         may_alias: bool = False,
         on: tuple[Device | str, int] | None = None,
         **kwargs: Given,
@@ -185,7 +185,8 @@ class KernelCalls(Part):
         Args:
             schema: Such as ``aten::relu(Tensor self) -> Tensor``.
             *args: Arguments by position, of the kinds that the schema says.
-            result: The layout of the one result, or the symbol that it is bound to.
+            result: The layout of the one result, or the symbol that it is bound to, or the class of
+                the object that it is, ``namespace::Class``.
             results: Those of several results; ``None`` skips one.
             may_alias: Whether results are perhaps views of the arguments, known only at run time.
             on: Device and stream; by default those of the first buffer, and 0.
@@ -203,8 +204,8 @@ class KernelCalls(Part):
         schema: str,
         /,
         *args: Given,
-        result: LayoutLike | Result | sympy.Symbol | None = None,
-        results: Sequence[LayoutLike | Result | sympy.Symbol | None] | None = None,
+        result: LayoutLike | Result | sympy.Symbol | str | None = None,
+        results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None,
         **kwargs: Given,
     ) -> Any:  # noqa: ANN401 - as above
         """Calls a method of a custom class, declared by its schema like an op.

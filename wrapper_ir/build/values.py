@@ -95,13 +95,14 @@ class Result:
     """One result of a call, said in full: where in what the op returns, and how it relates.
 
     Attributes:
-        layout: Of the buffer that is defined, or the symbol that is bound.
+        layout: Of the buffer that is defined, or the symbol that is bound, or the class of the
+            object that is made, ``namespace::Class``.
         path: Of the leaf in what is returned; by default its position among the results.
         relation: To the arguments; by default what the schema says.
-        name: Of the buffer; by default a fresh one.
+        name: Of the buffer or the object; by default a fresh one.
     """
 
-    layout: LayoutLike | sympy.Symbol
+    layout: LayoutLike | sympy.Symbol | str
     path: tuple[int | str, ...] | None = None
     relation: Relation | None = None
     name: str | None = None

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.memory import Free
@@ -109,11 +109,14 @@ def _closed(program: Program) -> Program:
     """
     defined = {item.name for item in program.inputs if isinstance(item, BufferInput)}
     defined.update(program.constants)
+    objects = {item.object for item in program.inputs if isinstance(item, ObjectInput)}
+    objects.update(program.objects)
     body: list[AnyLine] = []
     for line in program.body:
         found = effects(line, program)
-        if defined.issuperset((*found.touched, *found.peeks)):
+        if defined.issuperset((*found.touched, *found.peeks)) and objects.issuperset(found.objects):
             defined.update(found.defines)
+            objects.update(found.defines_objects)
             body.append(line)
     results = tuple(
         value

@@ -119,6 +119,7 @@ def _numbered(program: Program) -> tuple[dict[str, str], dict[str, str]]:
         for line in region.body:
             found = effects(line, program)
             buffers.add(found.defines, "buf")
+            buffers.add(found.defines_objects, "object")
             symbols.add(found.defines_symbols, "s")
     # What nothing defines is a fault, which is to stay one.
     buffers.add(program.buffers, "buf")

@@ -161,6 +161,7 @@ class _Diff:
     def _note(self, keys_a: BodyKeys, keys_b: BodyKeys, i: int, j: int) -> None:
         old, new = keys_a.effects[i], keys_b.effects[j]
         self._buffers.update(zip(old.defines, new.defines, strict=False))
+        self._buffers.update(zip(old.defines_objects, new.defines_objects, strict=False))
         self._symbols.update(zip(old.defines_symbols, new.defines_symbols, strict=False))
 
     # Saying what is not the same.

@@ -173,7 +173,7 @@ def _obstacles(program: Program) -> Iterator[str]:
 def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[str]) -> str:
     """Why a call cannot be captured; empty if it can."""
     name = line.kernel if isinstance(line, KernelCall) else line.op
-    if effects(line).objects:
+    if effects(line).objects or effects(line).defines_objects:
         return f"'{name}' may change an object, which a replay does not"
     if isinstance(line, KernelCall) and isinstance(program.kernels[name].source, CppKernel):
         return f"the kernel '{name}' runs on the CPU"

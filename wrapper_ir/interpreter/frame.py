@@ -63,7 +63,7 @@ class Frame:
 
     program: Program
     constants: Mapping[str, Buffer]
-    objects: Mapping[str, Any] = field(default_factory=dict)
+    objects: dict[str, Any] = field(default_factory=dict)
     symbols: dict[str, Number] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     owned: list[Storage] = field(default_factory=list)

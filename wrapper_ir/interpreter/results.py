@@ -12,14 +12,14 @@ from wrapper_ir.interpreter.errors import BrokenPromiseError
 from wrapper_ir.interpreter.frame import Buffer, dtype_of
 from wrapper_ir.interpreter.memory import Block, Kind, Storage, all_bytes, is_bare, memory_of
 from wrapper_ir.interpreter.watch import is_plain
-from wrapper_ir.lines.args import Relation, ResultBuffer
-from wrapper_ir.runtime import InputLayoutError, check_layout
+from wrapper_ir.lines.args import Relation, ResultBuffer, ResultObject, ResultSymbol
+from wrapper_ir.runtime import InputLayoutError, check_layout, class_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wrapper_ir.interpreter.frame import Frame
-    from wrapper_ir.lines.args import CallResult
+    from wrapper_ir.lines.args import OpResult
 
 __all__ = ["bind_results", "check_input", "guarded", "settle"]
 
@@ -32,7 +32,7 @@ _PACKING: Final = frozenset(
 def bind_results(
     frame: Frame,
     call: str,
-    results: Sequence[CallResult],
+    results: Sequence[OpResult],
     value: object,
     alive: Iterable[Storage],
 ) -> list[Storage]:
@@ -55,8 +55,11 @@ def bind_results(
     made: list[Storage] = []
     for result in results:
         leaf = part(call, value, result.path)
-        if not isinstance(result, ResultBuffer):
+        if isinstance(result, ResultSymbol):
             frame.bind(result.symbol, leaf)
+            continue
+        if isinstance(result, ResultObject):
+            frame.objects[result.object] = _object(call, result, leaf)
             continue
         if not isinstance(leaf, Tensor):
             what = f"%{result.out} is a value of type {type(leaf).__name__}, no tensor"
@@ -66,6 +69,15 @@ def bind_results(
         buffer.is_new, buffer.maker = True, call
         settle(frame, buffer)
     return made
+
+
+def _object(call: str, result: ResultObject, leaf: object) -> object:
+    found = class_of(leaf)
+    if found != result.class_name:
+        given = f"one of class {found}" if found else f"a value of type {type(leaf).__name__}"
+        what = f"&{result.object} is {given}, not an object of class {result.class_name}"
+        raise BrokenPromiseError(call=call, what=what)
+    return leaf
 
 
 def _bind_tensor(

@@ -61,7 +61,7 @@ class ScalarArg:
 
 @dataclass(frozen=True, slots=True)
 class ObjectArg:
-    """An object of a custom class: an input or a constant of the program.
+    """An object of a custom class: an input or a constant of the program, or what an op returned.
 
     It has state that no line shows, so calls that are given one are made in the program's order and
     never left out. It may keep what such a call is given, and give it out again.
@@ -167,8 +167,23 @@ class ResultSymbol:
     path: tuple[int | str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ResultObject:
+    """An object that a call of an op defines: the leaf at ``path`` of its result.
+
+    It may hold what the call is given, and goes when the program ends.
+    """
+
+    object: str
+    class_name: str
+    path: tuple[int | str, ...] = ()
+
+
 CallResult: TypeAlias = ResultBuffer | ResultSymbol
 """What a call defines: a buffer, or a symbol."""
+
+OpResult: TypeAlias = CallResult | ResultObject
+"""What a call of an op defines: objects as well."""
 
 
 @dataclass(frozen=True, slots=True)

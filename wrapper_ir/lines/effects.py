@@ -20,6 +20,7 @@ from wrapper_ir.lines.args import (
     ObjectArg,
     Relation,
     ResultBuffer,
+    ResultObject,
     ScalarArg,
 )
 from wrapper_ir.lines.base import Role
@@ -57,6 +58,8 @@ class Effects:
     """Symbols that the line mentions, in its own fields and in the layouts of what it defines."""
     objects: list[str] = dataclasses.field(default_factory=list)
     """Objects that the line hands on: their state may be read and changed."""
+    defines_objects: list[str] = dataclasses.field(default_factory=list)
+    """Objects that the line makes, which may hold what it reads, writes and defines."""
     held: list[str] = dataclasses.field(default_factory=list)
     """Buffers whose storage such an object may hold from here on: its owner may let it go, but it
     is never given to anything else."""
@@ -95,8 +98,10 @@ def effects(line: AnyLine, program: Program | None = None) -> Effects:
             _file(value, role, found, sources)
     for source in sources:
         found.aliases.extend(Alias(name, source, may=False) for name in found.defines)
-    if found.objects:
+    if found.objects or found.defines_objects:
         found.held[:0] = dict.fromkeys((*found.reads, *found.writes))
+    if found.defines_objects:
+        found.held.extend(name for name in found.defines if name not in found.held)
     if program is None:
         return found
     for name in found.defines:
@@ -158,6 +163,10 @@ def _add_result(value: ResultBuffer, found: Effects, _: list[str]) -> None:
     found.aliases.extend(Alias(value.out, source, may) for source in value.of)
 
 
+def _add_result_object(value: ResultObject, found: Effects, _: list[str]) -> None:
+    found.defines_objects.append(value.object)
+
+
 def _add_items(value: tuple[Any, ...], found: Effects, sources: list[str]) -> None:
     for item in value:
         _INSIDE.get(type(item), _add_fields)(item, found, sources)
@@ -184,6 +193,7 @@ _INSIDE: Final[dict[type, Callable[[Any, Effects, list[str]], None]]] = {
     ObjectArg: _add_object_arg,
     ScalarArg: _add_scalar_arg,
     ResultBuffer: _add_result,
+    ResultObject: _add_result_object,
     tuple: _add_items,
     Region: _add_nothing,
     **dict.fromkeys((str, int, float, complex, bool, type(None)), _add_nothing),

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, final
 
-from wrapper_ir.lines.args import Access, Arg, CallResult, NamedArg
+from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
 from wrapper_ir.lines.base import Line
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Dim, Scalar, dims
@@ -140,6 +140,6 @@ class ExternKernel(Line):
     op: str
     args: tuple[Arg, ...]
     kwargs: tuple[NamedArg, ...] = ()
-    results: tuple[CallResult, ...] = ()
+    results: tuple[OpResult, ...] = ()
     device: Device = CPU
     stream: int = 0

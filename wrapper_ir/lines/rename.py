@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hin
 
 import sympy
 
-from wrapper_ir.lines.args import BufferArg, ObjectArg, ResultBuffer
+from wrapper_ir.lines.args import BufferArg, ObjectArg, ResultBuffer, ResultObject
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import ObjectInput, Region
 from wrapper_ir.lines.expr import real_symbol, symbol
@@ -27,6 +27,7 @@ _NAMES: Final = {
     (ObjectArg, "object"): "buffers",
     (ObjectInput, "object"): "buffers",
     (ResultBuffer, "of"): "buffers",
+    (ResultObject, "object"): "buffers",
     (KernelCall, "kernel"): "kernels",
     (KernelDefinition, "name"): "kernels",
     (Constant, "tied_to"): "buffers",

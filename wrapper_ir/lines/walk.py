@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from wrapper_ir.lines.args import ObjectArg
+from wrapper_ir.lines.args import ObjectArg, ResultObject
 from wrapper_ir.lines.control import Cond, Region, While
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.program import AnyLine, Program
@@ -66,8 +66,17 @@ def is_stranger(line: AnyLine) -> bool:
     if isinstance(line, ExternKernel):
         if any(isinstance(arg, ObjectArg) for arg in line.args):
             return True
+        if any(isinstance(result, ResultObject) for result in line.results):
+            return True
         return not line.op.startswith(("aten::", "prims::", "quantized::", "mkldnn::", "mkl::"))
     return isinstance(line, (Cond, While))
+
+
+def made_objects(program: Program) -> tuple[str, ...]:
+    """The objects that ops of a program return, in order; regions have none."""
+    calls = (line for line in program.body if isinstance(line, ExternKernel))
+    results = (result for line in calls for result in line.results)
+    return tuple(result.object for result in results if isinstance(result, ResultObject))
 
 
 def regions_of(line: AnyLine) -> tuple[tuple[str, Region], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wrapper_ir.lines import (
     CPU,
@@ -25,9 +25,11 @@ from wrapper_ir.lines import (
     NoneValue,
     ObjectArg,
     ObjectInput,
+    OpResult,
     Param,
     Relation,
     ResultBuffer,
+    ResultObject,
     ResultSymbol,
     Scalar,
     ScalarArg,
@@ -47,8 +49,10 @@ if TYPE_CHECKING:
     from wrapper_ir.text.expr_parse import ExprParser
     from wrapper_ir.text.tokens import Cursor
 
-#: What stands left of ``=``: a buffer's name, or a symbol's (with ``False``).
-Target: TypeAlias = tuple[str, bool]
+TargetKind: TypeAlias = Literal["buffer", "symbol", "object"]
+
+#: What stands left of ``=``: a name, and of what.
+Target: TypeAlias = tuple[str, TargetKind]
 
 _ACCESS: Final = {"in": Access.READ, "out": Access.WRITE, "inout": Access.READ_WRITE}
 _FIRST_RELATION: Final = frozenset(RELATIONS)
@@ -203,7 +207,15 @@ class ItemParser:
         device = self.device(cursor) if cursor.tokens[cursor.at][:1] == "@" else CPU
         return device, self.integer(cursor, "a stream") if cursor.accept("stream") else 0
 
-    def results(self, cursor: Cursor, targets: list[Target]) -> tuple[CallResult, ...]:
+    def region_results(self, cursor: Cursor, targets: list[Target]) -> tuple[CallResult, ...]:
+        """Reads the types after a choice or a loop, which give no objects."""
+        found = self.results(cursor, targets)
+        results = tuple(result for result in found if not isinstance(result, ResultObject))
+        if len(results) < len(found):
+            cursor.fail("regions give no objects", at=0)
+        return results
+
+    def results(self, cursor: Cursor, targets: list[Target]) -> tuple[OpResult, ...]:
         """Reads the types after a call and joins them with the names before it."""
         if not targets:
             return ()
@@ -211,7 +223,7 @@ class ItemParser:
         if len(targets) == 1:
             return (self._result(cursor, targets[0], ()),)
         cursor.expect("(")
-        found: list[CallResult] = []
+        found: list[OpResult] = []
         for index, target in enumerate(targets):
             if index:
                 cursor.expect(",")
@@ -221,11 +233,13 @@ class ItemParser:
 
     def _result(
         self, cursor: Cursor, target: Target, usual_path: tuple[int | str, ...]
-    ) -> CallResult:
-        name, is_buffer = target
-        if not is_buffer:
+    ) -> OpResult:
+        name, kind = target
+        if kind == "symbol":
             cursor.expect("symbol")
             return ResultSymbol(name, self._path(cursor, usual_path))
+        if kind == "object":
+            return ResultObject(name, cursor.class_name(), self._path(cursor, usual_path))
         self.define(cursor, name)
         relation = Relation.FRESH
         of: tuple[str, ...] = ()

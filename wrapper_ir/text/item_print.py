@@ -12,7 +12,6 @@ from wrapper_ir.lines import (
     BufferInput,
     BufferParam,
     BufferValue,
-    CallResult,
     Device,
     DeviceArg,
     DTypeArg,
@@ -25,10 +24,12 @@ from wrapper_ir.lines import (
     NoneValue,
     ObjectArg,
     ObjectInput,
+    OpResult,
     Param,
     Program,
     Relation,
     ResultBuffer,
+    ResultObject,
     ResultSymbol,
     Scalar,
     ScalarArg,
@@ -190,17 +191,23 @@ class ItemPrinter:
             texts.append(f"{self.identifier(name, 'the argument')}={self.arg(arg)}")
         return f"({', '.join(texts)})"
 
-    def assigned(self, results: tuple[CallResult, ...]) -> str:
+    def assigned(self, results: tuple[OpResult, ...]) -> str:
         """``%a =``, ``(%a, u0) =`` or nothing, before a call."""
-        names = [
-            self.buffer(r.out) if isinstance(r, ResultBuffer) else self.symbol(r.symbol)
-            for r in results
-        ]
+        names = list(map(self._target, results))
         if not names:
             return ""
         return f"{names[0]} = " if len(names) == 1 else f"({', '.join(names)}) = "
 
-    def result_types(self, results: tuple[CallResult, ...]) -> str:
+    def _target(self, result: OpResult) -> str:
+        match result:
+            case ResultBuffer():
+                return self.buffer(result.out)
+            case ResultSymbol():
+                return self.symbol(result.symbol)
+            case ResultObject():
+                return self.object(result.object)
+
+    def result_types(self, results: tuple[OpResult, ...]) -> str:
         """`` : type`` or `` : (type, type)`` after a call."""
         if not results:
             return ""
@@ -209,9 +216,11 @@ class ItemPrinter:
         types = [self._result(result, (index,)) for index, result in enumerate(results)]
         return f" : ({', '.join(types)})"
 
-    def _result(self, result: CallResult, usual_path: tuple[int | str, ...]) -> str:
+    def _result(self, result: OpResult, usual_path: tuple[int | str, ...]) -> str:
         if isinstance(result, ResultSymbol):
             text = "symbol"
+        elif isinstance(result, ResultObject):
+            text = self.class_name(result.class_name)
         else:
             text = self.layout_of(result.out)
             if result.relation is not Relation.FRESH or result.of:

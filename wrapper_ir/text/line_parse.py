@@ -129,14 +129,14 @@ class LineParser:
         cursor.expect("=")
         word = cursor.next
         if word in self._buffers:
-            name, is_buffer = targets[0]
-            if len(targets) > 1 or not is_buffer:
+            name, kind = targets[0]
+            if len(targets) > 1 or kind != "buffer":
                 cursor.fail(f"'{word}' defines one buffer", at=0)
             cursor.at += 1
             return self._buffers[word](cursor, name)
         if word in self._symbols:
-            name, is_buffer = targets[0]
-            if len(targets) > 1 or is_buffer:
+            name, kind = targets[0]
+            if len(targets) > 1 or kind != "symbol":
                 cursor.fail(f"'{word}' defines one symbol", at=0)
             return self._symbols[word](cursor, name)
         return self._called(cursor, targets)
@@ -151,8 +151,10 @@ class LineParser:
 
     def _target(self, cursor: Cursor) -> Target:
         if cursor.next[:1] == "%":
-            return cursor.buffer(), True
-        return cursor.symbol(), False
+            return cursor.buffer(), "buffer"
+        if cursor.next[:1] == "&":
+            return cursor.object(), "object"
+        return cursor.symbol(), "symbol"
 
     def _called(self, cursor: Cursor, targets: list[Target]) -> AnyLine:
         word = cursor.next
@@ -341,7 +343,7 @@ class LineParser:
         if not isinstance(predicate, (BufferArg, ScalarArg)):
             cursor.fail("a predicate is a buffer or a number", at=at)
         operands = self._captures(cursor)
-        results = self.items.results(cursor, targets)
+        results = self.items.region_results(cursor, targets)
         cursor.end()
         then, orelse = self._region("then"), self._region("else")
         return Cond(results, predicate, operands, then, orelse, origin=cursor.origin)
@@ -351,7 +353,7 @@ class LineParser:
         stacked = cursor.accept("stacked")
         carried = self.items.args(cursor)
         captured = self._captures(cursor)
-        results = self.items.results(cursor, targets)
+        results = self.items.region_results(cursor, targets)
         cursor.end()
         condition, body = self._region("condition"), self._region("body")
         return While(results, carried, captured, condition, body, stacked, origin=cursor.origin)

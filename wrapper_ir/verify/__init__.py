@@ -44,7 +44,7 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
   written to, and provably has elements, no call reads the contents without changing them
 - WIR1034 a packed constant is read by library ops and nothing else happens to it: no view, no
   kernel, no probe, no result; it is neither mutable nor tied, and what it is packed of stays
-- WIR1035 an object is an input or a constant of the program, and no region gets one
+- WIR1035 an object is an input, a constant or what a line before returned, and no region gets one
 
 **Storage that goes on, and views**
 

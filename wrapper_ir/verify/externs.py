@@ -16,6 +16,7 @@ from wrapper_ir.lines import (
     ObjectArg,
     Relation,
     ResultBuffer,
+    ResultObject,
     ScalarArg,
     StringArg,
     TorchOp,
@@ -27,7 +28,7 @@ from wrapper_ir.verify.kernels import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wrapper_ir.lines import Arg, CallResult, ExternKernel, OpSchema, SchemaArg, SchemaType
+    from wrapper_ir.lines import Arg, ExternKernel, OpResult, OpSchema, SchemaArg, SchemaType
     from wrapper_ir.verify.kernels import Kernels
     from wrapper_ir.verify.state import State
     from wrapper_ir.verify.symbols import Symbols
@@ -199,7 +200,7 @@ class Externs:
                     self._check_relation(line, result, type_, bound)
 
     def _leaf(
-        self, line: ExternKernel, schema: OpSchema, result: CallResult, *, repeated: bool
+        self, line: ExternKernel, schema: OpSchema, result: OpResult, *, repeated: bool
     ) -> SchemaType | None:
         """The type that the schema gives for a result's path, ``None`` where it gives none."""
         type_, why = _resolve(schema, result.path)
@@ -216,22 +217,9 @@ class Externs:
             return None
         return type_
 
-    def _check_kind(self, line: ExternKernel, result: CallResult, type_: SchemaType) -> None:
-        """Checks that tensors define buffers and numbers bind symbols, of their kind."""
-        is_buffer = isinstance(result, ResultBuffer)
-        given = "a buffer" if is_buffer else "a symbol"
-        wanted = ""
-        if type_.is_tensor and not is_buffer:
-            wanted = "a tensor"
-        elif type_.base in _SCALARS and is_buffer:
-            wanted = f"a number ({type_.base})"
-        elif type_.base in _SCALARS and not isinstance(result, ResultBuffer):
-            info = self.state.program.symbols.get(result.symbol)
-            if info is not None and info.kind.value not in _SCALARS[type_.base]:
-                wanted, given = (
-                    f"a number ({type_.base})",
-                    f"symbol {result.symbol} ({info.kind.value})",
-                )
+    def _check_kind(self, line: ExternKernel, result: OpResult, type_: SchemaType) -> None:
+        """Checks that a result is of the kind that the op returns."""
+        wanted, given = self._misfit_result(result, type_)
         if wanted:
             self.state.report(
                 rules.BAD_RESULT_KIND,
@@ -240,6 +228,27 @@ class Externs:
                 expected=wanted,
                 given=given,
             )
+
+    def _misfit_result(self, result: OpResult, type_: SchemaType) -> tuple[str, str]:
+        """What the op returns and what the result is instead; two empty texts where it fits."""
+        if isinstance(result, ResultBuffer):
+            given, fits = "a buffer", not type_.class_name and type_.base not in _SCALARS
+        elif isinstance(result, ResultObject):
+            given = f"an object of class {result.class_name}"
+            fits = type_.class_name == result.class_name
+        else:
+            given, fits = "a symbol", not type_.class_name and not type_.is_tensor
+            info = self.state.program.symbols.get(result.symbol)
+            kinds = _SCALARS.get(type_.base)
+            if info is not None and kinds is not None and info.kind.value not in kinds:
+                given, fits = f"symbol {result.symbol} ({info.kind.value})", False
+        if fits:
+            return "", ""
+        if type_.class_name:
+            return f"an object of class {type_.class_name}", given
+        if type_.is_tensor:
+            return "a tensor", given
+        return f"a number ({type_.base})" if type_.base in _SCALARS else type_.base, given
 
     def _check_relation(
         self,
@@ -325,7 +334,7 @@ def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType 
         type_, rest = returns[path[0]], path[1:]
     else:
         type_ = returns[0]
-    if not type_.base.isidentifier():
+    if not type_.base.isidentifier() and not type_.class_name:
         return None, ""
     suffix = type_.suffix.removesuffix("?")
     for step in rest:

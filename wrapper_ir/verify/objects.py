@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.lines.args import ResultObject
 from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.kernels import check_name
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import Effects, ObjectInput
+    from wrapper_ir.lines import Effects, ExternKernel, ObjectInput
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Place, State
 
@@ -37,6 +38,19 @@ class Objects:
         else:
             self._state.objects[item.object] = item.class_name
             self._define(item.object, item.class_name, place)
+
+    def define_results(self, line: ExternKernel) -> None:
+        """Enters the objects that an op returns; in regions none does."""
+        for result in line.results:
+            if not isinstance(result, ResultObject):
+                continue
+            if self._state.frame is not self._state.root:
+                self._refuse(result.object)
+            elif result.object in self._state.objects:
+                self._report_taken(result.object, "another object", self._state.here())
+            else:
+                self._state.objects[result.object] = result.class_name
+                self._define(result.object, result.class_name, self._state.here())
 
     def _define(self, name: str, class_name: str, place: Place) -> None:
         check_name(self._state, name, "object", place)

@@ -209,7 +209,8 @@ UNKNOWN_OBJECT = _rule(
     1035,
     "unknown-object",
     "&{name} is no object {where}{near}",
-    "objects are inputs or constants of the program, and only its own lines may hand them on",
+    "objects are inputs or constants of the program, or what a line before returned, and only its "
+    "own lines may hand them on",
 )
 
 # Storage that goes on, and views.

@@ -219,6 +219,8 @@ class _Verifier(LineVisitor[None]):
                 self.lifetimes.define_owned(name, is_result=is_result)
         if found.objects or found.held:
             self.objects.check(found)
+        if found.defines_objects and isinstance(line, ExternKernel):
+            self.objects.define_results(line)
 
     def regions(self, line: Cond | While) -> None:
         """Checks the regions of a line and what crosses their borders."""

@@ -22,9 +22,10 @@ from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.library import FIXED_WRITERS
 from wrapper_ir.lines.args import (
     BufferArg,
-    CallResult,
     NoneArg,
+    OpResult,
     ResultBuffer,
+    ResultObject,
     ScalarArg,
 )
 from wrapper_ir.lines.effects import effects
@@ -220,9 +221,11 @@ class CallLines(RegionBase):
             parts.append(f"{{{targets}}}")
         self.put(f"{call(self.context.callees.op(line.op), *parts)};")
 
-    def _target(self, result: CallResult) -> str:
+    def _target(self, result: OpResult) -> str:
         if isinstance(result, ResultBuffer):
             variable = self._read(self.context.buffer(result.out))
+        elif isinstance(result, ResultObject):
+            variable = self.objects[result.object]
         else:
             variable = self.symbol_value(result.symbol)
         return f"{{{', '.join([variable, *map(str, result.path)])}}}" if result.path else variable
@@ -230,10 +233,13 @@ class CallLines(RegionBase):
     def _read(self, name: str) -> str:
         return f"frame.{name}" if self.framed else name
 
-    def _declare(self, result: CallResult) -> None:
+    def _declare(self, result: OpResult) -> None:
         """Writes the variable of a result."""
         if isinstance(result, ResultBuffer):
             self.define_tensor(result.out, "", result.of)
+        elif isinstance(result, ResultObject):
+            name = self.context.buffer(result.object)
+            self.objects[result.object] = self.declare(name, "wir::OwnObject")
         else:
             type_ = self.symbol_type(result.symbol)
             self.declare(self.context.symbol(result.symbol), type_.spelling)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.kernels import TorchOp
+from wrapper_ir.lines.walk import made_objects
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
@@ -59,7 +60,7 @@ def make_names(program: Program) -> NamePlan[Key]:
     """The identifiers of everything that a program names."""
     wanted: list[tuple[Key, str]] = [(("buffer", name), _wanted(name)) for name in program.buffers]
     objects = [item.object for item in program.inputs if isinstance(item, ObjectInput)]
-    wanted += [(("buffer", name), _wanted(name)) for name in objects]
+    wanted += [(("buffer", name), _wanted(name)) for name in (*objects, *made_objects(program))]
     wanted += [(("symbol", name), _wanted(name)) for name in program.symbols]
     for definition in program.kernels.values():
         if isinstance(definition.source, TorchOp):

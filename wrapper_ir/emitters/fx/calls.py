@@ -19,15 +19,16 @@ from wrapper_ir.lines.args import (
     Access,
     Arg,
     BufferArg,
-    CallResult,
     DeviceArg,
     DTypeArg,
     EnumArg,
     ListArg,
     NoneArg,
     ObjectArg,
+    OpResult,
     Relation,
     ResultBuffer,
+    ResultObject,
     ScalarArg,
     StringArg,
 )
@@ -280,7 +281,7 @@ class CallLines(RegionBase):
     def results(
         self,
         line: AnyLine,
-        results: Sequence[CallResult],
+        results: Sequence[OpResult],
         node: fx.Node,
         names: Sequence[str] = (),
     ) -> None:
@@ -290,6 +291,8 @@ class CallLines(RegionBase):
             found = self._part(line, result, parts, names)
             if isinstance(result, ResultBuffer):
                 self.bind(result.out, found, self._storage_of(result), is_direct=False)
+            elif isinstance(result, ResultObject):
+                self.objects[result.object] = found
             else:
                 self.symbols[result.symbol] = found
                 self.context.values.symbol(found, result.symbol)
@@ -297,7 +300,7 @@ class CallLines(RegionBase):
     def _part(
         self,
         line: AnyLine,
-        result: CallResult,
+        result: OpResult,
         parts: dict[tuple[int | str, ...], fx.Node],
         names: Sequence[str],
     ) -> fx.Node:
@@ -313,7 +316,7 @@ class CallLines(RegionBase):
                 step = names.index(step) if step in names else 0
             wanted = None
             if length == len(path):
-                wanted = result.out if isinstance(result, ResultBuffer) else result.symbol
+                wanted = _name_of(result)
             outer = parts[path[: length - 1]]
             parts[path[:length]] = self.call(operator.getitem, outer, step, name=wanted)
         return parts[path]
@@ -323,3 +326,9 @@ class CallLines(RegionBase):
         if result.relation is not Relation.ALIAS or len(result.of) != 1:
             return None
         return self.bound[result.of[0]].storage
+
+
+def _name_of(result: OpResult) -> str:
+    if isinstance(result, ResultBuffer):
+        return result.out
+    return result.object if isinstance(result, ResultObject) else result.symbol

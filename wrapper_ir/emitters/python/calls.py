@@ -23,14 +23,15 @@ from wrapper_ir.emitters.python.statements import (
 from wrapper_ir.lines.args import (
     Arg,
     BufferArg,
-    CallResult,
     DeviceArg,
     DTypeArg,
     EnumArg,
     ListArg,
     NoneArg,
     ObjectArg,
+    OpResult,
     ResultBuffer,
+    ResultObject,
     ScalarArg,
     StringArg,
 )
@@ -119,9 +120,7 @@ class CallLines(RegionBase):
         count = len(schema.returns) if schema.returns_tuple else 0
         self.results(line, line.results, value, count)
 
-    def results(
-        self, line: AnyLine, results: Sequence[CallResult], value: Node, count: int
-    ) -> None:
+    def results(self, line: AnyLine, results: Sequence[OpResult], value: Node, count: int) -> None:
         """Writes a call and binds what it returns, a tuple of ``count`` or, for 0, one value."""
         targets = [self._target(result) for result in results]
         paths = [result.path for result in results]
@@ -145,9 +144,11 @@ class CallLines(RegionBase):
             if isinstance(result, ResultBuffer):
                 self.bindings.define(result.out, result.of)
 
-    def _target(self, result: CallResult) -> str:
+    def _target(self, result: OpResult) -> str:
         if isinstance(result, ResultBuffer):
             return self.context.buffer(result.out)
+        if isinstance(result, ResultObject):
+            return self.context.buffer(result.object)
         return self.context.symbol(result.symbol)
 
     def _steps(self, line: AnyLine, path: tuple[int | str, ...]) -> str:

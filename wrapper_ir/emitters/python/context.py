@@ -17,7 +17,7 @@ from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU, Device, Layout
 from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.schema import OpSchema, parse_schema
-from wrapper_ir.lines.walk import walk
+from wrapper_ir.lines.walk import made_objects, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -213,6 +213,7 @@ def _wanted(program: Program) -> list[tuple[Key, str]]:
         (("buffer", i.object), i.object) for i in program.inputs if isinstance(i, ObjectInput)
     ]
     wanted += [(("buffer", name), name) for name in program.buffers]
+    wanted += [(("buffer", name), name) for name in made_objects(program)]
     wanted += [(("symbol", name), name) for name in program.symbols]
     for definition in program.kernels.values():
         if isinstance(definition.source, TorchOp):

@@ -2,6 +2,7 @@
 // dispatcher's boxed calls have no C interface that takes every kind of argument.
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/class_type.h>
@@ -208,6 +209,10 @@ void give(const c10::FunctionSchema& schema, const Result& result, const c10::IV
     case Result::Kind::kBool:
       *static_cast<bool*>(result.target) = value.toScalar().toBool();
       return;
+    case Result::Kind::kObject:
+      if (!value.isObject()) refuse(schema, "returns no object there");
+      static_cast<OwnObject*>(result.target)->take(new c10::IValue(value));
+      return;
   }
 }
 
@@ -231,6 +236,8 @@ std::vector<c10::IValue> stack_of(const c10::FunctionSchema& schema, const Arg* 
 }
 
 }  // namespace
+
+void OwnObject::take(void* value) { delete static_cast<c10::IValue*>(std::exchange(value_, value)); }
 
 void Op::call(const Arg* args, std::size_t arg_count, const Result* results,
               std::size_t result_count) {

@@ -36,6 +36,22 @@ struct MemoryFormat {
 struct Object {
   const void* value = nullptr;  // a c10::IValue
 };
+// An object that an op returned. It goes with the variable.
+class OwnObject {
+ public:
+  OwnObject() = default;
+  ~OwnObject() { take(nullptr); }
+  OwnObject(const OwnObject&) = delete;
+  OwnObject& operator=(const OwnObject&) = delete;
+
+  const void* value() const { return value_; }
+  // A c10::IValue that was made with `new`, or null.
+  void take(void* value);
+
+ private:
+  void* value_ = nullptr;
+};
+
 struct None {};
 struct Default {};  // what the schema says
 
@@ -94,6 +110,7 @@ class Arg {
   Arg(Layout value) : kind(Kind::kLayout) { first.integer = value.number; }
   Arg(MemoryFormat value) : kind(Kind::kMemoryFormat) { first.integer = value.number; }
   Arg(Object value) : kind(Kind::kObject) { first.object = value.value; }
+  Arg(const OwnObject& value) : kind(Kind::kObject) { first.object = value.value(); }
   Arg(Ints values) : kind(Kind::kIntegers) {
     first.integers = values.begin();
     second.count = values.size();
@@ -123,7 +140,7 @@ class Arg {
 // Where a part of what an op returns goes to.
 class Result {
  public:
-  enum class Kind : std::int32_t { kTensor, kInteger, kReal, kBool };
+  enum class Kind : std::int32_t { kTensor, kInteger, kReal, kBool, kObject };
   static constexpr std::size_t kDepth = 3;
 
   // The way to the part: its position among the results, and in lists inside.
@@ -135,6 +152,8 @@ class Result {
   Result(double& target, Steps... steps) : Result(&target, Kind::kReal, {steps...}) {}
   template <class... Steps>
   Result(bool& target, Steps... steps) : Result(&target, Kind::kBool, {steps...}) {}
+  template <class... Steps>
+  Result(OwnObject& target, Steps... steps) : Result(&target, Kind::kObject, {steps...}) {}
 
   void* target;
   Kind kind;
