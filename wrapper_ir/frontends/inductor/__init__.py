@@ -16,6 +16,7 @@ from wrapper_ir.frontends.inductor.errors import (
     UnsupportedLineError,
     UnsupportedTorchError,
 )
+from wrapper_ir.frontends.inductor.exported import FixedSizeWarning
 from wrapper_ir.frontends.inductor.install import Installation, install, uninstall
 from wrapper_ir.frontends.inductor.record import record
 from wrapper_ir.frontends.inductor.session import Statistics, statistics
@@ -24,6 +25,7 @@ from wrapper_ir.frontends.inductor.unsupported import StockFallbackWarning
 
 __all__ = [
     "CaptureError",
+    "FixedSizeWarning",
     "InstallOrderError",
     "Installation",
     "Settings",

@@ -28,8 +28,10 @@ from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineEr
 from wrapper_ir.frontends.inductor.exported import (
     example_leaves,
     exported_guards,
+    free_sizes,
     originals,
     shape_env_of,
+    warn_of_fixed_sizes,
 )
 from wrapper_ir.frontends.inductor.flags import compiling_for
 from wrapper_ir.frontends.inductor.freezing import PackedBy, noted_packing, with_packing
@@ -168,6 +170,7 @@ def _compile(
     """Return the program, and the graph of ATen ops that Inductor scheduled."""
     module: Any = exported.module(check_guards=False)
     assumed = exported_guards(exported, module)
+    free = free_sizes(exported)
     taken = checked_examples(examples)
     numbers = take_numbers(module)
     options = {**_CONFIG, **(_FREEZING if freeze else {"freezing": False})}
@@ -198,7 +201,9 @@ def _compile(
     program = with_truth_values(with_numbers(program, numbers), examples)
     program = with_exported_ranges(program, exported.range_constraints)
     program = with_guards(program, [*assumed, *noted_guards(shape_env_of(exported))])
-    return with_packing(_finished(program, exported), packed), made["graph"]
+    program = with_packing(_finished(program, exported), packed)
+    warn_of_fixed_sizes(program, free)
+    return program, made["graph"]
 
 
 def _session(exported: torch.export.ExportedProgram) -> Session:

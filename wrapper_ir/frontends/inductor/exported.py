@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ from torch.utils import _pytree as pytree
 from wrapper_ir.frontends.common.expressions import to_scalar
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
@@ -29,7 +31,16 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import Program
 
-__all__ = ["Guard", "example_leaves", "exported_guards", "originals", "shape_env_of"]
+__all__ = [
+    "FixedSizeWarning",
+    "Guard",
+    "example_leaves",
+    "exported_guards",
+    "free_sizes",
+    "originals",
+    "shape_env_of",
+    "warn_of_fixed_sizes",
+]
 
 Guard = tuple["Scalar", str]
 """A condition, and what to say where it does not hold."""
@@ -269,3 +280,36 @@ def _operator(op: ast.AST) -> Make:
     if type(op) not in _OPERATORS:
         raise _UnknownFormError
     return _OPERATORS[type(op)]
+
+
+class FixedSizeWarning(UserWarning):
+    """Inductor fixed a size that the export left free, so the program takes no other one."""
+
+
+def free_sizes(exported: torch.export.ExportedProgram) -> list[tuple[str, int]]:
+    """Return which sizes of inputs are free, by input and dimension, before Inductor fixes any."""
+    given = {
+        s.arg.name for s in exported.graph_signature.input_specs if s.kind is InputKind.USER_INPUT
+    }
+    return [
+        (node.name, dim)
+        for node in exported.graph.nodes
+        if node.op == "placeholder" and node.name in given
+        for dim, size in enumerate(getattr(node.meta.get("val"), "shape", ()))
+        if isinstance(size, torch.SymInt) and size.node.expr.free_symbols
+    ]
+
+
+def warn_of_fixed_sizes(program: Program, free: Sequence[tuple[str, int]]) -> None:
+    """Warn of sizes that were free in the export and are numbers in the program."""
+    inputs = {each.name for each in program.inputs if isinstance(each, BufferInput)}
+    sizes = [(n, dim, program.layout(n).size[dim]) for n, dim in free if n in inputs]
+    fixed = [f"size {dim} of '{n}' is {size}" for n, dim, size in sizes if isinstance(size, int)]
+    if fixed:
+        warnings.warn(
+            f"Inductor fixed what the export left free: {', '.join(fixed)}. The program refuses "
+            "other sizes (AOTInductor's packages give wrong numbers for them). Capture a program "
+            "for each size, or try wir.from_fx on a fresh export, which fixes none",
+            FixedSizeWarning,
+            stacklevel=4,
+        )
