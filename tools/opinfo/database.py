@@ -111,12 +111,17 @@ class OneCall:
         trained = tuple(tensor.requires_grad for tensor in tensors)
         return cls(op, fixed, spec, tuple(t.detach() for t in tensors), trained)
 
-    def __call__(self, *tensors: torch.Tensor) -> Any:
-        """Call the op on other tensors."""
-        given = iter(tensors)
-        leaves = [next(given) if fixed is None else fixed[0] for fixed in self.fixed]
-        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        return self.op(*args, **kwargs)
+    def function(self) -> Callable[..., Any]:
+        """Return what calls the op on other tensors; no method, over which Dynamo may stumble."""
+        op, all_fixed, spec = self.op, self.fixed, self.spec
+
+        def call(*tensors: torch.Tensor) -> Any:
+            given = iter(tensors)
+            leaves = [next(given) if fixed is None else fixed[0] for fixed in all_fixed]
+            args, kwargs = pytree.tree_unflatten(leaves, spec)
+            return op(*args, **kwargs)
+
+        return call
 
     def arguments(self) -> list[torch.Tensor]:
         """Return fresh copies of the tensors."""
@@ -220,7 +225,7 @@ def _module_calls(name: str, mode: Mode, count: int) -> Iterator[OneCall]:
         module = info.module_cls(*made.args, **made.kwargs).to("cpu", dtype).train(training)
         call = OneCall.of(module, tuple(called.args), called.kwargs)
         if info.is_lazy:
-            call(*call.arguments())
+            call.function()(*call.arguments())
         yield call
 
 
@@ -243,6 +248,7 @@ class Batch:
 
     def __init__(self, calls: list[OneCall]) -> None:
         self._calls = calls
+        self._functions = [call.function() for call in calls]
 
     def fresh(self) -> Batch:
         """Return the same batch, its modules with a state of their own."""
@@ -254,7 +260,7 @@ class Batch:
 
     def __call__(self, arguments: list[list[torch.Tensor]]) -> list[Any]:
         """Make all calls."""
-        return [call(*given) for call, given in zip(self._calls, arguments, strict=True)]
+        return [call(*given) for call, given in zip(self._functions, arguments, strict=True)]
 
     def gradients(self, results: list[Any], arguments: list[list[torch.Tensor]]) -> list[Any]:
         """Take the gradients that made-up ones of the results lead to; None is a gradient, too.
