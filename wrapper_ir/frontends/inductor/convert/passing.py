@@ -58,22 +58,24 @@ def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
         outputs: Its results, as Inductor's wrapper has them.
     """
     positions: dict[Any, int] = {}
+    inputs = []
     examples = graph.example_inputs or ()
     states = {i for i, value in enumerate(examples) if isinstance(value, BackwardState)}
     for position, name in enumerate(graph.graph_input_names):
         key = _opaque(graph, graph.graph_inputs.get(name))
-        if position in states:
-            positions["state", name] = position
-        elif key is not None:
-            positions[key] = position
+        if key is not None or position in states:
+            inputs.append(position)
+            positions.setdefault(key, position)
     keys = [_key(value) for value in outputs]
-    results = {i: positions[key] for i, key in enumerate(keys) if key in positions}
+    results = {
+        i: positions[key] for i, key in enumerate(keys) if key is not None and key in positions
+    }
     constants = {
         i: (value.get_name(), _real(value))
         for i, value in enumerate(outputs)
         if _is_of_python(value) and i not in results
     }
-    return Passing(tuple(positions.values()), results, constants)
+    return Passing(tuple(inputs), results, constants)
 
 
 def _opaque(graph: Any, value: Any) -> Any:
