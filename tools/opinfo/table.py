@@ -128,7 +128,7 @@ def skipped(findings: Findings, before: str = "") -> str:
         reasons.setdefault(text, {}).setdefault(op, set()).add(dtype)
     lines = [heading, "|---|---|"]
     for why, ops in sorted(reasons.items()):
-        named = (f"{op} ({', '.join(sorted(dtypes))})" for op, dtypes in ops.items())
+        named = (f"{op} ({'; '.join(sorted(dtypes))})" for op, dtypes in ops.items())
         lines.append(f"| {why} | {', '.join(named)} |")
     return "\n".join(lines)
 
