@@ -17,7 +17,8 @@ from torch.utils import _pytree as pytree
 
 def main(folder: Path) -> None:
     """Run the package and the library on the inputs that lie beside them."""
-    given = torch.load(folder / "given.pt")
+    given, threads = torch.load(folder / "given.pt")
+    torch.set_num_threads(threads)
     package = aoti_load_package(str(folder / "model.pt2"))
     library = torch._C._aoti.AOTIModelContainerRunnerCpu(str(folder / "model.so"), 1)
     found = {
