@@ -11,6 +11,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <wir/dtype.h>
@@ -190,11 +191,17 @@ const c10::IValue& part(const c10::FunctionSchema& schema, const Result& result,
   return *found;
 }
 
+// Zeros may have no memory (gradients are made so), which kernels and PyTorch's C shim do not expect.
+at::Tensor with_memory(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor._is_zerotensor()) return tensor;
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).zero_();
+}
+
 void give(const c10::FunctionSchema& schema, const Result& result, const c10::IValue& value) {
   switch (result.kind) {
     case Result::Kind::kTensor: {
       if (!value.isTensor()) refuse(schema, "returns no tensor there");
-      at::Tensor tensor = value.toTensor();
+      at::Tensor tensor = with_memory(value.toTensor());
       auto* handle = reinterpret_cast<AtenTensorHandle>(&tensor);
       check(aoti_torch_new_tensor_handle(handle, static_cast<Tensor*>(result.target)->out()));
       return;
