@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import wrapper_ir as wir
+from wrapper_ir.lines import AssertLayout
 from wrapper_ir.lines.program import ConstantKind
 from wrapper_ir.text.errors import ConstantsError, TextError
 
@@ -57,6 +58,9 @@ def test_what_depends_on_constants_alone_is_computed(
     }
     text = str(program)
     assert "batch_norm" not in text
+    checks = {line.subject for line in program.body if isinstance(line, AssertLayout)}
+    assert "torch.ops.mkldnn._convolution_pointwise.default" in checks
+    assert not any(" " in check for check in checks)  # no pattern of Inductor's, with addresses
     assert not {"conv.weight", "norm.weight"} & {
         constant.qualified_name for constant in program.constants.values()
     }

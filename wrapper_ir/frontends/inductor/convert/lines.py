@@ -7,7 +7,6 @@ notes which node was printing, and the node is converted instead (see ``strings`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ from wrapper_ir.frontends.inductor.convert.calls import convert_kernel_call
 from wrapper_ir.frontends.inductor.convert.control import ControlConverter
 from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
 from wrapper_ir.frontends.inductor.convert.memory import allocate, reinterpret, reuse
+from wrapper_ir.frontends.inductor.convert.origins import op_called
 from wrapper_ir.frontends.inductor.convert.strings import StringConverter
 from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
@@ -144,8 +144,7 @@ class LineConverter:
     def _assert_layout(self, entry: Entry) -> None:
         name = self._scope.resolve(entry.line.name)
         # PyTorch 2.12 has such lines for inputs only, and text for results of ops.
-        # An op may be called by a function of Inductor's, and that by where it lies in memory.
-        subject = _ADDRESS.sub("", getattr(entry.line, "op_name", "input"))
+        subject = op_called(getattr(entry.line, "op_name", "input"), entry.writer)
         origin = self._scope.origin(entry.writer) if subject != "input" else None
         self._scope.emit(AssertLayout(name, subject, origin=origin))
 
@@ -154,8 +153,6 @@ def _convert_lines(scope: Scope, wrapper: Any) -> None:
     """Convert the lines of a subgraph's wrapper."""
     LineConverter(scope, wrapper).run()
 
-
-_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 Handler = Callable[[LineConverter, Entry], None]
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.frontends.common.origins import origin_of
+from wrapper_ir.frontends.inductor.compat import ir
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.lines.origin import Origin
 
-__all__ = ["OriginTable"]
+__all__ = ["OriginTable", "op_called"]
+
+_DOTTED: Final = re.compile(r"[\w.]+")
+
+
+def op_called(name: str, node: Any) -> str:
+    """Return what errors call an op: Inductor's name for it, if that is a name.
+
+    An op that Inductor put in the place of a pattern is called by the function that did so, with
+    all that was matched, and by where that function lies in memory.
+    """
+    if _DOTTED.fullmatch(name):
+        return name
+    caller = node.inputs[0] if isinstance(node, ir.MultiOutput) else node
+    called = str(getattr(caller, "op_overload", None) or "")
+    return f"torch.ops.{called}" if _DOTTED.fullmatch(called) else "a library op"
 
 
 class OriginTable:

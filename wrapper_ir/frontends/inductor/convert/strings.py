@@ -15,6 +15,7 @@ import sympy
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.externs import node_op
 from wrapper_ir.frontends.inductor.convert.hooks import hooked_name
+from wrapper_ir.frontends.inductor.convert.origins import op_called
 from wrapper_ir.frontends.inductor.convert.printing import prints
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
@@ -59,7 +60,8 @@ class StringConverter:
             return  # a note for Inductor's checks of its own plan
         if is_named and _is_layout_check(text, node):
             name, origin = self._scope.resolve(node.get_name()), self._scope.origin(node)
-            self._scope.emit(AssertLayout(name, node.get_op_name(), origin=origin))
+            subject = op_called(node.get_op_name(), node)
+            self._scope.emit(AssertLayout(name, subject, origin=origin))
             return
         if self._zeroes_workspace(text) or self._shows(text):
             return
@@ -101,7 +103,8 @@ class StringConverter:
         scope, name = self._scope, self._scope.resolve(node.get_name())
         last = scope.body[-1] if scope.body else None
         origin = scope.origin(node)
-        check = AssertLayout(name, node.get_op_name(), alignment=GPU_ALIGN_BYTES, origin=origin)
+        subject = op_called(node.get_op_name(), node)
+        check = AssertLayout(name, subject, alignment=GPU_ALIGN_BYTES, origin=origin)
         if isinstance(last, AssertLayout) and last.buffer == name:
             scope.body.pop()
         scope.emit(check)
