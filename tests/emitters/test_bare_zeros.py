@@ -1,4 +1,4 @@
-"""Zeros without memory, as gradients may be made: each emitter passes them on to ops and kernels."""
+"""Zeros without memory, as gradients may be: each emitter passes them on to ops and kernels."""
 
 from __future__ import annotations
 
