@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import SymbolKind
 
-__all__ = ["CppExprs"]
+__all__ = ["REAL_FUNCTIONS", "CppExprs"]
 
-_REALS: Final = (
+#: What computes with real numbers, whatever it is given.
+REAL_FUNCTIONS: Final = (
     vocabulary.ToFloat,
     vocabulary.TrueDiv,
     vocabulary.FloatPow,
@@ -205,7 +206,7 @@ class CppExprs(ExprPrinter):
             return symbol_type(self._kinds(expr.name))
         if isinstance(expr, (Relational, Boolean)):
             return CType.BOOL
-        if isinstance(expr, (sympy.Float, *_REALS)):
+        if isinstance(expr, (sympy.Float, *REAL_FUNCTIONS)):
             return CType.REAL
         if isinstance(expr, vocabulary.Where):
             sides = {self.type_of(side) for side in expr.args[1:]}

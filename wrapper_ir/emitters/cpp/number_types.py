@@ -13,6 +13,7 @@ import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean
 
+from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.program import SymbolKind
@@ -31,17 +32,7 @@ _OF_KIND: Final = {SymbolKind.FLOAT: DType.FLOAT64, SymbolKind.BOOL: DType.BOOL}
 _HALVES: Final = (DType.FLOAT16, DType.BFLOAT16)
 _REALS: Final = (DType.FLOAT32, DType.FLOAT64)
 
-_FUNCTIONS: Final = (
-    vocabulary.Sqrt,
-    vocabulary.Exp,
-    vocabulary.Log,
-    vocabulary.Log2,
-    vocabulary.Sin,
-    vocabulary.Cos,
-    vocabulary.Tanh,
-    vocabulary.FloatPow,
-    vocabulary.TrueDiv,
-)
+_FUNCTIONS: Final = tuple(each for each in REAL_FUNCTIONS if each is not vocabulary.ToFloat)
 """They compute in float if all their arguments are floats, else in double."""
 
 _ARITHMETIC: Final = (sympy.Add, sympy.Mul, sympy.Abs)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["Method", "convert_object", "method_of", "object_input", "real_object"]
+__all__ = ["Method", "convert_object", "method_of", "object_input", "real_object", "traced_object"]
 
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 
@@ -49,13 +49,18 @@ def method_of(receiver: Any, name: str) -> Method:
     return Method(class_of(value), value._get_method(name).schema)
 
 
+def traced_object(value: Any) -> Any:
+    """Return what Inductor has, or the object itself where it traced with another one."""
+    return getattr(value, "real_obj", value)
+
+
 def real_object(name: str, value: Any) -> torch.ScriptObject:
     """Return the object itself where Inductor has what it traced with.
 
     Raises:
         UnsupportedLineError: It is no object of a class in ``torch.classes``.
     """
-    found = getattr(value, "real_obj", value)
+    found = traced_object(value)
     if not class_of(found):
         raise UnsupportedLineError(
             kind="object",

@@ -16,6 +16,7 @@ import sympy
 from torch.utils._sympy.singleton_int import SingletonInt
 
 from wrapper_ir.frontends.inductor.compat import BackwardState, ir
+from wrapper_ir.frontends.inductor.convert.objects import traced_object
 from wrapper_ir.frontends.inductor.convert.symbols import known_values
 from wrapper_ir.runtime import class_of
 
@@ -63,13 +64,12 @@ def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
     states = {i for i, value in enumerate(examples) if isinstance(value, BackwardState)}
     for position, name in enumerate(graph.graph_input_names):
         key = _opaque(graph, graph.graph_inputs.get(name))
+        if key is not None:
+            positions.setdefault(key, position)
         if key is not None or position in states:
             inputs.append(position)
-            positions.setdefault(key, position)
     keys = [_key(value) for value in outputs]
-    results = {
-        i: positions[key] for i, key in enumerate(keys) if key is not None and key in positions
-    }
+    results = {i: positions[key] for i, key in enumerate(keys) if key in positions}
     constants = {
         i: (value.get_name(), _real(value))
         for i, value in enumerate(outputs)
@@ -93,9 +93,7 @@ def _is_of_python(value: Any) -> bool:
 
 
 def _real(value: Any) -> Any:
-    """Return the object itself, which Inductor may have traced by another one."""
-    found = value.get_value()
-    return getattr(found, "real_obj", found)
+    return traced_object(value.get_value())
 
 
 def _key(value: Any) -> Any:
