@@ -1,6 +1,10 @@
 # wrapper_ir: `make` lists the targets. Everything runs from .venv, which `make setup` makes once.
 
-VENV   := .venv
+# The release of torch that constraints.txt names. `make TARGET TORCH=2.13.0` uses another one, in an
+# environment of its own.
+PINNED := $(shell sed -n 's/^torch==//p' constraints.txt)
+TORCH  ?= $(PINNED)
+VENV   := .venv$(if $(filter-out $(PINNED),$(TORCH)),-$(TORCH))
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.wrapper-ir-installed
 # The first interpreter that runs and is new enough; a version manager's shim may exist and not run.
@@ -28,7 +32,8 @@ setup: $(STAMP) ## make .venv and install the project with its tools, once
 $(STAMP): pyproject.toml constraints.txt $(wildcard tests/plugin_emitter/*.toml tests/plugin_emitter/*/*.py)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none was found" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@sed 's/^torch==.*/torch==$(TORCH)/' constraints.txt > $(VENV)/constraints.txt
+	PIP_CONSTRAINT=$(VENV)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ./tests/plugin_emitter
 	@touch $@
 

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 #: Releases that the package is written for: from the first, below the second.
-SUPPORTED = ((2, 11), (2, 14))
+SUPPORTED = ((2, 11), (2, 16))
 
 
 def torch_version() -> tuple[int, int]:
