@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._inductor.utils import run_and_get_code
 
 import wrapper_ir as wir
+from tests import warm
 from tests.frontends.support import same_objects, snapshot
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor import InstallOrderError, install, uninstall
@@ -226,3 +227,54 @@ def test_an_emitter_and_cpp_wrapper_do_not_contradict_each_other() -> None:
     for wrong in ({"cpp_wrapper": True, **FX}, {"cpp_wrapper": "yes"}):
         with pytest.raises(OptionValueError, match="cpp_wrapper"):
             with_cpp_wrapper(wrong)
+
+
+#: A device of a vendor's that comes while an installation is open. PyTorch before 2.15 looks for the
+#: classes on its module; since then its hook is called.
+VENDOR = """
+import torch
+from torch._inductor.codegen import common
+from torch._inductor.codegen.cpp import CppScheduling
+from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
+from torch._inductor.codegen.cpu_device_op_overrides import CpuDeviceOpOverrides
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from wrapper_ir.frontends.inductor import install
+
+
+class Module:
+    Scheduling = CppScheduling
+    PythonWrapperCodegen = PythonWrapperCodegen
+    CppWrapperCodegen = CppWrapperCpu
+
+    def _inductor_backend_init(self):
+        common.register_backend_for_device(
+            "vendor", CppScheduling, PythonWrapperCodegen, CppWrapperCpu
+        )
+
+    def is_available(self):
+        return True
+
+    def current_device(self):
+        return 0
+
+    def device_count(self):
+        return 1
+
+
+with install():
+    _setup_privateuseone_for_python_backend("vendor", backend_module=Module())
+    common.register_device_op_overrides("vendor", CpuDeviceOpOverrides())
+    function = torch.compile(lambda x: (x.to("vendor") + 1).sin(), backend="wrapper_ir")
+    try:
+        function(torch.ones(4))
+    except torch._dynamo.exc.BackendCompilerFailed as error:
+        print(error.inner_exception.code)
+assert type(common.device_codegens["vendor"].wrapper_codegen) is type
+"""
+
+
+def test_a_device_that_comes_later_is_not_left_to_inductor_s_own_wrapper() -> None:
+    done = warm.run(VENDOR)
+    assert done.stdout.strip() == "WIR3004", done.stderr

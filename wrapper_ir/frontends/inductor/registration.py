@@ -121,11 +121,14 @@ _found: dict[str, _Found] = {}
 
 
 def acquire() -> None:
-    """Register our entries unless they are registered; each call takes one ``release``."""
+    """Register our entries unless they are registered; each call takes one ``release``.
+
+    A vendor's device may have come since the last call: its hook ``_inductor_backend_init``, since
+    PyTorch 2.15, is called by the function with which Inductor fills its tables.
+    """
     global _sessions
     with _lock:
-        if _sessions == 0:
-            _register()
+        _register()
         _sessions += 1
 
 
@@ -152,6 +155,8 @@ def registered(session: Session) -> Iterator[None]:
 def _register() -> None:
     codegen_common.init_backend_registration()
     for device, codegen in list(codegen_common.device_codegens.items()):
+        if device in _found:
+            continue
         found = _Found(
             codegen,
             codegen_common.custom_backend_passes.get(device),

@@ -50,6 +50,9 @@ class _Notes:
     #: Whether the layouts of inputs are to be checked.
     checks_inputs: bool = False
 
+    #: Whether the addresses of inputs are to be checked: nobody outside copies unaligned ones.
+    checks_alignment: bool = False
+
     def _open_notes(self, session: Session) -> None:
         self.session = session
         #: Index of a line -> the IR node that Inductor was generating code for.
@@ -153,6 +156,9 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
     def __init__(self, session: Session) -> None:
         self._open_notes(session)
         self.checks_inputs = bool(inductor_config.size_asserts)
+        # The setting came with PyTorch 2.15.
+        strict = getattr(inductor_config, "alignment_asserts_inputs", False)
+        self.checks_alignment = session.capture or bool(strict)
         if session.capture:
             # With this flag on, Inductor leaves out the checks of symbolic numbers.
             V.graph.fx_wrapper = False

@@ -79,7 +79,7 @@ def _convert(
     add_checks(scope, start, inputs, results)
     if wrapper.checks_inputs:
         scope.body[start:start] = _missing_checks(scope, inputs)
-    if wrapper.session.capture:
+    if wrapper.checks_alignment:
         _check_alignment(scope, start, inputs)
     return Region(inputs, tuple(scope.body), results)
 

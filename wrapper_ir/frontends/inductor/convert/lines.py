@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.frontends.inductor.convert.calls import convert_kernel_call
+from wrapper_ir.frontends.inductor.convert.checks import assert_alignment, assert_layout
 from wrapper_ir.frontends.inductor.convert.control import ControlConverter
 from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
 from wrapper_ir.frontends.inductor.convert.memory import allocate, reinterpret, reuse
-from wrapper_ir.frontends.inductor.convert.origins import op_called
 from wrapper_ir.frontends.inductor.convert.strings import StringConverter
 from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
-from wrapper_ir.lines.symbols import AssertLayout, ComputeSymbol
+from wrapper_ir.lines.symbols import ComputeSymbol
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
@@ -142,11 +142,17 @@ class LineConverter:
         bind_item(self._scope, entry.line.node)
 
     def _assert_layout(self, entry: Entry) -> None:
-        name = self._scope.resolve(entry.line.name)
         # PyTorch 2.12 has such lines for inputs only, and text for results of ops.
-        subject = op_called(getattr(entry.line, "op_name", "input"), entry.writer)
-        origin = self._scope.origin(entry.writer) if subject != "input" else None
-        self._scope.emit(AssertLayout(name, subject, origin=origin))
+        op_name = getattr(entry.line, "op_name", "input")
+        assert_layout(self._scope, entry.line.name, op_name, entry.writer)
+
+    def _assert_layouts(self, entry: Entry) -> None:
+        for name, _size, _stride in entry.line.asserts:
+            assert_layout(self._scope, name, entry.line.op_name, entry.writer)
+
+    def _assert_alignment(self, entry: Entry) -> None:
+        line = entry.line
+        assert_alignment(self._scope, line.name, line.alignment, line.op_name, entry.writer)
 
 
 def _convert_lines(scope: Scope, wrapper: Any) -> None:
@@ -179,6 +185,8 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "UnbackedSymbolDefsLine": LineConverter._unbacked,
     "DynamicScalarLine": LineConverter._item,
     "AssertSizeStrideLine": LineConverter._assert_layout,
+    "GroupedAssertSizeStrideLine": LineConverter._assert_layouts,
+    "AssertAlignmentLine": LineConverter._assert_alignment,
 }
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
+from wrapper_ir.frontends.inductor.convert.checks import assert_alignment, assert_layout
 from wrapper_ir.frontends.inductor.convert.externs import node_op
 from wrapper_ir.frontends.inductor.convert.hooks import hooked_name
-from wrapper_ir.frontends.inductor.convert.origins import op_called
 from wrapper_ir.frontends.inductor.convert.printing import prints
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Allocate
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
+from wrapper_ir.lines.symbols import AssertSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Comment
 
 if TYPE_CHECKING:
@@ -54,14 +54,13 @@ class StringConverter:
         # A call that only changes others has no name, and no result whose layout is checked.
         is_named = getattr(node, "name", None) is not None
         if is_named and text == _alignment_check(node):
-            self._assert_alignment(node)
+            name, op_name = node.get_name(), node.get_op_name()
+            assert_alignment(self._scope, name, GPU_ALIGN_BYTES, op_name, node)
             return
         if is_named and text == f"track_tensor({node.get_name()}, '{node.get_name()}')":
             return  # a note for Inductor's checks of its own plan
         if is_named and _is_layout_check(text, node):
-            name, origin = self._scope.resolve(node.get_name()), self._scope.origin(node)
-            subject = op_called(node.get_op_name(), node)
-            self._scope.emit(AssertLayout(name, subject, origin=origin))
+            assert_layout(self._scope, node.get_name(), node.get_op_name(), node)
             return
         if self._zeroes_workspace(text) or self._shows(text):
             return
@@ -97,17 +96,6 @@ class StringConverter:
                 self._externs.show(buffer)
                 return True
         return False
-
-    def _assert_alignment(self, node: Any) -> None:
-        """Check a result's address, in the layout check before it where there is one."""
-        scope, name = self._scope, self._scope.resolve(node.get_name())
-        last = scope.body[-1] if scope.body else None
-        origin = scope.origin(node)
-        subject = op_called(node.get_op_name(), node)
-        check = AssertLayout(name, subject, alignment=GPU_ALIGN_BYTES, origin=origin)
-        if isinstance(last, AssertLayout) and last.buffer == name:
-            scope.body.pop()
-        scope.emit(check)
 
     def _assert_scalar(self, node: Any) -> None:
         # Not simplified: torch simplifies by what is asserted, so it would come out as True.
