@@ -22,10 +22,10 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test models gpu check docs wheel fuzz mutants opinfo zoo bench sanitize format clean
+.PHONY: help setup demo test test-torch models gpu check docs wheel fuzz mutants opinfo zoo bench sanitize format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv and install the project with its tools, once
 
@@ -42,6 +42,12 @@ demo: setup ## compile, train and run a small transformer; leaves program.wir an
 
 test: check ## everything `check` does, then the tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not models and not gpu"
+
+# What depends on torch; the rest of the tests reads and writes programs.
+TORCH_TESTS := frontends frontends_aten emitters export native runtime interpreter toolchain
+
+test-torch: setup ## the tests that depend on torch, on another release: make test-torch TORCH=2.13.0
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not models and not gpu" $(TORCH_TESTS:%=tests/%)
 
 models: setup ## every model of the zoo through every emitter, against the Python emitter
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m models
@@ -107,5 +113,5 @@ format: setup ## let ruff and black rewrite what they can
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/black --quiet .
 
-clean: ## remove .venv and every tool's cache
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## remove every environment and every tool's cache
+	rm -rf .venv .venv-* site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -91,7 +91,7 @@ def test_the_python_emitter_is_installed() -> None:
     assert emitter_class("python") is PythonEmitter
     graphs = ("cuda_graph", "cuda_graph_limit", "cuda_graph_results")
     own = ("origins", "checks", "keep_buffers", "arena", "out")
-    assert option_names(PythonEmitter) == (*own, *graphs)
+    assert option_names(PythonEmitter) == (*own, *graphs, "profile")
 
 
 @dataclass(frozen=True)

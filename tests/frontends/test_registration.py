@@ -229,8 +229,8 @@ def test_an_emitter_and_cpp_wrapper_do_not_contradict_each_other() -> None:
             with_cpp_wrapper(wrong)
 
 
-#: A device of a vendor's that comes while an installation is open. PyTorch before 2.15 looks for the
-#: classes on its module; since then its hook is called.
+#: A device of a vendor's that comes while an installation is open. PyTorch before 2.15 looks for
+#: the classes on its module; since then its hook is called.
 VENDOR = """
 import torch
 from torch._inductor.codegen import common

@@ -20,6 +20,7 @@ __all__ = [
     "CUDA_GRAPH_LIMIT",
     "CUDA_GRAPH_RESULTS",
     "KEEP_BUFFERS",
+    "PROFILE",
     "check_options",
 ]
 
@@ -43,6 +44,8 @@ CUDA_GRAPH_RESULTS: Final = {
     "help": "whose memory results of replayed calls are",
     "choices": ("fresh", "shared"),
 }
+
+PROFILE: Final = {"help": "show each call as a range in PyTorch's profiler"}
 
 
 def check_options(emitter: Emitter) -> None:

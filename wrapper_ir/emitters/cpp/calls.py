@@ -87,7 +87,7 @@ class CallLines(RegionBase):
             self.mark(line)
         pairs = zip(definition.params, line.args, strict=True)
         args = [self._kernel_argument(line, param, arg) for param, arg in pairs]
-        self.put(f"{call(name, *args)};")
+        self.put_call(line, f"{call(name, *args)};")
 
     def _launch(self, line: KernelCall, definition: KernelDefinition, source: TritonKernel) -> None:
         """Renders the launch of a Triton kernel, which may fail."""
@@ -103,7 +103,7 @@ class CallLines(RegionBase):
             args.append(self._kernel_argument(line, param, arg, number))
         grid = ", ".join(map(self.count, line.grid))
         name = self.context.gpu_kernels.name(line.kernel, device_index(line.device))
-        self.put(f"{call(name, 'call', f'{{{grid}}}', *args)};")
+        self.put_call(line, f"{call(name, 'call', f'{{{grid}}}', *args)};")
 
     def _kernel_argument(
         self, line: KernelCall, param: Param, arg: Arg, number: CType | None = None
@@ -130,7 +130,7 @@ class CallLines(RegionBase):
         self.mark(line)
         product = self.context.products.of(line)
         if product is not None:
-            self._multiply(product)
+            self._multiply(line, product)
             return
         # Its functions go past the dispatcher, and with it past lazy conjugation and negation.
         device = self._shim_device(line)
@@ -144,7 +144,7 @@ class CallLines(RegionBase):
             for name in effects(line, self.context.program).writes:
                 self.forget_addresses(name)
 
-    def _multiply(self, product: Product) -> None:
+    def _multiply(self, line: ExternKernel, product: Product) -> None:
         """Renders a product of matrices that cuBLAS is called for."""
         self.context.has_products = True
         layout = self.layout(product.out)
@@ -154,7 +154,7 @@ class CallLines(RegionBase):
             self.has_blas = True
         count = [self.count(size) for size in layout.size[:-2]]
         args = ("call", literals.dtype(layout.dtype), *count, *matrices)
-        self.put(f"{call(f'wir::{product.function}', *args)};")
+        self.put_call(line, f"{call(f'wir::{product.function}', *args)};")
 
     def _matrix(self, name: str) -> str:
         """The braces of a ``wir::Matrix``."""
@@ -199,7 +199,7 @@ class CallLines(RegionBase):
             return False
         for result in fresh:
             self._declare(result)
-        self.put(f"wir::check({call(self.context.callees.shim(shim), *args)});")
+        self.put_call(line, f"wir::check({call(self.context.callees.shim(shim), *args)});")
         for result, source in same:
             place = place_of(self.handle(source), self.layout(result.out), owned=False)
             self.define(result.out, place, [source])
@@ -219,7 +219,7 @@ class CallLines(RegionBase):
         if line.results:
             targets = ", ".join(map(self._target, line.results))
             parts.append(f"{{{targets}}}")
-        self.put(f"{call(self.context.callees.op(line.op), *parts)};")
+        self.put_call(line, f"{call(self.context.callees.op(line.op), *parts)};")
 
     def _target(self, result: OpResult) -> str:
         if isinstance(result, ResultBuffer):

@@ -56,6 +56,7 @@ class Context:
         takes_out: Whether callers may give memory for results.
         graphs: How a library captures its calls as CUDA graphs; ``None`` if it does not.
         objects: The objects that belong to the program, which are its last inputs here.
+        profiles: Whether PyTorch's profiler is shown each call.
         placed: Allocations that are results, name to position, where callers may.
     """
 
@@ -69,6 +70,7 @@ class Context:
         products: Products,
         graphs: CaptureFacts | None,
         objects: Mapping[str, ObjectConstant],
+        profiles: bool,
     ) -> None:
         self.program = program
         self.statics = statics
@@ -77,6 +79,7 @@ class Context:
         self.takes_out = takes_out
         self.graphs = graphs
         self.objects = objects
+        self.profiles = profiles
         self.placed = placed_results(program) if takes_out else {}
         self.names: NamePlan[Key] = make_names(program)
         #: How regions print expressions: their symbols are parameters.

@@ -22,6 +22,7 @@ from wrapper_ir.emitters.options import (
     CUDA_GRAPH_LIMIT,
     CUDA_GRAPH_RESULTS,
     KEEP_BUFFERS,
+    PROFILE,
     check_options,
 )
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
@@ -69,6 +70,7 @@ class CppEmitter(Emitter):
             exported, once for each call that may run at a time.
         cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
             or ``shared``: the graph's own, which the next call writes to.
+        profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name.
     """
 
     name: ClassVar[str] = "cpp"
@@ -89,6 +91,7 @@ class CppEmitter(Emitter):
     cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
     cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
     cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
+    profile: bool = field(default=False, metadata=PROFILE)
 
     def __post_init__(self) -> None:
         """Check the options' values.
@@ -117,6 +120,7 @@ class CppEmitter(Emitter):
             products=products,
             graphs=graphs,
             objects=given.objects,
+            profiles=self.profile,
         )
         _refuse_devices(program, problems)
         if problems.found:  # what is on a device has no form from here on

@@ -267,6 +267,8 @@ class _Module:
         file.line("#include <wir/generated.h>")
         if self._context.gpu is not None:
             file.line("#include <wir/gpu.h>")
+        if self._context.profiles:
+            file.line("#include <wir/mark.h>")
         if self._context.takes_out:
             file.line("#include <wir/out.h>")
         file.blank()

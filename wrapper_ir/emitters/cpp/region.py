@@ -11,6 +11,7 @@ from wrapper_ir.emitters.cpp.places import Place, element_type, needs_handle, pl
 from wrapper_ir.emitters.cpp.state import make_data, make_view
 from wrapper_ir.emitters.cpp.types import CExpr, CType, convert, symbol_type
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 
@@ -95,6 +96,18 @@ class RegionBase(LineVisitor[None]):
     def put(self, text: str) -> None:
         """Writes a statement."""
         self.context.put(self.writer, text)
+
+    def put_call(self, line: KernelCall | ExternKernel, text: str) -> None:
+        """Writes the statement of a call, which the profiler is shown where that is asked for."""
+        if not self.context.profiles:
+            self.put(text)
+            return
+        name = line.kernel if isinstance(line, KernelCall) else line.op
+        self.put("{")
+        with self.writer.indent():
+            self.put(f"const wir::Mark mark({literals.string(name)});")
+            self.put(text)
+        self.put("}")
 
     def mark(self, line: AnyLine) -> None:
         """Writes that what follows is this line's, for errors."""

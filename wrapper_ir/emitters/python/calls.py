@@ -90,7 +90,8 @@ class CallLines(RegionBase):
         args = [self.arg(line, arg) for arg in line.args]
         if line.grid:
             args = [self.context.dims(line.grid), self._stream(line), *args]
-        self.put(statement(call(kernel, *args), self.writer.width))
+        with self.profiled(line.kernel):
+            self.put(statement(call(kernel, *args), self.writer.width))
 
     def _stream(self, line: KernelCall) -> str:
         """The variable of the current stream, fetched before the region's first launch."""
@@ -118,7 +119,8 @@ class CallLines(RegionBase):
         else:
             value = call(self.context.names["op", line.op], *nodes)
         count = len(schema.returns) if schema.returns_tuple else 0
-        self.results(line, line.results, value, count)
+        with self.profiled(line.op):
+            self.results(line, line.results, value, count)
 
     def results(self, line: AnyLine, results: Sequence[OpResult], value: Node, count: int) -> None:
         """Writes a call and binds what it returns, a tuple of ``count`` or, for 0, one value."""

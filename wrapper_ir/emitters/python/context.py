@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.emitters.capture import graph_options
 from wrapper_ir.emitters.facts import only_gpu, random_states
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.capture import GraphOptions
     from wrapper_ir.emitters.facts import Facts
+    from wrapper_ir.emitters.python.emitter import PythonEmitter
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.program import Program
 
@@ -76,17 +77,15 @@ class Context:
         program: Program,
         facts: Facts,
         problems: Problems,
-        checks: str,
-        *,
-        takes_out: bool = False,
-        graphs: GraphOptions | None = None,
+        options: PythonEmitter,
     ) -> None:
-        self.graphs = graphs
+        self.graphs = graph_options(options)
+        self.profiles = options.profile
         self.program = program
         self.facts = facts
         self.problems = problems
-        self.checks = checks
-        self.takes_out = takes_out
+        self.checks = options.checks
+        self.takes_out = takes_out = options.out
         reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
         self.names: NamePlan[Key] = NamePlan(_wanted(program), reserved)
         self.exprs = PythonExprs(lambda name: self.names["symbol", name])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.capture import DEFAULT_LIMIT, graph_options
+from wrapper_ir.emitters.capture import DEFAULT_LIMIT
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.options import (
     ARENA,
@@ -16,6 +16,7 @@ from wrapper_ir.emitters.options import (
     CUDA_GRAPH_LIMIT,
     CUDA_GRAPH_RESULTS,
     KEEP_BUFFERS,
+    PROFILE,
     check_options,
 )
 from wrapper_ir.emitters.python.artifact import PythonArtifact
@@ -51,6 +52,7 @@ class PythonEmitter(Emitter):
         cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs.
         cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
             or ``shared``: the graph's own, which the next call writes to.
+        profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name.
     """
 
     name: ClassVar[str] = "python"
@@ -68,6 +70,7 @@ class PythonEmitter(Emitter):
     cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
     cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
     cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
+    profile: bool = field(default=False, metadata=PROFILE)
 
     def __post_init__(self) -> None:
         """Check the options' values.
@@ -84,8 +87,7 @@ class PythonEmitter(Emitter):
         is_checked = self.checks == "always"
         keep = self.keep_buffers if is_checked else 0
         facts = gather(program, keep, arena=self.arena, is_checked=is_checked)
-        graphs = graph_options(self)
-        context = Context(program, facts, problems, self.checks, takes_out=self.out, graphs=graphs)
+        context = Context(program, facts, problems, self)
         writer = render_module(context, origins=self.origins)
         constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
         return PythonArtifact(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.python import literals
@@ -19,7 +20,7 @@ from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.python.kernels import Definitions
@@ -114,6 +115,16 @@ class RegionBase(LineVisitor[None]):
         """Writes the lines of a statement."""
         for line in lines:
             self.writer.line(line)
+
+    @contextlib.contextmanager
+    def profiled(self, name: str) -> Iterator[None]:
+        """Shows the profiler what is written in the block, where that is asked for."""
+        if not self.context.profiles:
+            yield
+            return
+        self.writer.line(f"with torch.profiler.record_function({literals.string(name)}):")
+        with self.writer.indent():
+            yield
 
     def unsupported(self, line: AnyLine, reason: str) -> None:
         """Notes that a line cannot be rendered."""

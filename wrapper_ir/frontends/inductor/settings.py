@@ -90,6 +90,8 @@ class Settings:
         given = {"debug": level, "debug_filter": pattern, "debug_poison": poison, **given}
         own = cls(**{name: given.pop(name) for name in _OWN if name in given})
         theirs = option_names(emitter_class(own.emitter))
+        if inductor_config.cpp.enable_kernel_profile and "profile" in theirs:
+            given.setdefault("profile", True)
         for name in given:
             if name not in theirs:
                 raise OptionError(

@@ -1,0 +1,80 @@
+"""Ranges in PyTorch's profiler: one a call, by the name of its kernel or op, where asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+import wrapper_ir as wir
+from wrapper_ir.lines.kernels import KernelCall
+
+EMITTERS = ("python", "cpp")
+
+
+def shown(function: Any, *args: Any) -> list[str]:
+    """The names of the ranges of one call, in the order in which they begin."""
+    function(*args)
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        function(*args)
+    events = sorted(seen.events() or (), key=lambda event: event.time_range.start)
+    return [event.name for event in events]
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4), nn.Softmax(-1)).eval()
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_each_call_is_a_range(emitter: str) -> None:
+    made, x = model(), torch.randn(3, 8)
+    program = wir.capture(made, (x,))
+    calls = [line.kernel for line in program.body if isinstance(line, KernelCall)]
+    function = wir.compile(program, emitter, profile=True)
+    names = shown(function, x)
+    assert [name for name in names if name in calls] == calls
+    assert names.count("aten::addmm.out") == 2
+    assert torch.equal(function(x)[0], wir.compile(program, emitter)(x)[0])
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_without_it_there_is_no_trace_of_it(emitter: str) -> None:
+    made, x = model(), torch.randn(3, 8)
+    program = wir.capture(made, (x,))
+    assert "aten::addmm.out" not in shown(wir.compile(program, emitter), x)
+    plain = wir.emit(program, emitter).source
+    assert "record_function" not in plain
+    assert "Mark" not in plain
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_results_of_calls_are_seen_after_the_range(emitter: str) -> None:
+    """Numbers and tensors that an op returns are defined outside of the block around the call."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        values, places = torch.topk(x, 2)
+        return torch.nonzero(x) + 1, values * 2, places
+
+    x = torch.tensor([1.0, 0.0, 3.0, 2.0])
+    program = wir.capture(function, (x,))
+    run = wir.compile(program, emitter, profile=True)
+    for found, wanted in zip(run(x), function(x), strict=True):
+        assert torch.equal(found, wanted)
+    assert "aten::nonzero" in shown(run, x)
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_inductor_s_setting_asks_for_it(emitter: str) -> None:
+    torch._dynamo.reset()
+    with torch._inductor.config.patch("cpp.enable_kernel_profile", True):
+        compiled = torch.compile(model(), backend="wrapper_ir", options={"emitter": emitter})
+        with torch.no_grad(), wir.record() as programs:
+            names = shown(compiled, torch.randn(3, 8))
+    (program,) = programs
+    calls = {line.kernel for line in program.body if isinstance(line, KernelCall)}
+    assert calls
+    assert calls <= {*names}
