@@ -20,7 +20,7 @@ kernel @check(in_ptr0: in f32, out_ptr0: out f32, n: i64) cpp
   | #include <stdexcept>
   | extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
   | {
-  |     if (n == 7) throw std::out_of_range("seven is too much");
+  |     if (n == 7) throw std::domain_error("seven is too much");
   |     if (n == 8) throw 8;
   |     for (int64_t i = 0; i < 3; ++i) out_ptr0[i] = in_ptr0[i] + n;
   | }

@@ -208,7 +208,7 @@ class ExternConverter:
             results=related,
             device=to_device(device) if device is not None else CPU,
         )
-        names = self.leaves[node.get_name()].values() if defined else ()
+        names = self.leaves.get(node.get_name(), {}).values() if defined else ()
         self._scope.emit_call(line, [node], [self._scope.graph.get_buffer(n) for n in names])
 
     def _note_offsets(
