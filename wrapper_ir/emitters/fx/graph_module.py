@@ -64,7 +64,8 @@ class WrapperGraphModule(fx.GraphModule):
     def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
         """Write the module to a folder, from which it can be imported in any process.
 
-        As FX's own does, with the imports that the code needs and the kernels that it calls.
+        As FX's own does, with the imports that the code needs and the kernels that it calls, and
+        with constants as they are: FX's copies them into row-major tensors.
         """
         super().to_folder(folder, module_name)
         directory = Path(folder)
@@ -79,6 +80,7 @@ class WrapperGraphModule(fx.GraphModule):
                 lines.append(f"from {value.__module__} import {value.__name__} as {name}")
         module_file = directory / "module.py"
         text = module_file.read_text()
+        text = text.replace("/state_dict.pt'))", "/state_dict.pt'), assign=True)")
         head, separator, rest = text.partition("\nfrom torch.nn import *\n")
         module_file.write_text(head + "".join(f"\n{line}" for line in lines) + separator + rest)
 
