@@ -22,6 +22,7 @@ TORCH_FREE = (
     "debug_printer",
     "diff",
     "errors",
+    "frontends/releases",
     "lines",
     "passes",
     "planning",

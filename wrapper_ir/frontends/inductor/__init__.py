@@ -22,6 +22,7 @@ from wrapper_ir.frontends.inductor.record import record
 from wrapper_ir.frontends.inductor.session import Statistics, statistics
 from wrapper_ir.frontends.inductor.settings import Settings
 from wrapper_ir.frontends.inductor.unsupported import StockFallbackWarning
+from wrapper_ir.frontends.releases import UntriedTorchWarning
 
 __all__ = [
     "CaptureError",
@@ -35,6 +36,7 @@ __all__ = [
     "UnsupportedDeviceError",
     "UnsupportedLineError",
     "UnsupportedTorchError",
+    "UntriedTorchWarning",
     "capture",
     "install",
     "record",

@@ -8,9 +8,12 @@ moved is repaired in one place, and a torch that lacks one gives one clear error
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch.fx.experimental import proxy_tensor
 
+from wrapper_ir.frontends import releases
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 
 __all__ = [
@@ -48,19 +51,35 @@ __all__ = [
     "wrapper_lines",
 ]
 
-#: Releases that the package is written for: from the first, below the second.
-SUPPORTED = ((2, 11), (2, 16))
-
-
-def torch_version() -> tuple[int, int]:
-    """Return torch's major and minor version."""
-    major, minor = torch.__version__.split(".")[:2]
-    return int(major), int(minor)
-
 
 def _check_version() -> None:
-    if not SUPPORTED[0] <= torch_version() < SUPPORTED[1]:
-        raise UnsupportedTorchError(version=torch.__version__, problem="it is another release")
+    """Refuse a torch that is not supported, unless the environment asks to try it.
+
+    Raises:
+        UnsupportedTorchError: It is too old; or nobody has tried it, and nobody asks to.
+    """
+    version = torch.__version__
+    match releases.standing(version):
+        case releases.Standing.SUPPORTED:
+            return
+        case releases.Standing.TOO_OLD:
+            raise UnsupportedTorchError(version=version, problem="it is too old")
+        case releases.Standing.UNTRIED:
+            pass
+    problem = "nobody has tried it"
+    supported = f"supported are {releases.in_words()}"
+    if not releases.is_to_be_tried():
+        hint = (
+            f"{supported}; with {releases.TRY}=1 in the environment it goes on with this one too, "
+            "where nothing is gone that it needs"
+        )
+        raise UnsupportedTorchError(version=version, problem=problem, hint=hint)
+    warnings.warn(
+        f"{problem}: torch {version}, with which the Inductor front end goes on as {releases.TRY} "
+        f"asks; {supported}",
+        releases.UntriedTorchWarning,
+        stacklevel=2,
+    )
 
 
 def forget_last_trace() -> None:

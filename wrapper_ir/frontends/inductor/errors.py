@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.releases import in_words
 
 __all__ = [
     "CaptureError",
@@ -27,14 +28,14 @@ class UnsupportedLineError(WrapperIRError):
 
 
 class UnsupportedTorchError(WrapperIRError):
-    """This torch lacks something that the front end needs.
+    """This torch is not supported, or lacks something that the front end needs.
 
-    Fields: ``version`` is torch's, ``problem`` what is missing.
+    Fields: ``version`` is torch's, ``problem`` says what is wrong with it.
     """
 
     code = "WIR3002"
-    template = "the Inductor front end does not work with torch {version}: {problem}"
-    default_hint = "it supports torch 2.11 to 2.13"
+    template = "the Inductor front end does not take torch {version}: {problem}"
+    default_hint = f"it supports torch {in_words()}"
 
 
 class UnsupportedConfigError(WrapperIRError):
