@@ -112,17 +112,13 @@ class ControlLines(CallLines):
         captured = self._operands(line, params[count:], line.captured, body)
         captured += self._given(body)
         self._separate(line, carried, captured)
-        if not line.stacked:
+        if line.stacked:
+            op = _higher_order.while_loop_stack_output
+            self._rounds(line, self.call(op, *graphs, tuple(carried), tuple(captured)))
+        else:
             op = _higher_order.while_loop
             node = self.call(op, *graphs, tuple(carried), tuple(captured))
             self._outcome(line.results, node)
-            return
-        op = getattr(_higher_order, "while_loop_stack_output", None)
-        if op is None:
-            self.unsupported(line, "this version of torch has no loop that keeps its rounds")
-            return
-        node = self.call(op, *graphs, tuple(carried), tuple(captured))
-        self._rounds(line, node)
 
     def _separate(self, line: While, carried: list[Any], captured: list[Any]) -> None:
         """Copies what a loop begins with where it is passed twice: torch's rules want no aliases.

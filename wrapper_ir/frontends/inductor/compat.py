@@ -1,9 +1,9 @@
 """The one place that names Inductor's private parts, and says so plainly when they are not there.
 
-Inductor has no stable interface for what this package does. What we use is imported here, under
-the names of torch 2.13, and everything else in the package imports it from here; so a name that
-moved is repaired in one place, and a torch that lacks one gives one clear error instead of an
-``ImportError`` from the middle of a compilation.
+Inductor has no stable interface for what this package does. What we use is imported here, and
+everything else in the package imports it from here; so a name that moved is repaired in one place,
+and a torch that lacks one gives one clear error instead of an ``ImportError`` from the middle of a
+compilation. What differs between releases otherwise stands in ``differences``.
 """
 
 from __future__ import annotations

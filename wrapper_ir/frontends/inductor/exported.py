@@ -124,7 +124,7 @@ def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list
     Raises:
         CaptureError: An assumption is of a form that we do not know.
     """
-    texts = [text for text in getattr(exported, "_guards_code", ()) if "._base." not in text]
+    texts = [text for text in exported._guards_code if "._base." not in text]
     if not texts:
         return []
     reader = _Reader(_sources(exported, module))

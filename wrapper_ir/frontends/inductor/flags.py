@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.compat import inductor_config, pick_vec_isa
+from wrapper_ir.frontends.inductor.differences import processor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,17 +58,14 @@ def kernel_flags() -> tuple[str, tuple[str, ...]]:
     """Return the name of the instruction set, and the flags that follow the toolchain's own."""
     cpp = inductor_config.cpp
     flags = []
-    if getattr(cpp, "enable_unsafe_math_opt_flag", False):
+    if cpp.enable_unsafe_math_opt_flag:
         flags.append("-funsafe-math-optimizations")
-    contract = getattr(cpp, "enable_floating_point_contract_flag", "off")
-    if contract is True:  # older releases have a switch here
-        flags.append("-ffp-contract=fast")
-    elif contract and contract != "off":
+    contract = cpp.enable_floating_point_contract_flag
+    if contract and contract != "off":
         flags.append(f"-ffp-contract={contract}")
     level = _LEVEL.get()
     if level:
         return level, tuple(flags)
-    march = getattr(cpp, "march", None)
-    if march:
-        flags.append(f"-march={march}")
+    if processor():
+        flags.append(f"-march={processor()}")
     return str(pick_vec_isa()), tuple(flags)

@@ -7,7 +7,6 @@ buffers by role, the sizes as expressions. That is where we look.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -27,10 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = ["NotingCppScheduling", "buffers_of", "kernel_note", "nodes_of"]
-
-#: The prefix header, which older releases include by the absolute path of a copy.
-_COPIED_PREFIX = re.compile(r'^#include "[^"\n]*"$', re.MULTILINE)
-_PREFIX = "#include <torch/csrc/inductor/cpp_prefix.h>"
 
 
 class NotingCppScheduling(CppScheduling):
@@ -52,7 +47,6 @@ def kernel_note(name: str, src_code: str, args: KernelArgs, nodes: Sequence[Any]
     code = src_code.replace(str(Placeholder.KERNEL_NAME), name)
     code = code.replace(str(Placeholder.DESCRIPTIVE_NAME), name)
     code = code.replace("#pragma CMT", "//")
-    code = _COPIED_PREFIX.sub(_PREFIX, code, count=1)
     produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
     params: tuple[BufferNote | SizeNote, ...] = (*buffers_of(args, produced), *_sizes(args))
     return KernelNote(name, code.strip() + "\n", params, nodes_of(nodes))

@@ -3,7 +3,7 @@
 // PyTorch has to know of a capture: what its allocator gives out meanwhile must stay the graph's, and
 // random numbers must differ from replay to replay. Its C shim has no function for that, so this
 // calls at::cuda::CUDAGraph of libtorch_cuda by the names that its compiler gave the functions. They
-// are the same in PyTorch 2.11 to 2.13. Where one is missing, nothing is captured.
+// are the same in PyTorch 2.11 to 2.15. Where one is missing, nothing is captured.
 #include <cstddef>
 #include <exception>
 #include <memory>

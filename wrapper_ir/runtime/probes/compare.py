@@ -36,7 +36,7 @@ def difference(got: Tensor, expected: Tensor, tolerance: tuple[float, float] | N
     got, expected = got.detach().cpu(), expected.detach().cpu()
     if got.is_quantized:
         got, expected = got.int_repr(), expected.int_repr()
-    if got.dtype is getattr(torch, "float4_e2m1fn_x2", None):  # torch cannot even copy these
+    if got.dtype is torch.float4_e2m1fn_x2:  # torch cannot even copy these
         got, expected = got.view(torch.uint8), expected.view(torch.uint8)
     relative, absolute = tolerance or TOLERANCES.get(got.dtype, (0.0, 0.0))
     if got.dtype not in TOLERANCES:

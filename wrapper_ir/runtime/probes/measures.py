@@ -250,7 +250,7 @@ def private_copy(tensor: Tensor) -> Tensor:
     detached = tensor.detach().cpu()
     if detached.is_quantized or detached.layout is not torch.strided:
         return detached.clone()
-    if detached.dtype is getattr(torch, "float4_e2m1fn_x2", None):  # torch cannot copy these
+    if detached.dtype is torch.float4_e2m1fn_x2:  # torch cannot copy these
         return private_copy(detached.view(torch.uint8)).view(detached.dtype)
     sizes = list(zip(detached.stride(), detached.shape, strict=True))
     if any(step == 0 for step, size in sizes if size > 1):

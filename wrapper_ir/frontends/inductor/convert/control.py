@@ -116,7 +116,7 @@ class ControlConverter:
     def _while(self, node: Any) -> None:
         scope, origin = self._scope, self._scope.origin(node)
         given = (*node.carried_inputs, *node.additional_inputs)
-        count, stacks = len(node.carried_inputs), bool(getattr(node, "stack_output", False))
+        count, stacks = len(node.carried_inputs), bool(node.stack_output)
         operands = [self._operand(item, origin) for item in given]
         condition = self._branch(node.cond_subgraph, operands, count)
         body = self._branch(node.body_subgraph, operands, count)

@@ -111,7 +111,7 @@ def _refuse_clashes(graph: Any) -> None:
 
 
 def _missing_checks(scope: Scope, inputs: tuple[Input, ...]) -> list[AssertLayout]:
-    """Return checks of the inputs in use that no line checks: before 2.13 they were all text."""
+    """Return checks of the inputs in use that no line checks: in torch 2.11 they are all text."""
     checked = {line.buffer for line in scope.body if isinstance(line, AssertLayout)}
     names = [value.name for value in inputs if isinstance(value, BufferInput)]
     return [AssertLayout(name) for name in names if name in scope.used - checked]

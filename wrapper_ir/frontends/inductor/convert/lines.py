@@ -18,6 +18,7 @@ from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
 from wrapper_ir.frontends.inductor.convert.memory import allocate, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.strings import StringConverter
 from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked
+from wrapper_ir.frontends.inductor.differences import checked_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
 from wrapper_ir.lines.symbols import ComputeSymbol
@@ -142,9 +143,7 @@ class LineConverter:
         bind_item(self._scope, entry.line.node)
 
     def _assert_layout(self, entry: Entry) -> None:
-        # PyTorch 2.12 has such lines for inputs only, and text for results of ops.
-        op_name = getattr(entry.line, "op_name", "input")
-        assert_layout(self._scope, entry.line.name, op_name, entry.writer)
+        assert_layout(self._scope, entry.line.name, checked_op(entry.line), entry.writer)
 
     def _assert_layouts(self, entry: Entry) -> None:
         for name, _size, _stride in entry.line.asserts:

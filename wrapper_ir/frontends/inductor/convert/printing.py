@@ -51,12 +51,12 @@ PRINT: Final = define(
     "print(str text, Tensor[] tensors, Scalar[] numbers, str[] given) -> ()", _print
 )
 
-_HOP: Final = getattr(torch.ops.higher_order, "print", None)
+_HOP: Final = torch.ops.higher_order.print
 
 
 def prints(node: Any) -> bool:
     """Return whether an IR node prints."""
-    return _HOP is not None and getattr(node, "op_overload", None) is _HOP
+    return getattr(node, "op_overload", None) is _HOP
 
 
 def print_arguments(node: Any) -> tuple[Any, ...]:

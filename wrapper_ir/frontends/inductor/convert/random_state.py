@@ -36,8 +36,8 @@ SET_STATE: Final = define(
     "set_random_state(Tensor state) -> ()", torch.set_rng_state, fake=lambda state: None
 )
 
-_SAVES: Final = getattr(torch.ops.higher_order, "run_and_save_rng_state", None)
-_RUNS_WITH: Final = getattr(torch.ops.higher_order, "run_with_rng_state", None)
+_SAVES: Final = torch.ops.higher_order.run_and_save_rng_state
+_RUNS_WITH: Final = torch.ops.higher_order.run_with_rng_state
 
 
 def runs_and_saves(node: Any) -> bool:
@@ -51,7 +51,7 @@ def runs_with(node: Any) -> bool:
 
 
 def _is(node: Any, op: Any) -> bool:
-    if op is None or getattr(node, "op_overload", None) is not op:
+    if getattr(node, "op_overload", None) is not op:
         return False
     device = node.get_device()
     return device is None or device.type == "cpu"

@@ -147,7 +147,7 @@ class StringConverter:
         scope = self._scope
         index, size = _expr(scope.scalar(node.index)), _expr(scope.scalar(node.size))
         position = ours.Where(sympy.Lt(index, 0), index + size, index)
-        if getattr(node, "clamp", False):
+        if node.clamp:
             position = sympy.Max(0, sympy.Min(size, position))
         base, stride = scope.dim(node.base_offset), scope.dim(node.base_dim_stride)
         symbol = scope.bind(node.unbacked_offset_symbol)

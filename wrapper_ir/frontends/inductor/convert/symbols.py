@@ -38,8 +38,8 @@ def _bound(value: Any) -> int | None:
 
 def known_values(graph: Any) -> Mapping[sympy.Symbol, Any]:
     """Return which numbers symbols stood for when a graph was traced."""
-    sizevars = graph.sizevars
-    return getattr(sizevars, "backed_var_to_val", None) or getattr(sizevars, "var_to_val", {})
+    known: Mapping[sympy.Symbol, Any] = graph.sizevars.backed_var_to_val
+    return known
 
 
 def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
