@@ -33,6 +33,7 @@ COMMANDS = {
     "corpus": "wrapper_ir.cli.commands.corpus:corpus",
     "emitters": "wrapper_ir.cli.commands.emitters:emitters",
     "cache": "wrapper_ir.cli.commands.cache:cache",
+    "doctor": "wrapper_ir.cli.commands.doctor:doctor",
 }
 
 _DIFFERENCE, _BAD_INPUT, _OUR_FAULT = 1, 2, 3

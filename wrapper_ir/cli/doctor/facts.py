@@ -1,0 +1,178 @@
+"""Versions of what the library depends on, and what we know of them.
+
+``supported`` is what the tests run with, ``tried`` what worked when it was tried by hand. Nothing
+here imports torch: it may be absent, or broken.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir import __version__
+from wrapper_ir.cli.doctor.report import CacheFacts, Fact, Fault, fault_of
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends import releases
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["cache_facts", "gather"]
+
+_SUPPORTED, _TRIED, _UNTRIED, _REFUSED = "supported", "tried", "untried", "not supported"
+
+_TORCHES = {
+    releases.Standing.SUPPORTED: _SUPPORTED,
+    releases.Standing.UNTRIED: _UNTRIED,
+    releases.Standing.TOO_OLD: _REFUSED,
+}
+
+#: Minor version of Python 3 -> what we know of it.
+_PYTHONS = {11: _SUPPORTED, 12: _TRIED}
+
+#: Processor -> what we know of it, on Linux.
+_MACHINES = {"x86_64": _SUPPORTED}
+
+#: Compute capability of a GPU -> what we know of it.
+_GPUS = {"9.0": _TRIED}
+
+#: Where Linux tells of NVIDIA's driver, also where its tools are not installed.
+_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+def gather(torch: Mapping[str, Any], fault: Fault | None) -> list[Fact]:
+    """Return the facts.
+
+    Args:
+        torch: What torch says of itself, where it can be imported.
+        fault: Why it cannot.
+    """
+    return [
+        Fact("wrapper_ir", __version__),
+        _system(),
+        Fact("Python", platform.python_version(), _PYTHONS.get(sys.version_info.minor, _UNTRIED)),
+        _torch(torch, fault),
+        _triton(),
+        _sympy(),
+        _compiler(),
+        _driver(),
+        *_gpus(torch),
+    ]
+
+
+def _system() -> Fact:
+    machine, (libc, version) = platform.machine(), platform.libc_ver()
+    known = _MACHINES.get(machine, _UNTRIED) if sys.platform == "linux" else _UNTRIED
+    return Fact("system", f"{platform.system()} {machine}", known, f"{libc} {version}".strip())
+
+
+def _torch(found: Mapping[str, Any], fault: Fault | None) -> Fact:
+    version = found.get("version") or _installed("torch")
+    if not version:
+        hint = f"install torch {releases.in_words()}"
+        return Fact("torch", "", fault=Fault("", "torch is not installed", hint))
+    note = f"built for CUDA {found['cuda']}" if found.get("cuda") else ""
+    standing = _TORCHES[releases.standing(version)]
+    if standing is _UNTRIED and releases.is_to_be_tried():
+        note = ", ".join(filter(None, [note, f"taken as {releases.TRY} asks"]))
+    return Fact("torch", version, standing, note, fault)
+
+
+def _triton() -> Fact:
+    """Triton is supported in the minor version that the installed torch asks for."""
+    version = _installed("triton")
+    if not version:
+        return Fact("Triton", "", note="only GPUs need it")
+    wanted = next((r for r in _requirements("torch") if re.match(r"triton\b", r)), "")
+    if _numbers(version) == _numbers(wanted):
+        return Fact("Triton", version, _SUPPORTED)
+    asked = wanted.partition(";")[0]
+    return Fact("Triton", version, _UNTRIED, f"torch asks for {asked}" if asked else "")
+
+
+def _sympy() -> Fact:
+    version = _installed("sympy")
+    if not version:
+        fault = Fault("", "sympy is not installed", "install sympy 1.13 or newer")
+        return Fact("sympy", "", fault=fault)
+    return Fact("sympy", version, _SUPPORTED if _numbers(version) >= (1, 13) else _REFUSED)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the major and the minor number of a version, whatever stands before it."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+
+
+def _installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _requirements(package: str) -> list[str]:
+    try:
+        return metadata.requires(package) or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def _compiler() -> Fact:
+    from wrapper_ir.toolchain.compiler import find_compiler
+
+    try:
+        found = find_compiler()
+    except WrapperIRError as error:
+        return Fact("compiler", "", fault=fault_of(error))
+    known = _TRIED if found.clang else _SUPPORTED
+    return Fact("compiler", found.version, known, f"started as {' '.join(found.command)}")
+
+
+def _driver() -> Fact:
+    said = _run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    if not said and _DRIVER.is_file():
+        found = re.search(r"\d+\.\d+(?:\.\d+)?", _DRIVER.read_text("utf-8", errors="replace"))
+        said = found[0] if found else ""
+    version = said.partition("\n")[0]
+    return Fact("NVIDIA driver", version, note="" if version else "only GPUs need it")
+
+
+def _run(*words: str) -> str:
+    """Return what a program writes, or nothing where it is absent, fails or hangs."""
+    if shutil.which(words[0]) is None:
+        return ""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def _gpus(torch: Mapping[str, Any]) -> list[Fact]:
+    gpus = torch.get("gpus", ())
+    return [
+        Fact("GPU", name, _GPUS.get(capability, _UNTRIED), f"compute capability {capability}")
+        for name, capability in gpus
+    ]
+
+
+def cache_facts() -> CacheFacts:
+    """Return where the cache is, how full, and whether it can be written."""
+    from wrapper_ir.toolchain.cache import default_cache, default_dir
+
+    directory = str(default_dir())
+    try:
+        cache = default_cache()
+        with cache.scratch() as scratch:  # the permissions alone do not tell of a full disk
+            (scratch / "written").write_bytes(bytes(1 << 16))
+    except (WrapperIRError, OSError) as error:
+        return CacheFacts(directory, fault=fault_of(error))
+    now = cache.stats()
+    free = shutil.disk_usage(cache.directory).free
+    return CacheFacts(directory, now.entries, now.total_bytes, now.max_bytes, free, True)
