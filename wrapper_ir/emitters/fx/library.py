@@ -80,4 +80,4 @@ def know(condition: Any) -> None:
 
     ``torch._check`` is torch's documented way to say so, underscore or not.
     """
-    torch._check(condition)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    torch._check(condition)  # noqa: SLF001

@@ -26,13 +26,13 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     """``a if condition else b``."""
     if isinstance(condition, bool):
         return a if condition else b
-    return torch.sym_ite(condition, *_alike(a, b))  # type: ignore[no-untyped-call]
+    return torch.sym_ite(condition, *_alike(a, b))
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:
     """Two numbers as two of one type, which is what torch chooses between."""
     if any(isinstance(each, (float, torch.SymFloat)) for each in (a, b)):
-        a, b = torch.sym_float(a), torch.sym_float(b)  # type: ignore[no-untyped-call]
+        a, b = torch.sym_float(a), torch.sym_float(b)
     if isinstance(a, (int, float)) and not isinstance(b, (int, float)):
         return a + 0 * b, b
     if isinstance(b, (int, float)) and not isinstance(a, (int, float)):
