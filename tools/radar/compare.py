@@ -98,7 +98,7 @@ def drift(
         tick("what is gone or changed")
         found = _differences(uses, before, after)
         tick("what is new")
-        functions = {use.name for use in uses if use.kind == "name"}
+        functions = {use.name for use in uses if use.kind in ("name", "member")}
         return [*_merged(found), *_news(before, after, sources, settings, sorted(functions))]
 
 
@@ -123,7 +123,7 @@ def _differences(uses: Iterable[Use], old: Release, new: Release) -> Iterator[Fi
         if not use.name.endswith(CALL):
             places[use.kind, use.name].add(use.where)
     missing: set[str] = set()
-    for (kind, name), wheres in sorted(places.items()):
+    for (kind, name), wheres in sorted(places.items(), key=lambda item: item[0][::-1]):
         before = old.fact(kind, name)
         if not isinstance(before, Fact) or _is_below(name, missing):
             continue
@@ -149,7 +149,7 @@ def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
         last = finding.name.rpartition(".")[2]
         groups[finding.old, finding.new, finding.what, last].append(finding)
     for group in groups.values():
-        first = min(group, key=lambda f: (f.severity, len(f.name), f.kind != "override"))
+        first = min(group, key=lambda f: (f.severity, len(f.name), f.kind != "override", f.kind))
         yield replace(first, ours=tuple(sorted({where for f in group for where in f.ours})))
 
 
@@ -161,7 +161,8 @@ def _is_kept(attribute: str, old: Release, new: Release) -> bool:
 
 def _is_below(name: str, missing: set[str]) -> bool:
     parts = name.replace(f".{CALL}", "").split(".")
-    return any(".".join(parts[:end]) in missing for end in range(1, len(parts)))
+    ends = range(1, len(parts))
+    return any(".".join(parts[:end]) in missing or parts[end - 1] in missing for end in ends)
 
 
 def _changes(kind: str, before: Fact, after: Fact) -> Iterator[tuple[Severity, str]]:
@@ -188,7 +189,7 @@ def _table_change(
     said += ["another order"] if moved else []
     # What we call with is held against the parameters by itself; what we override gets it all.
     wanted = aspect == "parameters" and any("=" not in new[n] and n[0] != "*" for n in extra)
-    breaks = wanted or (lost and kind != "name") or (moved and kind == "override")
+    breaks = wanted or (lost and kind not in ("name", "member")) or (moved and kind == "override")
     return ("breaks" if breaks else "changed"), f"{aspect}: {', '.join(said)}"
 
 
@@ -201,7 +202,7 @@ def _suggestion(kind: str, name: str, old: Release, new: Release) -> str:
         similar = [n for n in there if n not in known and n[:12] == name[:12]]
         likest = max(similar, key=lambda n: _likeness(n, name), default="")
         return f"; perhaps {likest}" if _likeness(likest, name) > 0.8 else ""
-    if kind not in ("name", "override", "class"):
+    if kind not in ("name", "member", "override", "class"):
         return ""
     before = old.classes[name] if kind == "class" else old.lookup.find(tuple(name.split(".")))
     if not isinstance(before, Definition):

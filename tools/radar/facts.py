@@ -53,6 +53,7 @@ class Release:
         readers: dict[str, Callable[[str], Fact | Unknown | None]] = {
             "name": self._name,
             "override": self._name,
+            "member": self._member,
             "argument": self._argument,
             "class": self._class,
             "attribute": self._attribute,
@@ -119,6 +120,16 @@ class Release:
         if chain[:2] == ("torch", "_C") and CALL not in chain and not isinstance(found, Definition):
             return Fact("torch/lib/libtorch_python.so") if self.native.binds(chain[-1]) else None
         return Fact(found.place, _aspects(found)) if isinstance(found, Definition) else found
+
+    def _member(self, name: str) -> Fact | Unknown | None:
+        """Return a member of a class that we do not import: the class may have moved."""
+        found = self._name(name)
+        chain = tuple(name.split("."))
+        for end in range(1, len(chain)):
+            if found is None and self.lookup.find(chain[:end]) is None:
+                moved = self.class_named(chain[end - 1])
+                return self._name(".".join((*moved.name, *chain[end:]))) if moved else None
+        return found
 
     def _argument(self, name: str) -> Fact | Unknown | None:
         """Return a parameter by its name or its number, of a function or of a class's instances."""

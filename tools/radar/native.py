@@ -128,7 +128,7 @@ class Native:
                 continue
             seen.add(name)
             text = plain(path.read_text(encoding="utf-8", errors="replace"))
-            found.update(_WORD.findall(text))
+            found.update(_WORD.findall(_INCLUDE.sub("", text)))
             pending += includes(text)
         return frozenset(found)
 

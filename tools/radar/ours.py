@@ -8,6 +8,7 @@ nothing tells its type, only the name of an attribute that is read from it is no
 from __future__ import annotations
 
 import ast
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tools.radar.lookup import Lookup
@@ -74,8 +75,10 @@ class _Reader(ast.NodeVisitor):
 
     def _note_chains(self, chains: Iterable[Chain], node: ast.AST, kind: str = "name") -> None:
         for chain in chains:
-            if chain[0] == "torch":
-                self._note(kind, ".".join(self._values.plain(chain)), node)
+            if chain[0] == "torch" and chain[-1] != CALL:
+                plain = self._values.plain(chain)
+                is_typed = kind == "name" and len(plain) < len(chain)
+                self._note("member" if is_typed else kind, ".".join(plain), node)
 
     # What an expression may be.
 
@@ -137,7 +140,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         functions = self._chains(node.func)
-        given = (ast.Starred in map(type, node.args) and []) or node.args
+        given = [*takewhile(lambda arg: not isinstance(arg, ast.Starred), node.args)]
         for key in (*range(len(given)), *(k.arg for k in node.keywords if k.arg is not None)):
             self._note_chains(((*chain, f"{key}") for chain in functions), node, "argument")
         match node:
