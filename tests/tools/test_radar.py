@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -165,11 +164,3 @@ def test_it_is_a_script():
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert "OLD" in shown
-
-
-def _other_release():
-    given = os.environ.get("WRAPPER_IR_TORCH_2_13")
-    for path in filter(None, (given and Path(given), ROOT / ".venv-2.13.0")):
-        if path.exists():
-            return path
-    return None

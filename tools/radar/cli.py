@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import sys
 from collections import defaultdict
@@ -44,7 +43,6 @@ changed, 1 where something is, 2 where a release cannot be read.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what of torch that we rely on differs between two releases, and return the status."""
     options = _options(arguments)
-    gc.disable()  # syntax trees live as long as we do; looking through them is half of the time
     try:
         with opened(options.old) as old, opened(options.new) as new:
             title = f"torch {version(old)} -> {version(new)}"
