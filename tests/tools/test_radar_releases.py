@@ -1,0 +1,117 @@
+"""The radar over torch itself: with seeded changes, and over two releases."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from tools.radar import drift
+from tools.radar.facts import Release
+from tools.radar.modules import Definition
+from tools.radar.ours import python_uses
+from tools.radar.sources import Sources
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = ROOT / "wrapper_ir"
+INSTALLED = Path(torch.__file__).parent
+
+#: Where an environment with torch 2.13 is: ``make setup TORCH=2.13.0`` makes it.
+OLDER = Path(os.environ.get("WRAPPER_IR_TORCH_2_13", ROOT / ".venv-2.13.0"))
+
+
+def _copy(folder):
+    """Return a torch like the installed one, of which Inductor may be changed."""
+    made = folder / "torch"
+    made.mkdir()
+    for entry in INSTALLED.iterdir():
+        if entry.name not in ("_inductor", "__pycache__"):
+            (made / entry.name).symlink_to(entry)
+    ignored = shutil.ignore_patterns("__pycache__", "*.so")
+    shutil.copytree(INSTALLED / "_inductor", made / "_inductor", ignore=ignored)
+    return made
+
+
+def _relied_on():
+    """Return the definitions of Inductor's that we rely on, by file and line."""
+    sources = Sources.read(OURS)
+    release = Release(INSTALLED, sources.headers)
+    classes = {name: found.name for name, found in release.classes.items()}
+    uses, _ = python_uses(sources.package, release.package, classes, lambda _: None)
+    chains = {
+        tuple(use.name.split(".")) for use in uses if use.kind in ("name", "member", "override")
+    }
+    found = {chain: release.lookup.find(chain) for chain in chains}
+    return {
+        definition.place: definition.name
+        for chain, definition in sorted(found.items())
+        if isinstance(definition, Definition)
+        and definition.kind in ("class", "function", "value")
+        and definition.name[:2] == ("torch", "_inductor")
+        and definition.name[-1] == chain[-1]
+    }
+
+
+def test_seeded_renames_in_torch_are_found_and_no_others(tmp_path):
+    draw = random.Random(0)
+    relied_on = _relied_on()
+    drawn = dict(draw.sample(sorted(relied_on.items()), 20))
+    lasts = {name[-1] for name in drawn.values()}
+    # What is in something that is gone is not named besides.
+    renamed = {at: name[-1] for at, name in drawn.items() if not lasts.intersection(name[:-1])}
+    changed = _copy(tmp_path)
+    for place, name in renamed.items():
+        file, _, line = place.rpartition(":")
+        path = changed.parent / file
+        lines = path.read_text().splitlines(keepends=True)
+        number = int(line) - 1
+        assert name in lines[number]
+        lines[number] = lines[number].replace(name, f"{name}_renamed", 1)
+        path.write_text("".join(lines))
+
+    found = drift(INSTALLED, changed, OURS)
+
+    assert len(relied_on) > 80
+    assert {f.old for f in found} >= set(renamed)
+    names = {*renamed.values(), *(f"{name}_renamed" for name in renamed.values())}
+    strange = [f for f in found if f.old not in renamed and not names & set(f.name.split("."))]
+    assert strange == []
+
+
+@pytest.mark.skipif(not OLDER.exists(), reason="there is no environment with torch 2.13")
+@pytest.mark.skipif(torch.__version__[:4] != "2.15", reason="what is new is that of torch 2.15")
+def test_from_2_13_to_2_15():
+    found = drift(OLDER, INSTALLED, OURS)
+
+    named = {(f.severity, f.kind, f.name.rpartition(".")[2].partition(" ")[0]) for f in found}
+    assert named >= {
+        ("new", "line class", "SwitchLine"),
+        ("new", "line class", "GroupedAssertSizeStrideLine"),
+        ("new", "line class", "AssertAlignmentLine"),
+        ("new", "line class", "EnterKernelProfileScopeLine"),
+        ("new", "line class", "ExitKernelProfileScopeLine"),
+        ("new", "line class", "EnterCudaMemPoolContextLine"),
+        ("new", "line class", "ExitCudaMemPoolContextLine"),
+        ("new", "higher-order op", "switch"),
+        ("new", "loader symbol", "AOTInductorModelContainerDidCallLoadConstants"),
+        ("new", "loader symbol", "AOTInductorModelContainerCreateWithExternalConstants"),
+        ("breaks", "override", "codegen_conditional"),
+        ("changed", "class", "AssertSizeStrideLine"),
+        ("changed", "class", "KernelCallLine"),
+        ("changed", "class", "SymbolicCallArgLine"),
+    }
+    said = "\n".join(f"{f.kind} {f.name}: {f.what}" for f in found)
+    assert (
+        "override torch._inductor.codegen.wrapper.PythonWrapperCodegen.codegen_conditional" in said
+    )
+    assert "hook _inductor_backend_init in torch._inductor.codegen.common" in said
+    assert "SwitchLine: has no form yet, perhaps for ConditionalLine" in said or (
+        "SwitchLine: is there, perhaps for ConditionalLine" in said
+    )
+    assert "EnterDeviceContextManagerWithStreamInfoLine.codegen" in said
