@@ -182,10 +182,12 @@ void run(void* opaque, Call& call, const Slot* in, Slot* out) {
 #define FILE_NAME "fixture.constants"
 #endif
 
-// A program of a GPU that is none: its streams are addresses, and nothing becomes the current one.
+// A program of a GPU that is none: streams are addresses, and none becomes the current one.
 #ifdef STREAMS
 #define GPU 0
-extern "C" [[gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t, void*) { return nullptr; }
+extern "C" [[gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t, void*) {
+  return nullptr;
+}
 extern "C" [[gnu::visibility("hidden")]] void wir_gpu_leave(void*) {}
 #else
 #define GPU (-1)

@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[dict[str, torch.Tensor | None], str]] = {
         {"linear.bias": torch.zeros(8, device="meta")},
         "'linear.bias' has the wrong device",
     ),
-    "name": ({"bais": torch.zeros(8)}, "there is no constant 'bais'"),
+    "name": ({"linear.bias": None, "linear.bais": torch.zeros(8)}, "missing: 'linear.bias'"),
     "apart": (
         {"head.weight": torch.zeros(4, 8).t()},
         "'linear.weight' and 'head.weight' share their memory in the program, but not here",
@@ -139,6 +139,12 @@ def test_without_any_all_are_missing(library: Path) -> None:
     words = "missing: 'linear.weight', 'head.weight', 'linear.bias'"
     with pytest.raises(calls.NativeError, match=re.escape(words)):
         calls.Native(library, external={})
+
+
+def test_others_may_be_among_them(beside: Path) -> None:
+    more = {"norm.num_batches_tracked": torch.tensor(3)}
+    with calls.Native(beside, external=given() | more) as model:
+        assert torch.equal(result(model), wanted())
 
 
 def test_later_updates(beside: Path) -> None:

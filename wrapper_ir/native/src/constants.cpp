@@ -62,8 +62,8 @@ void pack(const ProgramInfo& program, Constants& made) {
   }
 }
 
-// Makes the constants that a set lacks, each a view of the storage that `storage_of` makes for it and
-// those tied to it.
+// Makes the constants that a set lacks, each a view of the storage that `storage_of` makes for it
+// and those tied to it.
 template <typename StorageOf>
 void fill(const ProgramInfo& program, Constants& made, StorageOf&& storage_of) {
   std::vector<Tensor> storages(program.num_constants);
@@ -167,6 +167,7 @@ class Update {
     if (value.name == nullptr) return problem("a tensor was given without a name");
     const std::size_t index = find(value.name);
     if (index == program_.num_constants) {
+      if (options_.first) return;  // a whole state_dict may be given, of which a program needs some
       return problem(std::string("there is no constant '") + value.name + "'");
     }
     const ConstantSpec& spec = program_.constants[index];
@@ -232,7 +233,7 @@ class Update {
     problem((options_.first ? "missing: " : "missing from a full update: ") + missing);
   }
 
-  // Constants that share a storage can only be taken from memory of the caller that they share as well.
+  // Constants that share a storage can only be taken from memory of the caller that they share, too.
   void check_shareable() {
     for (std::size_t i = 0; i < program_.num_constants; ++i) {
       for (std::size_t other = 0; other < i; ++other) {

@@ -61,15 +61,15 @@ struct UpdateOptions {
 // For each constant the tensor given for it, or null; or empty.
 using Given = std::vector<AtenTensorHandle>;
 
-// What a container is to begin with, in memory of the caller: all parameters. Throws an Error that
-// lists all that is wrong.
+// What a container is to begin with, in memory of the caller: all parameters; other names are left
+// alone. Throws an Error that lists all that is wrong.
 Given external_values(const ProgramInfo& program, const std::vector<NewValue>& values);
 
 // Whether nothing is left that only the program's own bytes have.
 bool covers_all(const ProgramInfo& program, const Given& given);
 
-// The values a program begins with: those given, not copied, and of others those it was made with.
-// Of these is copied what it writes to, or what is not aligned.
+// The values a program begins with: those given, not copied, and for others those it was made with.
+// Of the latter, what it writes to and what is not aligned is copied.
 std::shared_ptr<Constants> first_constants(const ProgramInfo& program, const Given& given,
                                            const std::shared_ptr<Blob>& blob);
 

@@ -28,8 +28,8 @@ std::vector<NewValue> values_of(const AOTInductorConstantMapEntry* pairs, std::s
 // All functions may be called by several threads at once.
 class Container {
  public:
-  // `directory` is where a file of constants is looked for first; may be null. `external` are constants
-  // in memory of the caller; null: all are the library's.
+  // `directory` is where a file of constants is looked for first; may be null. `external` are
+  // constants in memory of the caller; null: all are the library's.
   Container(const ProgramInfo& program, std::size_t runners, const char* device,
             const char* directory, const std::vector<NewValue>* external = nullptr);
   ~Container();
@@ -57,8 +57,8 @@ class Container {
   // Whether constants came from bytes, the library's or those of an update.
   bool has_read_bytes() const { return has_read_bytes_; }
 
-  // With affinity, the calls on a stream of a GPU have one runner, and wait for it. Set while no call
-  // is running.
+  // With affinity, the calls on a stream of a GPU have one runner, and wait for it. Set while no
+  // call is running.
   void set_stream_affinity(bool on);
   // The number of the stream's runner, or one of these.
   static constexpr std::int64_t kNoAffinity = -2, kNoRunner = -1;
@@ -119,9 +119,9 @@ class Container {
 
   std::mutex mutex_;  // guards what follows; held for a few instructions at a time
   std::condition_variable returned_;
-  std::vector<Runner> runners_;     // of those at work nothing is here
-  std::vector<std::size_t> idle_;   // their numbers
-  std::vector<void*> owners_;       // with affinity: for each runner the stream that has it, or null
+  std::vector<Runner> runners_;    // what those at work keep is with their calls
+  std::vector<std::size_t> idle_;  // numbers of those that are not at work
+  std::vector<void*> owners_;      // with affinity: the stream that has each runner, or null
   std::shared_ptr<const Constants> active_;
   std::shared_ptr<const Constants> inactive_;
   std::uint64_t releases_ = 0;

@@ -90,7 +90,8 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerDidCallLoadConstants(
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerSetUseStreamAffinity(
     AOTInductorModelContainerHandle container_handle, bool use_stream_affinity) {
-  return entry([&] { container_of(container_handle).set_stream_affinity(use_stream_affinity); });
+  return entry([&] { container_of(container_handle).set_stream_affinity(use_stream_affinity); },
+               false);  // loaders that know of it ask for the words
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetStreamAffinityModelIndexForTesting(
