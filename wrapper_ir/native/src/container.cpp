@@ -256,6 +256,7 @@ std::size_t Container::take(void* asked, Runner& runner) {
 
 void Container::give_back(std::size_t number, Runner runner, bool failed) {
   Runner stale;
+  bool any_will_do = true;
   {
     const std::lock_guard lock(mutex_);
     const bool is_current = runner.constants == active_ && runner.releases == releases_;
@@ -266,9 +267,10 @@ void Container::give_back(std::size_t number, Runner runner, bool failed) {
     }
     runners_[number] = std::move(runner);
     idle_.push_back(number);  // has room: it was there before
-    if (failed && !owners_.empty()) owners_[number] = nullptr;
+    any_will_do = owners_.empty();
+    if (failed && !any_will_do) owners_[number] = nullptr;
   }
-  returned_.notify_all();  // a stream may wait for this one alone
+  any_will_do ? returned_.notify_one() : returned_.notify_all();
   drop(stale);
 }
 
