@@ -27,8 +27,11 @@ def _built(folder: Path) -> Path:
     """The example, by CMake where there is one, else by the compiler alone."""
     if shutil.which("cmake") is None or shutil.which("make") is None:
         return compile_program(folder)
-    prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
-    _cmake(SOURCES, folder / "build", prefix)
+    # With a PyTorch for CUDA its package for CMake wants the toolkit.
+    where = f"WIR_TORCH_DIR={TORCH}"
+    if torch.version.cuda is None:
+        where = f"CMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
+    _cmake(SOURCES, folder / "build", f"-D{where}")
     return folder / "build" / "deploy"
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -48,6 +49,39 @@ def test_constants_are_called_as_in_the_model_and_can_be_exchanged(package: Path
     model.load_state_dict({**model.state_dict(), **doubled})
     with torch.no_grad():
         torch.testing.assert_close(loaded(x, shift=shift), model(x, shift=shift))
+
+
+@pytest.mark.skipif(
+    not hasattr(torch._C._aoti.AOTIModelContainerRunnerCpu, "did_call_load_constants"),
+    reason="PyTorch's runners take no constants before 2.14",
+)
+def test_a_library_runs_with_the_weights_of_the_model(tmp_path: Path) -> None:
+    """As docs/aot-runtime.md shows it; the file of constants is not there."""
+    model, x, shift = nested()
+    library = wir.export(captured(), tmp_path / "nested.so", constants="beside")
+    (tmp_path / "nested.constants").unlink()
+    kind: Any = torch._C._aoti.AOTIModelContainerRunnerCpu
+    runner = kind(str(library), 1, dict(model.state_dict()))
+    assert not runner.did_call_load_constants()
+    with torch.no_grad():
+        model.first.weight.mul_(2)  # it is the runner's as well
+        torch.testing.assert_close(runner.run([x, shift])[0], model(x, shift=shift)["hidden"])
+
+
+def test_a_package_runs_with_the_weights_of_the_model(package: Path) -> None:
+    model, x, shift = nested()
+    loaded = aoti_load_package(str(package))
+    names = set(loaded.get_constant_fqns())
+    mine = {name: value for name, value in model.state_dict().items() if name in names}
+    loaded.load_constants(mine, check_full_update=True, user_managed=True)
+    with torch.no_grad():
+        model.first.weight.mul_(2)
+        torch.testing.assert_close(loaded(x, shift=shift), model(x, shift=shift))
+
+
+def test_loading_warns_of_nothing(package: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    aoti_load_package(str(package))
+    assert "dlsym" not in "".join(capfd.readouterr())
 
 
 def test_torch_knows_the_archive(package: Path) -> None:

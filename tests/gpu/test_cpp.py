@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import re
 import subprocess
 import threading
@@ -16,6 +17,7 @@ import wrapper_ir as wir
 from tests.export.deploy import compile_program
 from tests.gpu.cases import CASES, t
 from tests.gpu.test_programs import captured, compiled, no_tuning_by_time, same
+from tests.native.calls import Native, NativeError
 from wrapper_ir.errors import WrapperIRError
 
 if TYPE_CHECKING:
@@ -198,6 +200,46 @@ def test_new_constants_are_there_on_every_stream(tmp_path: Path) -> None:
         with torch.cuda.stream(other):
             (found,) = runner.run([x])
             assert found.unique().tolist() == [number]
+
+
+def test_constants_of_the_caller_are_used_where_they_are(tmp_path: Path) -> None:
+    size = 4096
+    program = wir.capture(nn.Linear(size, size, bias=False).cuda(), (t(1, size),))
+    library = wir.export(program, tmp_path / "model.so")
+    weight = torch.randn(size, size, device="cuda")
+    x = torch.randn(1, size, device="cuda")
+    before = torch.cuda.memory_allocated()
+    with Native(library, 2, "cuda", external={"weight": weight}) as model:
+        assert torch.cuda.memory_allocated() - before < weight.nbytes // 2
+        for _ in range(2):
+            (y,) = model.run([x], results=1)
+            assert y is not None
+            torch.testing.assert_close(y, torch.nn.functional.linear(x, weight))
+            weight.neg_()
+    with pytest.raises(NativeError, match="'weight' has the wrong device"):
+        Native(library, device="cuda", external={"weight": weight.cpu()})
+
+
+def test_streams_that_have_a_runner_of_their_own(tmp_path: Path) -> None:
+    model, program, inputs = captured("mlp")
+    library = wir.export(program, tmp_path / "model.so", arena="kept")
+    with torch.no_grad():
+        expected = model(*inputs)
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    found: dict[int, set[int]] = {0: set(), 1: set()}
+    with Native(library, 2, "cuda") as container:
+        container("SetUseStreamAffinity", ctypes.c_bool(True))
+        torch.cuda.synchronize()
+        for turn in (0, 1, 1, 0, 1, 0):
+            handle, number = streams[turn].cuda_stream, ctypes.c_int64()
+            (y,) = container.run(inputs, results=1, stream=handle)
+            where = ctypes.c_void_p(handle)
+            container("GetStreamAffinityModelIndexForTesting", where, ctypes.byref(number))
+            found[turn].add(number.value)
+            streams[turn].synchronize()
+            assert y is not None
+            torch.testing.assert_close(y, expected, atol=2e-4, rtol=1e-3)
+        assert sorted(map(sorted, found.values())) == [[0], [1]]
 
 
 def test_a_program_without_python(tmp_path: Path) -> None:

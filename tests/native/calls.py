@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from wrapper_ir.toolchain.compiler import library_dirs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 # fixture.cpp's Mode
@@ -46,7 +47,7 @@ def handles(tensors: Iterable[torch.Tensor]) -> list[int]:
 
 
 def delete(handle: int) -> None:
-    assert _shim.aoti_torch_delete_tensor_object(ctypes.c_void_p(handle)) == 0
+    assert SHIM.aoti_torch_delete_tensor_object(ctypes.c_void_p(handle)) == 0
 
 
 def _keeps() -> bool:
@@ -58,7 +59,7 @@ def _keeps() -> bool:
 
 
 _steal = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr
-_shim = ctypes.CDLL(str(library_dirs()[0] / "libtorch_cpu.so"))
+SHIM = ctypes.CDLL(str(library_dirs()[0] / "libtorch_cpu.so"))
 _KEEPS = _keeps()
 
 
@@ -73,13 +74,25 @@ def take(handle: int) -> torch.Tensor:
 def peek(handle: int) -> torch.Tensor:
     """Return the tensor of a handle that is somebody else's."""
     own = ctypes.c_void_p()
-    assert _shim.aoti_torch_new_tensor_handle(ctypes.c_void_p(handle), ctypes.byref(own)) == 0
+    assert SHIM.aoti_torch_new_tensor_handle(ctypes.c_void_p(handle), ctypes.byref(own)) == 0
     assert own.value is not None
     return take(own.value)
 
 
 class Pair(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("handle", ctypes.c_void_p)]
+
+
+@contextmanager
+def lent(tensors: dict[str, torch.Tensor]) -> Iterator[ctypes.Array[Pair]]:
+    """Give handles of tensors by their names, and delete them at the end."""
+    owned = handles(tensors.values())
+    named = zip(tensors, owned, strict=True)
+    try:
+        yield (Pair * len(owned))(*(Pair(name.encode(), handle) for name, handle in named))
+    finally:
+        for handle in owned:
+            delete(handle)
 
 
 class NativeError(Exception):
@@ -90,14 +103,24 @@ class Native:
     """The functions of a library, and one container."""
 
     def __init__(
-        self, library: Path, runners: int = 1, device: str = "cpu", folder: Path | None = None
+        self,
+        library: Path,
+        runners: int = 1,
+        device: str = "cpu",
+        folder: Path | None = None,
+        external: dict[str, torch.Tensor] | None = None,
     ) -> None:
         self.functions = ctypes.CDLL(str(library))
         self.container = ctypes.c_void_p()
         where = None if folder is None else str(folder).encode()
         size = ctypes.c_size_t(runners)
-        out = ctypes.byref(self.container)
-        self.call("AOTInductorModelContainerCreateWithDevice", out, size, device.encode(), where)
+        given = (ctypes.byref(self.container), size, device.encode(), where)
+        if external is None:
+            self.call("AOTInductorModelContainerCreateWithDevice", *given)
+            return
+        with lent(external) as pairs:
+            name = "AOTInductorModelContainerCreateWithExternalConstants"
+            self.call(name, *given, pairs, ctypes.c_size_t(len(pairs)))
 
     def __enter__(self) -> Native:
         return self
@@ -115,7 +138,12 @@ class Native:
         self.call(f"AOTInductorModelContainer{name}", self.container, *args)
 
     def run(
-        self, tensors: Sequence[torch.Tensor | None], *, results: int = 5, name: str = "Run"
+        self,
+        tensors: Sequence[torch.Tensor | None],
+        *,
+        results: int = 5,
+        name: str = "Run",
+        stream: int | None = None,
     ) -> list[torch.Tensor | None]:
         """Call the library; None stands for a null handle."""
         given = [None if tensor is None else handles([tensor])[0] for tensor in tensors]
@@ -123,7 +151,8 @@ class Native:
         out_array = (ctypes.c_void_p * results)(*(1 for _ in range(results)))
         counts = ctypes.c_size_t(len(given)), ctypes.c_size_t(results)
         try:
-            self(name, in_array, counts[0], out_array, counts[1], None, None)
+            where = ctypes.c_void_p(stream)
+            self(name, in_array, counts[0], out_array, counts[1], where, None)
         except NativeError:
             assert list(out_array) == [None] * results
             raise
@@ -133,13 +162,6 @@ class Native:
 
     def update(self, name: str, tensors: dict[str, torch.Tensor], *flags: bool) -> None:
         """Call one of the functions that take pairs; the handles stay ours."""
-        owned = handles(tensors.values())
-        pairs = (Pair * len(owned))(
-            *(Pair(name.encode(), handle) for name, handle in zip(tensors, owned, strict=True))
-        )
         arguments = [ctypes.c_bool(flag) for flag in flags]
-        try:
-            self(name, pairs, ctypes.c_size_t(len(owned)), *arguments)
-        finally:
-            for handle in owned:
-                delete(handle)
+        with lent(tensors) as pairs:
+            self(name, pairs, ctypes.c_size_t(len(pairs)), *arguments)

@@ -16,6 +16,9 @@
 extern "C" {
 AOTIRuntimeError AOTInductorModelContainerCreateWithDevice(AOTInductorModelContainerHandle*,
                                                            std::size_t, const char*, const char*);
+AOTIRuntimeError AOTInductorModelContainerCreateWithExternalConstants(
+    AOTInductorModelContainerHandle*, std::size_t, const char*, const char*,
+    const AOTInductorConstantMapEntry*, std::size_t);
 AOTIRuntimeError AOTInductorModelContainerDelete(AOTInductorModelContainerHandle);
 AOTIRuntimeError AOTInductorModelContainerRun(AOTInductorModelContainerHandle, AtenTensorHandle*,
                                               std::size_t, AtenTensorHandle*, std::size_t,
@@ -147,6 +150,26 @@ void crowd(std::size_t runners) {
   require(AOTInductorModelContainerDelete(model) == 0, "delete");
 }
 
+// Constants in memory of ours: refused if one is missing, else taken until the container goes.
+void of_the_caller() {
+  const std::int64_t size[] = {8, 4}, stride[] = {1, 8};
+  AOTInductorConstantMapEntry all[] = {
+      {"weight", filled({4, 8}, 2)}, {"head", nullptr}, {"bias", filled({8}, 1)}};
+  aoti_torch__reinterpret_tensor(all[0].handle, 2, size, stride, 0, &all[1].handle);
+  AOTInductorModelContainerHandle model = nullptr;
+  const auto create = [&](std::size_t count) {
+    return AOTInductorModelContainerCreateWithExternalConstants(&model, 2, "cpu", nullptr, all,
+                                                                count);
+  };
+  require(create(2) != 0 && model == nullptr, "constants that are missing");
+  require(create(3) == 0, "constants of the caller");
+  for (const auto& [name, tensor] : all) aoti_torch_delete_tensor_object(tensor);
+  require(call(model, 0), "a call");
+  exchange(model, 3);
+  require(call(model, 0), "a call");
+  require(AOTInductorModelContainerDelete(model) == 0, "delete");
+}
+
 // The last results are None, which plain arrays cannot say; so this is refused, and leaks nothing.
 void bare_model() {
   AOTInductorModelHandle model = nullptr;
@@ -168,6 +191,7 @@ void bare_model() {
 int main() {
   crowd(1);
   crowd(4);
+  of_the_caller();
   bare_model();
   std::printf("fine\n");
 }

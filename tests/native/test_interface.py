@@ -82,7 +82,7 @@ def test_a_clean_artefact(library: Path, beside: Path) -> None:
             "ld-linux-x86-64.so.2",
         }
         if "libstdc++.so.6" in needed:  # some systems link it into the library
-            assert file.stat().st_size < 120_000
+            assert file.stat().st_size < 125_000
         assert "UNIQUE" not in tool("readelf", "-sW", "--dyn-syms", str(file))
 
 
@@ -156,10 +156,10 @@ def test_bare_models(library: Path, given: bool) -> None:
     create = functions.AOTInductorModelCreateV2
     assert create(ctypes.byref(model), pairs, ctypes.c_size_t(len(owned))) == int(given)
     assert (weight._use_count(), bias._use_count()) == counts  # taken, also by what failed
-    if given:  # weight is missing; and its view lies elsewhere than the caller's memory
+    if given:  # the weight is missing
         words = ctypes.c_char_p()
         functions.AOTInductorGetLastError(ctypes.byref(words))
-        assert b"missing from a full update: 'linear.weight'" in (words.value or b"")
+        assert b"missing: 'linear.weight', 'head.weight'\n" in (words.value or b"")
         return
     handles = (ctypes.c_void_p * 3)(*calls.handles(calls.inputs(X)))
     results = (ctypes.c_void_p * 5)()

@@ -15,12 +15,16 @@ from wrapper_ir.runtime import InputCountError, InputLayoutError, TensorSpec, ch
 
 X = torch.linspace(-3, 5, 24).reshape(3, 8)
 #: Whether this PyTorch keeps the words of its errors; older ones print them.
-KEEPS_WORDS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
-IN_TORCH = (
-    "mat1 and mat2 shapes cannot be multiplied (3x8 and 3x8)"
-    if KEEPS_WORDS
-    else "PyTorch refused the call and printed the reason"
-)
+KEEPS_WORDS = hasattr(calls.SHIM, "torch_exception_get_what_without_backtrace")
+
+
+def _words_of_torch() -> str:
+    with pytest.raises(RuntimeError) as failure:
+        torch.mm(X, X)
+    return str(failure.value)
+
+
+IN_TORCH = _words_of_torch() if KEEPS_WORDS else "PyTorch refused the call and printed the reason"
 SPEC = TensorSpec("x", torch.float32, (None, 8), (8, 1))
 
 

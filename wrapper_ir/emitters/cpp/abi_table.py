@@ -43,8 +43,8 @@ SHIMS: Final[dict[str, tuple[str, str]]] = {
     "aten::_cdist_backward": (
         "aoti_torch_cpu__cdist_backward",
         (
-            "AtenTensorHandle grad, AtenTensorHandle x1, AtenTensorHandle x2, double p, "
-            "AtenTensorHandle cdist, AtenTensorHandle* ret0"
+            "AtenTensorHandle grad_output, AtenTensorHandle x1, AtenTensorHandle x2, double "
+            "p, AtenTensorHandle cdist, AtenTensorHandle* ret0"
         ),
     ),
     "aten::_cdist_forward": (
@@ -158,8 +158,8 @@ SHIMS: Final[dict[str, tuple[str, str]]] = {
     "aten::_pdist_backward": (
         "aoti_torch_cpu__pdist_backward",
         (
-            "AtenTensorHandle grad, AtenTensorHandle self, double p, AtenTensorHandle pdist, "
-            "AtenTensorHandle* ret0"
+            "AtenTensorHandle grad_output, AtenTensorHandle self, double p, AtenTensorHandle "
+            "pdist, AtenTensorHandle* ret0"
         ),
     ),
     "aten::_pdist_forward": (

@@ -43,8 +43,8 @@ CUDA_SHIMS: Final[dict[str, tuple[str, str]]] = {
     "aten::_cdist_backward": (
         "aoti_torch_cuda__cdist_backward",
         (
-            "AtenTensorHandle grad, AtenTensorHandle x1, AtenTensorHandle x2, double p, "
-            "AtenTensorHandle cdist, AtenTensorHandle* ret0"
+            "AtenTensorHandle grad_output, AtenTensorHandle x1, AtenTensorHandle x2, double "
+            "p, AtenTensorHandle cdist, AtenTensorHandle* ret0"
         ),
     ),
     "aten::_cdist_forward": (
@@ -206,8 +206,8 @@ CUDA_SHIMS: Final[dict[str, tuple[str, str]]] = {
     "aten::_pdist_backward": (
         "aoti_torch_cuda__pdist_backward",
         (
-            "AtenTensorHandle grad, AtenTensorHandle self, double p, AtenTensorHandle pdist, "
-            "AtenTensorHandle* ret0"
+            "AtenTensorHandle grad_output, AtenTensorHandle self, double p, AtenTensorHandle "
+            "pdist, AtenTensorHandle* ret0"
         ),
     ),
     "aten::_pdist_forward": (

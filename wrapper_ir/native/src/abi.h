@@ -1,7 +1,8 @@
-// AOTInductor's C interface, as torch/csrc/inductor/aoti_runtime/interface.h of PyTorch 2.13 has
-// it; older versions have fewer functions, none that is not here. It is written out once more
-// because that header drags in streams and half of the standard library, and differs between
-// versions. A test compiles both side by side.
+// AOTInductor's C interface, as torch/csrc/inductor/aoti_runtime/interface.h of PyTorch 2.15 has
+// it; older versions have fewer functions, none that is not here. Left out is what no loader asks
+// for: how constants are copied to a GPU (AOTInductorSetUsePinned..., AOTInductorSetPinned...). It
+// is written out once more because that header drags in streams and half of the standard library,
+// and differs between versions. A test compiles both side by side.
 #pragma once
 
 #include <cstddef>

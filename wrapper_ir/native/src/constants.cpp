@@ -62,19 +62,37 @@ void pack(const ProgramInfo& program, Constants& made) {
   }
 }
 
-// All constants, each a view of the storage that `storage_of` makes for it and those tied to it.
+// Makes the constants that a set lacks, each a view of the storage that `storage_of` makes for it
+// and those tied to it.
 template <typename StorageOf>
-std::shared_ptr<Constants> laid_out(const ProgramInfo& program, StorageOf&& storage_of) {
-  auto made = std::make_shared<Constants>(program.num_constants);
+void fill(const ProgramInfo& program, Constants& made, StorageOf&& storage_of) {
   std::vector<Tensor> storages(program.num_constants);
   for (std::size_t i = 0; i < program.num_constants; ++i) {
-    if (program.constants[i].packed) continue;
+    if (program.constants[i].packed || made.has(i)) continue;
     const std::size_t root = root_of(program, i);
     if (storages[root] == nullptr) storages[root] = storage_of(program.constants[root], root);
-    made->put(i, view_of(storages[root], program.constants[i]));
+    made.put(i, view_of(storages[root], program.constants[i]));
   }
-  pack(program, *made);
-  return made;
+  pack(program, made);
+}
+
+// The tensor of the caller's that a constant can be: its own, or that of one laid out alike in the
+// same storage. Null if there is none.
+AtenTensorHandle shared_by(const ProgramInfo& program, const Given& given, std::size_t index) {
+  if (given[index] != nullptr) return given[index];
+  for (std::size_t i = 0; i < program.num_constants; ++i) {
+    if (given[i] != nullptr && root_of(program, i) == root_of(program, index) &&
+        same_layout(program.constants[i], program.constants[index])) {
+      return given[i];
+    }
+  }
+  return nullptr;
+}
+
+void take_over(const ProgramInfo& program, const Given& given, Constants& made) {
+  for (std::size_t i = 0; i < program.num_constants; ++i) {
+    if (AtenTensorHandle tensor = shared_by(program, given, i)) made.put(i, share(tensor));
+  }
 }
 
 }  // namespace
@@ -89,29 +107,38 @@ void wait_for_gpus(const ProgramInfo& program) {
   for (const std::int32_t gpu : gpus) wir_gpu_wait(gpu);
 }
 
-std::shared_ptr<Constants> original_constants(const ProgramInfo& program,
-                                              const std::shared_ptr<Blob>& blob) {
-  check_table(program);
+bool covers_all(const ProgramInfo& program, const Given& given) {
+  for (std::size_t i = 0; i < program.num_constants; ++i) {
+    if (!program.constants[i].packed && shared_by(program, given, i) == nullptr) return false;
+  }
+  return true;
+}
+
+std::shared_ptr<Constants> first_constants(const ProgramInfo& program, const Given& given,
+                                           const std::shared_ptr<Blob>& blob) {
+  auto made = std::make_shared<Constants>(program.num_constants);
+  if (!given.empty()) take_over(program, given, *made);
+  if (blob != nullptr) check_table(program);
   const std::vector<bool> written = written_groups(program);
-  bool any_in_place = false;
-  auto made = laid_out(program, [&](const ConstantSpec& root, std::size_t index) {
+  fill(program, *made, [&](const ConstantSpec& root, std::size_t index) {
     std::uint8_t* bytes = blob->begin() + root.data_offset;
     const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % kAlignment == 0;
     if (written[index] || !aligned || root.data_bytes == 0 ||
         root.tensor.device_type != device::cpu) {
       return copied_storage(root, bytes);
     }
-    any_in_place = true;
+    made->blob = blob;
     return storage_at(bytes, root.data_bytes);
   });
-  if (any_in_place) made->blob = blob;
   return made;
 }
 
 std::shared_ptr<Constants> constants_from(const ProgramInfo& program, const std::uint8_t* bytes) {
-  return laid_out(program, [&](const ConstantSpec& root, std::size_t) {
+  auto made = std::make_shared<Constants>(program.num_constants);
+  fill(program, *made, [&](const ConstantSpec& root, std::size_t) {
     return copied_storage(root, bytes + root.data_offset);
   });
+  return made;
 }
 
 namespace {
@@ -126,18 +153,21 @@ class Update {
     if (options.full) check_complete();
     if (options.user_managed) check_shareable();
     if (!problems_.empty()) {
-      throw Error("WIR2162", "the constants cannot be updated" + problems_,
-                  "nothing was changed; " + hint());
+      throw Error("WIR2162",
+                  (options.first ? "these constants are not the program's"
+                                 : "the constants cannot be updated") + problems_,
+                  (options.first ? "" : "nothing was changed; ") + hint());
     }
   }
 
-  const std::vector<AtenTensorHandle>& given() const { return given_; }
+  const Given& given() const { return given_; }
 
  private:
   void take(const NewValue& value) {
     if (value.name == nullptr) return problem("a tensor was given without a name");
     const std::size_t index = find(value.name);
     if (index == program_.num_constants) {
+      if (options_.first) return;  // a whole state_dict may be given, of which a program needs some
       return problem(std::string("there is no constant '") + value.name + "'");
     }
     const ConstantSpec& spec = program_.constants[index];
@@ -199,24 +229,33 @@ class Update {
       if (covered[root_of(program_, i)] || may_be_missing(spec)) continue;
       missing += (missing.empty() ? "'" : ", '") + std::string(spec.qualified_name) + "'";
     }
-    if (!missing.empty()) problem("missing from a full update: " + missing);
+    if (missing.empty()) return;
+    problem((options_.first ? "missing: " : "missing from a full update: ") + missing);
   }
 
-  // Constants that share a storage can only be taken from the caller's memory if they are the same.
+  // Constants that share a storage can only be taken from memory of the caller that they share, too.
   void check_shareable() {
     for (std::size_t i = 0; i < program_.num_constants; ++i) {
-      const std::size_t root = root_of(program_, i);
-      if (i == root) continue;
-      const ConstantSpec& spec = program_.constants[i];
-      const ConstantSpec& other = program_.constants[root];
-      if (given_[i] == nullptr && given_[root] == nullptr) continue;
-      const bool apart = given_[i] != nullptr && given_[root] != nullptr &&
-                         data(given_[i]) != data(given_[root]);
-      if (apart || !same_layout(spec, other)) {
-        problem(std::string("constants '") + other.qualified_name + "' and '" +
-                spec.qualified_name + "' share their memory in the program, but not here");
+      for (std::size_t other = 0; other < i; ++other) {
+        if (root_of(program_, i) != root_of(program_, other) || !are_apart(i, other)) continue;
+        problem(std::string("constants '") + program_.constants[other].qualified_name + "' and '" +
+                program_.constants[i].qualified_name +
+                "' share their memory in the program, but not here");
       }
     }
+  }
+
+  bool are_apart(std::size_t i, std::size_t other) const {
+    if (given_[i] != nullptr && given_[other] != nullptr) return start(i) != start(other);
+    if (given_[i] == nullptr && given_[other] == nullptr) return false;
+    return shared_by(program_, given_, given_[i] == nullptr ? i : other) == nullptr;
+  }
+
+  // Of the storage that the constant's place in the program makes of a given tensor.
+  std::uintptr_t start(std::size_t index) const {
+    const ConstantSpec& spec = program_.constants[index];
+    return reinterpret_cast<std::uintptr_t>(data(given_[index])) -
+           spec.storage_offset * aoti_torch_dtype_element_size(spec.tensor.dtype);
   }
 
   std::string hint() const {
@@ -230,7 +269,7 @@ class Update {
 
   const ProgramInfo& program_;
   const UpdateOptions& options_;
-  std::vector<AtenTensorHandle> given_;
+  Given given_;
   std::vector<bool> refused_;
   std::string problems_;
 };
@@ -239,7 +278,7 @@ class Update {
 class Exchange {
  public:
   Exchange(const ProgramInfo& program, const Constants& base, const Constants& active,
-           const std::vector<AtenTensorHandle>& given, const UpdateOptions& options)
+           const Given& given, const UpdateOptions& options)
       : program_(program),
         base_(base),
         active_(active),
@@ -249,9 +288,10 @@ class Exchange {
 
   std::shared_ptr<Constants> make() {
     made_->blob = base_.blob != nullptr ? base_.blob : active_.blob;
+    if (options_.user_managed) take_over(program_, given_, *made_);
     const std::vector<bool> written = written_groups(program_);
     for (std::size_t root = 0; root < program_.num_constants; ++root) {
-      if (program_.constants[root].packed) continue;
+      if (program_.constants[root].packed || made_->has(root)) continue;
       if (root_of(program_, root) == root) exchange(root, members_of(root), written[root]);
     }
     pack(program_, *made_);
@@ -272,10 +312,7 @@ class Exchange {
   void exchange(std::size_t root, const Members& members, bool written) {
     bool any = false;
     for (const std::size_t i : members) any = any || given_[i] != nullptr;
-    if (any) {
-      options_.user_managed ? take_over(members) : copy(root, members);
-      return;
-    }
+    if (any) return copy(root, members);
     const bool from_active = options_.inactive && may_be_missing(program_.constants[root]);
     const Constants& source = from_active ? active_ : base_;
     if (written && options_.inactive && &source == &active_) {
@@ -283,14 +320,6 @@ class Exchange {
     } else {
       for (const std::size_t i : members) made_->put(i, share(source[i]));
     }
-  }
-
-  void take_over(const Members& members) {
-    AtenTensorHandle tensor = nullptr;
-    for (const std::size_t i : members) {
-      if (given_[i] != nullptr) tensor = given_[i];
-    }
-    for (const std::size_t i : members) made_->put(i, share(tensor));
   }
 
   void copy(std::size_t root, const Members& members) {
@@ -336,12 +365,17 @@ class Exchange {
   const ProgramInfo& program_;
   const Constants& base_;
   const Constants& active_;
-  const std::vector<AtenTensorHandle>& given_;
+  const Given& given_;
   const UpdateOptions& options_;
   std::shared_ptr<Constants> made_;
 };
 
 }  // namespace
+
+Given external_values(const ProgramInfo& program, const std::vector<NewValue>& values) {
+  const UpdateOptions options = {.full = true, .first = true, .user_managed = true};
+  return Update(program, values, options).given();
+}
 
 std::shared_ptr<Constants> updated_constants(const ProgramInfo& program, const Constants& base,
                                              const Constants& active,

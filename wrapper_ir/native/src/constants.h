@@ -52,14 +52,26 @@ struct NewValue {
 
 struct UpdateOptions {
   bool full = false;          // every parameter must be given
+  bool first = false;         // there are no values yet
   bool user_managed = false;  // the caller's memory is used, not copied
   bool from_cpu = false;      // tensors may be on the CPU where the constant is elsewhere
   bool inactive = false;      // for the set that is not in use: what the program writes to is copied
 };
 
-// The values a program was made with. What it writes to, or what is not aligned, is copied.
-std::shared_ptr<Constants> original_constants(const ProgramInfo& program,
-                                              const std::shared_ptr<Blob>& blob);
+// For each constant the tensor given for it, or null; or empty.
+using Given = std::vector<AtenTensorHandle>;
+
+// What a container is to begin with, in memory of the caller: all parameters; other names are left
+// alone. Throws an Error that lists all that is wrong.
+Given external_values(const ProgramInfo& program, const std::vector<NewValue>& values);
+
+// Whether nothing is left that only the program's own bytes have.
+bool covers_all(const ProgramInfo& program, const Given& given);
+
+// The values a program begins with: those given, not copied, and for others those it was made with.
+// Of the latter, what it writes to and what is not aligned is copied.
+std::shared_ptr<Constants> first_constants(const ProgramInfo& program, const Given& given,
+                                           const std::shared_ptr<Blob>& blob);
 
 // The same from other bytes, laid out like those of the program; they are copied.
 std::shared_ptr<Constants> constants_from(const ProgramInfo& program, const std::uint8_t* bytes);

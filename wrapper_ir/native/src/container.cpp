@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -131,29 +132,52 @@ class Owned {
 
 }  // namespace
 
+std::vector<NewValue> values_of(AOTInductorConstantMapHandle map) {
+  if (map == nullptr) throw Error("WIR2163", "there is no map of constants");
+  std::vector<NewValue> values;
+  for (const auto& [name, tensor] : *reinterpret_cast<const ConstantMap*>(map)) {
+    values.push_back({name.c_str(), tensor});
+  }
+  return values;
+}
+
+std::vector<NewValue> values_of(const AOTInductorConstantMapEntry* pairs, std::size_t count) {
+  if (pairs == nullptr && count != 0) throw Error("WIR2163", "there are no pairs of constants");
+  std::vector<NewValue> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back({pairs[i].name, pairs[i].handle});
+  return values;
+}
+
 Container::Container(const ProgramInfo& program, std::size_t runners, const char* device,
-                     const char* directory)
+                     const char* directory, const std::vector<NewValue>* external)
     : program_(program), in_spec_(spec_of_inputs(program)), out_spec_(spec_of_results(program)) {
   check_program(program);
   check_device(program, device);
   if (runners == 0) throw Error("WIR2163", "there must be at least one runner, not 0");
   if (program.num_probes != 0) read_probe_environment(program);
-  blob_ = Blob::open(program, directory);
+  const Given given = external == nullptr ? Given() : external_values(program, *external);
+  if (external == nullptr || program.num_objects != 0 || !covers_all(program, given)) {
+    blob_ = Blob::open(program, directory);
+  }
+  has_read_bytes_ = blob_ != nullptr;
   outside_inference_mode([&] {
-    active_ = original_constants(program_, blob_);
+    active_ = first_constants(program_, given, blob_);
     if (program_.num_objects != 0) objects_.reset(wir_make_objects(program_, *blob_));
   });
   if (program.graphs != nullptr && wir_make_graphs != nullptr) {
     graphs_.reset(wir_make_graphs(program));
   }
+  runners_.resize(runners);
   idle_.resize(runners);
-  idle_.back().constants = active_;
-  idle_.back().stream = current_stream();
-  prepare(idle_.back());  // so that what goes wrong goes wrong here
+  std::iota(idle_.begin(), idle_.end(), 0);
+  Runner& next = runners_.back();
+  next.constants = active_;
+  next.stream = current_stream();
+  prepare(next);  // so that what goes wrong goes wrong here
 }
 
 Container::~Container() {
-  for (Runner& runner : idle_) drop(runner);
+  for (Runner& runner : runners_) drop(runner);
 }
 
 void Container::drop_state(Runner& runner) {
@@ -171,18 +195,51 @@ GpuStream Container::current_stream() const {
   return program_.current_stream == nullptr ? GpuStream{} : program_.current_stream(program_.gpu);
 }
 
-Container::Runner Container::take() {
+void Container::set_stream_affinity(bool on) {
+  const std::lock_guard lock(mutex_);
+  if (idle_.size() != runners_.size()) {
+    throw Error("WIR2163", "calls are running", "set the affinity of streams before or after them");
+  }
+  if (on && program_.gpu < 0) {
+    throw Error("WIR2163", "the program runs on the CPU, where there are no streams");
+  }
+  owners_.assign(on ? runners_.size() : 0, nullptr);
+}
+
+std::int64_t Container::runner_of(void* stream) {
+  const std::lock_guard lock(mutex_);
+  if (owners_.empty()) return kNoAffinity;
+  const auto owner = std::find(owners_.begin(), owners_.end(), stream);
+  return stream == nullptr || owner == owners_.end() ? kNoRunner : owner - owners_.begin();
+}
+
+// The place in idle_ of the runner that a call takes; the end if it has to wait.
+std::vector<std::size_t>::iterator Container::choice(void* asked, const GpuStream& stream) {
+  const auto owner = std::find(owners_.begin(), owners_.end(), asked);
+  if (asked != nullptr && owner != owners_.end()) {
+    return std::find(idle_.begin(), idle_.end(), owner - owners_.begin());
+  }
+  const auto suits = [&](std::size_t each) {
+    return owners_.empty() ? runners_[each].serves(stream) : owners_[each] == nullptr;
+  };
+  const auto found = std::find_if(idle_.rbegin(), idle_.rend(), suits);
+  if (found != idle_.rend()) return found.base() - 1;
+  return idle_.empty() ? idle_.end() : idle_.end() - 1;
+}
+
+// Returns the number of the runner. `asked` is the stream that the caller named, or null.
+std::size_t Container::take(void* asked, Runner& runner) {
   const GpuStream stream = current_stream();
-  Runner runner, stale;
+  Runner stale;
+  std::size_t number = 0;
   {
     std::unique_lock lock(mutex_);
-    returned_.wait(lock, [this] { return !idle_.empty(); });
-    auto chosen = std::find_if(idle_.rbegin(), idle_.rend(),
-                               [&](const Runner& each) { return each.serves(stream); });
-    if (chosen == idle_.rend()) chosen = idle_.rbegin();
-    std::swap(*chosen, idle_.back());
-    std::swap(runner, idle_.back());
-    idle_.pop_back();
+    auto chosen = idle_.end();
+    returned_.wait(lock, [&] { return (chosen = choice(asked, stream)) != idle_.end(); });
+    number = *chosen;
+    idle_.erase(chosen);
+    if (asked != nullptr && !owners_.empty()) owners_[number] = asked;
+    std::swap(runner, runners_[number]);
     if (!runner.serves(stream)) {
       std::swap(runner, stale);
       runner.graphs = std::move(stale.graphs);
@@ -194,11 +251,12 @@ Container::Runner Container::take() {
     }
   }
   drop(stale);
-  return runner;
+  return number;
 }
 
-void Container::give_back(Runner runner) {
+void Container::give_back(std::size_t number, Runner runner, bool failed) {
   Runner stale;
+  bool any_will_do = true;
   {
     const std::lock_guard lock(mutex_);
     const bool is_current = runner.constants == active_ && runner.releases == releases_;
@@ -207,9 +265,12 @@ void Container::give_back(Runner runner) {
       runner.graphs = std::move(stale.graphs);
       runner.constants = stale.constants;
     }
-    idle_.push_back(std::move(runner));  // has room: it was there before
+    runners_[number] = std::move(runner);
+    idle_.push_back(number);  // has room: it was there before
+    any_will_do = owners_.empty();
+    if (failed && !any_will_do) owners_[number] = nullptr;
   }
-  returned_.notify_one();
+  any_will_do ? returned_.notify_one() : returned_.notify_all();
   drop(stale);
 }
 
@@ -221,10 +282,11 @@ void Container::prepare(Runner& runner) {
 // keeps may be half done.
 class Container::Turn {
  public:
-  explicit Turn(Container& container) : container_(container), runner_(container.take()) {}
+  Turn(Container& container, void* stream)
+      : container_(container), number_(container.take(stream, runner_)) {}
   ~Turn() {
     if (!done_) container_.drop_state(runner_);
-    container_.give_back(std::move(runner_));
+    container_.give_back(number_, std::move(runner_), !done_);
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -237,6 +299,7 @@ class Container::Turn {
  private:
   Container& container_;
   Runner runner_;
+  std::size_t number_;
   bool done_ = false;
 };
 
@@ -270,7 +333,7 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
   SmallArray<Slot> out(num_outputs);
   const WithoutGil without_gil;
   const OnStream on_stream(program_.gpu, stream);
-  Turn turn(*this);
+  Turn turn(*this, stream);
   turn.run(call, in.data(), out.data());
   hand_over(out.data(), outputs);
 }
@@ -309,7 +372,7 @@ void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
     }
     throw;
   }
-  if (blob_->size() == 0) return;
+  if (blob_ == nullptr || blob_->size() == 0) return;
   for (std::size_t i = 0; i < program_.num_outputs; ++i) {
     void* address = nullptr;
     if (outputs[i] != nullptr && aoti_torch_get_data_ptr(outputs[i], &address) == 0 &&
@@ -333,6 +396,7 @@ void Container::update_from_bytes(const std::uint8_t* bytes) {
   std::shared_ptr<const Constants> made;
   outside_inference_mode([&] { made = constants_from(program_, bytes); });
   publish(std::move(made), false);
+  has_read_bytes_ = true;
 }
 
 void Container::publish(std::shared_ptr<const Constants> made, bool inactive) {
@@ -351,7 +415,7 @@ void Container::publish(std::shared_ptr<const Constants> made, bool inactive) {
 // What idle runners keep of constants that are no longer in use; those at work give theirs back.
 std::vector<Container::Runner> Container::take_stale() {
   std::vector<Runner> stale;
-  for (Runner& runner : idle_) {
+  for (Runner& runner : runners_) {
     if (runner.constants == nullptr || runner.constants == active_) continue;
     stale.emplace_back();
     std::swap(stale.back(), runner);
@@ -391,7 +455,7 @@ std::size_t Container::release() {
   {
     const std::lock_guard lock(mutex_);
     ++releases_;
-    for (Runner& runner : idle_) {
+    for (Runner& runner : runners_) {
       if (runner.state == nullptr && runner.graphs == nullptr) continue;
       kept.emplace_back();
       std::swap(kept.back(), runner);

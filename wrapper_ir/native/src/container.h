@@ -6,8 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <mutex>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <wir/program.h>
@@ -19,12 +20,18 @@
 
 namespace wir::runtime {
 
+// What callers give as constants: a std::unordered_map of theirs, or pairs.
+using ConstantMap = std::unordered_map<std::string, AtenTensorHandle>;
+std::vector<NewValue> values_of(AOTInductorConstantMapHandle map);
+std::vector<NewValue> values_of(const AOTInductorConstantMapEntry* pairs, std::size_t count);
+
 // All functions may be called by several threads at once.
 class Container {
  public:
-  // `directory` is where a file of constants is looked for first; may be null.
+  // `directory` is where a file of constants is looked for first; may be null. `external` are
+  // constants in memory of the caller; null: all are the library's.
   Container(const ProgramInfo& program, std::size_t runners, const char* device,
-            const char* directory);
+            const char* directory, const std::vector<NewValue>* external = nullptr);
   ~Container();
   Container(const Container&) = delete;
   Container& operator=(const Container&) = delete;
@@ -46,6 +53,16 @@ class Container {
   void update_from_bytes(const std::uint8_t* bytes);
   void swap();
   void free_inactive();
+
+  // Whether constants came from bytes, the library's or those of an update.
+  bool has_read_bytes() const { return has_read_bytes_; }
+
+  // With affinity, the calls on a stream of a GPU have one runner, and wait for it. Set while no
+  // call is running.
+  void set_stream_affinity(bool on);
+  // The number of the stream's runner, or one of these.
+  static constexpr std::int64_t kNoAffinity = -2, kNoRunner = -1;
+  std::int64_t runner_of(void* stream);
 
   // Null where there is none.
   std::shared_ptr<const Constants> constants(bool inactive);
@@ -83,8 +100,9 @@ class Container {
 
   bool checks_inputs() const;
   GpuStream current_stream() const;
-  Runner take();
-  void give_back(Runner runner);
+  std::vector<std::size_t>::iterator choice(void* asked, const GpuStream& stream);
+  std::size_t take(void* asked, Runner& runner);
+  void give_back(std::size_t number, Runner runner, bool failed);
   void prepare(Runner& runner);
   void run(Runner& runner, Call& call, const Slot* inputs, Slot* outputs);
   void drop_state(Runner& runner);
@@ -94,13 +112,16 @@ class Container {
   void publish(std::shared_ptr<const Constants> made, bool inactive);
 
   const ProgramInfo& program_;
-  std::shared_ptr<Blob> blob_;
+  std::shared_ptr<Blob> blob_;  // null where nothing of it is needed
+  std::atomic<bool> has_read_bytes_;
   std::unique_ptr<Objects> objects_;  // null where the program has none
   std::unique_ptr<Graphs> graphs_;
 
   std::mutex mutex_;  // guards what follows; held for a few instructions at a time
   std::condition_variable returned_;
-  std::vector<Runner> idle_;
+  std::vector<Runner> runners_;    // what those at work keep is with their calls
+  std::vector<std::size_t> idle_;  // numbers of those that are not at work
+  std::vector<void*> owners_;      // with affinity: the stream that has each runner, or null
   std::shared_ptr<const Constants> active_;
   std::shared_ptr<const Constants> inactive_;
   std::uint64_t releases_ = 0;

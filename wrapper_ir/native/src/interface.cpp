@@ -2,7 +2,6 @@
 // inside.
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <wir/error.h>
@@ -16,8 +15,6 @@
 namespace wir::runtime {
 namespace {
 
-using ConstantMap = std::unordered_map<std::string, AtenTensorHandle>;
-
 Container& container_of(AOTInductorModelContainerHandle handle) {
   if (handle == nullptr) throw Error("WIR2163", "there is no container");
   return *reinterpret_cast<Container*>(handle);
@@ -27,22 +24,6 @@ const ConstantSpec& constant(AOTInductorModelContainerHandle handle, std::size_t
   const ProgramInfo& program = container_of(handle).program();
   if (index < program.num_constants) return program.constants[index];
   throw Error("WIR2163", "there is no constant number " + std::to_string(index));
-}
-
-std::vector<NewValue> values_of(AOTInductorConstantMapHandle map) {
-  if (map == nullptr) throw Error("WIR2163", "there is no map of constants");
-  std::vector<NewValue> values;
-  for (const auto& [name, tensor] : *reinterpret_cast<const ConstantMap*>(map)) {
-    values.push_back({name.c_str(), tensor});
-  }
-  return values;
-}
-
-std::vector<NewValue> values_of(const AOTInductorConstantMapEntry* pairs, std::size_t count) {
-  if (pairs == nullptr && count != 0) throw Error("WIR2163", "there are no pairs of constants");
-  std::vector<NewValue> values;
-  for (std::size_t i = 0; i < count; ++i) values.push_back({pairs[i].name, pairs[i].handle});
-  return values;
 }
 
 template <typename... Values>
@@ -73,9 +54,6 @@ using namespace wir::runtime;
 
 extern "C" {
 
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerCreate(
-    AOTInductorModelContainerHandle* container_handle, std::size_t num_models, bool is_cpu,
-    const char* cubin_dir);
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerCreateWithDevice(
     AOTInductorModelContainerHandle* container_handle, std::size_t num_models,
     const char* device_str, const char* cubin_dir) {
@@ -90,6 +68,36 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerCreate(
     const char* cubin_dir) {
   return AOTInductorModelContainerCreateWithDevice(container_handle, num_models,
                                                    is_cpu ? "cpu" : "cuda", cubin_dir);
+}
+
+// The constants are the caller's, and those of the library are not loaded.
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerCreateWithExternalConstants(
+    AOTInductorModelContainerHandle* container_handle, std::size_t num_models,
+    const char* device_str, const char* cubin_dir,
+    const AOTInductorConstantMapEntry* constant_entries, std::size_t num_constant_entries) {
+  return entry([&] {
+    const std::vector<NewValue> given = values_of(constant_entries, num_constant_entries);
+    *container_handle = reinterpret_cast<AOTInductorModelContainerHandle>(
+        new Container(wir_program_info, num_models, device_str, cubin_dir, &given));
+  });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerDidCallLoadConstants(
+    AOTInductorModelContainerHandle container_handle, bool* did_call_load_constants) {
+  return entry(
+      [&] { *did_call_load_constants = container_of(container_handle).has_read_bytes(); });
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerSetUseStreamAffinity(
+    AOTInductorModelContainerHandle container_handle, bool use_stream_affinity) {
+  return entry([&] { container_of(container_handle).set_stream_affinity(use_stream_affinity); },
+               false);  // loaders that know of it ask for the words
+}
+
+WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetStreamAffinityModelIndexForTesting(
+    AOTInductorModelContainerHandle container_handle, AOTInductorStreamHandle stream_handle,
+    std::int64_t* model_index) {
+  return entry([&] { *model_index = container_of(container_handle).runner_of(stream_handle); });
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerDelete(

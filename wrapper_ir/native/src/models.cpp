@@ -2,7 +2,6 @@
 // runner, so that they are as safe.
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <wir/error.h>
@@ -16,11 +15,23 @@
 namespace wir::runtime {
 namespace {
 
-using ConstantMap = std::unordered_map<std::string, AtenTensorHandle>;
+// The handles of constants, which are taken whatever happens.
+struct Taken {
+  std::vector<NewValue> values;
+
+  ~Taken() {
+    for (const NewValue& value : values) {
+      if (value.tensor != nullptr) aoti_torch_delete_tensor_object(value.tensor);
+    }
+  }
+};
 
 struct Model {
-  Container container{wir_program_info, 1, wir_program_info.gpu < 0 ? "cpu" : "cuda",
-                      nullptr};
+  explicit Model(const std::vector<NewValue>& given)
+      : container(wir_program_info, 1, wir_program_info.gpu < 0 ? "cpu" : "cuda", nullptr,
+                  given.empty() ? nullptr : &given) {}
+
+  Container container;
   // What the last call over plain arrays returned; its arrays show this memory.
   std::vector<Tensor> shown;
 };
@@ -30,42 +41,20 @@ Model& model_of(AOTInductorModelHandle handle) {
   return *reinterpret_cast<Model*>(handle);
 }
 
-// The handles of the constants are taken, whatever happens.
-struct Taken {
-  std::vector<NewValue> values;
-
-  explicit Taken(AOTInductorConstantMapHandle map) {
-    if (map == nullptr) return;
-    for (const auto& [name, tensor] : *reinterpret_cast<const ConstantMap*>(map)) {
-      values.push_back({name.c_str(), tensor});
-    }
-  }
-  Taken(const AOTInductorConstantMapEntry* pairs, std::size_t count) {
-    for (std::size_t i = 0; pairs != nullptr && i < count; ++i) {
-      values.push_back({pairs[i].name, pairs[i].handle});
-    }
-  }
-  ~Taken() {
-    for (const NewValue& value : values) {
-      if (value.tensor != nullptr) aoti_torch_delete_tensor_object(value.tensor);
-    }
-  }
-  Taken(const Taken&) = delete;
-  Taken& operator=(const Taken&) = delete;
-};
-
-AOTIRuntimeError create(AOTInductorModelHandle* handle, const Taken& constants, bool given) {
+template <typename... Given>
+AOTIRuntimeError create(AOTInductorModelHandle* handle, Given... given) {
   return entry([&] {
-    auto model = std::make_unique<Model>();
-    if (given) model->container.update(constants.values, {.full = true, .user_managed = true});
-    *handle = reinterpret_cast<AOTInductorModelHandle>(model.release());
+    const Taken taken{values_of(given...)};
+    *handle = reinterpret_cast<AOTInductorModelHandle>(new Model(taken.values));
   });
 }
 
-AOTIRuntimeError update(AOTInductorModelHandle handle, const Taken& constants) {
+template <typename... Given>
+AOTIRuntimeError update(AOTInductorModelHandle handle, Given... given) {
   return entry([&] {
+    const Taken taken{values_of(given...)};
     const WithoutGil without_gil;
-    model_of(handle).container.update(constants.values, {.full = true, .user_managed = true});
+    model_of(handle).container.update(taken.values, {.full = true, .user_managed = true});
   });
 }
 
@@ -127,13 +116,14 @@ extern "C" {
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelCreate(
     AOTInductorModelHandle* model_handle, AOTInductorConstantMapHandle constant_map_handle) {
-  return create(model_handle, Taken(constant_map_handle), constant_map_handle != nullptr);
+  return constant_map_handle == nullptr ? create(model_handle, nullptr, 0)
+                                        : create(model_handle, constant_map_handle);
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelCreateV2(AOTInductorModelHandle* model_handle,
                                                      const AOTInductorConstantMapEntry* pairs,
                                                      std::size_t num_pairs) {
-  return create(model_handle, Taken(pairs, num_pairs), pairs != nullptr && num_pairs != 0);
+  return create(model_handle, pairs, num_pairs);
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelRun(AOTInductorModelHandle model_handle,
@@ -149,13 +139,13 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelRun(AOTInductorModelHandle model_han
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelUpdateConstantsMap(
     AOTInductorModelHandle model_handle, AOTInductorConstantMapHandle constant_map_handle) {
-  return update(model_handle, Taken(constant_map_handle));
+  return update(model_handle, constant_map_handle);
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelUpdateConstantsMapV2(
     AOTInductorModelHandle model_handle, const AOTInductorConstantMapEntry* pairs,
     std::int32_t num_pairs) {
-  return update(model_handle, Taken(pairs, num_pairs < 0 ? 0 : num_pairs));
+  return update(model_handle, pairs, static_cast<std::size_t>(num_pairs < 0 ? 0 : num_pairs));
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelDelete(AOTInductorModelHandle model_handle) {
