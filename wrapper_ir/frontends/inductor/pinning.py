@@ -38,6 +38,9 @@ _OPTIONS: Final = (
     "launch_cooperative_grid",
 )
 
+#: Values of other options that are as if the option were not there (one thread block a cluster).
+_ORDINARY: Final = (None, False, 0, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchGrid:
@@ -96,9 +99,10 @@ def pin(note: TritonNote, device: torch.device, examples: Callable[[], Sequence[
     config = tuner.launchers[0].config
     meta = tuner._create_compile_meta(config)
     options = tuner._create_compile_options(config, meta)
-    for name in ("launch_pdl", "num_consumer_groups", "num_buffers_warp_spec"):
-        if options.get(name):
-            raise _unsupported(note, f"it is launched with {name}")
+    # Since PyTorch 2.15 a user's launch may set any option of Triton's compiler.
+    for name in sorted(options.keys() - {"num_warps", "num_stages", *_OPTIONS}):
+        if options[name] not in _ORDINARY:
+            raise _unsupported(note, f"it is launched with {name}={options[name]}")
     values = {name: getattr(v, "value", v) for name, v in meta["constants"].items()}
     types = {name: repr(v) for name, v in values.items() if _is_triton_type(v)}
     return Pinned(
@@ -106,8 +110,8 @@ def pin(note: TritonNote, device: torch.device, examples: Callable[[], Sequence[
         {n: t for n, t in _signature(tuner.fn.arg_names, meta).items() if n not in types},
         {n: _constant(note, n, v) for n, v in values.items() if n not in types},
         _launch_grid(tuner.inductor_meta, config),
-        int(config.num_warps),
-        int(config.num_stages),
+        int(options["num_warps"]),
+        int(options["num_stages"]),
         tuple(
             (name, bool(options[name]))
             for name in _OPTIONS
