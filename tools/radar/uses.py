@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-__all__ = ["Kind", "Use"]
-
-Kind = Literal["name", "class", "attribute", "text", "C function", "C++ name", "header", "symbol"]
+__all__ = ["Use"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -15,7 +12,7 @@ class Use:
     """One use.
 
     Attributes:
-        kind: What is relied on.
+        kind: What is relied on: one of those that ``Release.fact`` knows.
         name: Which: a chain with dots, or the plain name.
         where: File and line of ours.
     """
