@@ -104,10 +104,16 @@ class _Notes:
         super().writeline(line)  # type: ignore[misc]  # of Inductor's class
 
     def codegen_conditional(self, conditional: Any) -> None:
-        """Write a choice as Inductor does, noting which lines it is."""
+        """Write a choice as Inductor does until torch 2.13, noting which lines it is."""
         stock: Any = super()
         with self._noted_control(conditional):
             stock.codegen_conditional(conditional)
+
+    def codegen_switch(self, node: Any) -> None:
+        """Write a choice as Inductor does since torch 2.14, noting which lines it is."""
+        stock: Any = super()
+        with self._noted_control(node):
+            stock.codegen_switch(node)
 
     def codegen_while_loop(self, while_loop: Any, *args: Any, **kwargs: Any) -> None:
         """Write a loop as Inductor does, noting which lines it is."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 
+from wrapper_ir.frontends.inductor.choices import ChoiceParts, choice_parts
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.regions import (
     Branch,
@@ -62,19 +63,19 @@ class ControlConverter:
         Raises:
             UnsupportedLineError: It, or something in its subgraphs, has no typed form.
         """
-        if isinstance(node, ir.Conditional):
-            self._cond(node)
+        choice = choice_parts(node)
+        if choice is not None:
+            self._cond(node, choice)
         elif isinstance(node, ir.WhileLoop):
             self._while(node)
         else:
             self._call(node)
 
-    def _cond(self, node: Any) -> None:
+    def _cond(self, node: Any, choice: ChoiceParts) -> None:
         scope, origin = self._scope, self._scope.origin(node)
         operands = [self._operand(item, origin) for item in node.operands]
-        predicate = self._predicate(node.predicate, origin)
-        then = self._branch(node.true_subgraph, operands)
-        orelse = self._branch(node.false_subgraph, operands)
+        predicate = self._predicate(choice.selector, origin)
+        then, orelse = (self._branch(branch, operands) for branch in choice.branches)
         for branch in (then, orelse):
             branch.own_results()
         passed = [i for i, param in enumerate(then.params) if param is not None]
