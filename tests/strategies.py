@@ -343,6 +343,13 @@ def _nested(inner: SearchStrategy[Any]) -> SearchStrategy[Any]:
         st.builds(
             ir.Cond, tuples(results, 2), st.one_of(buffer_args, scalar_args), few, regions, regions
         ),
+        st.builds(
+            ir.Switch,
+            tuples(results, 2),
+            st.one_of(buffer_args, scalar_args),
+            few,
+            st.lists(regions, min_size=1, max_size=3).map(tuple),
+        ),
         st.builds(ir.While, tuples(results, 2), few, few, regions, regions, st.booleans()),
     )
 
@@ -354,6 +361,7 @@ any_lines = st.recursive(flat_lines, lambda inner: st.one_of(inner, _nested(inne
 LINES: dict[type, SearchStrategy[Any]] = {
     **FLAT,
     ir.Cond: _nested(flat_lines).filter(lambda line: isinstance(line, ir.Cond)),
+    ir.Switch: _nested(flat_lines).filter(lambda line: isinstance(line, ir.Switch)),
     ir.While: _nested(flat_lines).filter(lambda line: isinstance(line, ir.While)),
 }
 

@@ -43,6 +43,7 @@ from wrapper_ir.lines import (
     SizeOf,
     Stage,
     StrideOf,
+    Switch,
     SymbolKind,
     TritonKernel,
     While,
@@ -337,6 +338,22 @@ def test_cond_gives_one_or_many() -> None:
     assert wir.parse(str(program)) == program
 
 
+def test_a_switch_gives_one_or_many() -> None:
+    b = wir.Builder()
+    n = b.symbol("n")
+    x = b.input("x", "f32", (n,))
+    number = b.input("number", "i64", ())
+    neg = "aten::neg(Tensor self) -> Tensor"
+    one = b.switch(
+        number, [x], [lambda v: b.extern(neg, v, result=v), lambda v: b.extern(neg, v, result=v)]
+    )
+    many = b.switch(n // 2, [one], [lambda v: (b.extern(neg, v, result=v), 1)] * 3)
+    b.returns(*many)
+    first, second = lines_of(b.build(), Switch)
+    assert (first.selector, len(first.cases), first.results[0].path) == (BufferArg("number"), 2, ())
+    assert (len(second.cases), second.results[1].path) == (3, (1,))
+
+
 def test_a_loop_runs() -> None:
     b = wir.Builder()
     x = b.input("x", "f32", (4,))
@@ -485,6 +502,12 @@ def test_results_can_be_said_in_full() -> None:
             ResultError,
             "0 values",
         ),
+        (
+            lambda b, x, k: b.switch(2, [x], [lambda v: v, lambda v: ()]),
+            ResultError,
+            "switch: the regions give 1 results and 0",
+        ),
+        (lambda b, x, k: b.switch(2, [x], []), ArgumentError, "switch: there are no cases"),
         (
             lambda b, x, k: b.cond(True, [x], lambda v: v, lambda v: ()),
             ResultError,

@@ -240,6 +240,25 @@ def test_what_is_inside_a_region_is_told_there() -> None:
     assert inner.fields == (FieldChange("args[1]", "64*s0", "32*s0"),)
 
 
+def test_another_number_of_cases_is_told() -> None:
+    case = "case{} (%c{} : f32[4] @cpu) {{\n      yield %c{}\n    }}\n    "
+    head = (
+        "wir 2\nprogram @p inference logical\n\ninput %i : i64[] @cpu\ninput %x : f32[4] @cpu\n\n"
+    )
+    head += "  %r = switch %i with (%x) : f32[4] @cpu alias(%x)\n    "
+    two = "".join(case.format(n, n, n) for n in range(2))
+    before, after = (
+        wir.parse(f"{head}{cases}\nreturn %r\n") for cases in (two, two + case.format(2, 2, 2))
+    )
+    line = only_line(wir.diff(before, after))
+    assert line.fields == (FieldChange("cases", "[{...}, {...}]", "[{...}, {...}, {...}]"),)
+    moved = wir.parse(
+        str(after).replace("yield %c1", "%d = reinterpret %c1 : f32[4] @cpu\nyield %d")
+    )
+    (region,) = only_line(wir.diff(after, moved)).regions
+    assert region.name == "case1"
+
+
 def test_a_kernel_is_told_once_and_inside_its_text() -> None:
     found = diff(
         ("in_out_ptr0[i] = in_out_ptr0[i] > 0 ?", "in_out_ptr0[i] = in_out_ptr0[i] > 1 ?"),

@@ -49,6 +49,13 @@ def _cond_integers(x: Tensor) -> Any:
     return moved, moved.byte(), *numbers
 
 
+def _switch(i: Tensor, x: Tensor) -> Any:
+    n = len(x)
+    if i <= 0:
+        return -x.relu(), n
+    return (x, 2 * n) if i == 1 else (-n * x if n <= 4 else -2 * n * x, 7)
+
+
 def _bits(x: Tensor, c: Tensor) -> Any:
     words = x.view(torch.int32)
     parts = torch.view_as_real(c)
@@ -122,6 +129,7 @@ MORE: dict[str, Case] = {
         lambda x, n: (-(x < 0).sum()[None], n.sum()[None]),
     ),
     "residual": Case(lambda: [t(5, 6)], _residual, ["w1", "b1", "w2"]),
+    "switch": Case(lambda: [torch.tensor([2], dtype=torch.int32), t(5, 2)], _switch),
     "topk": Case(lambda: [t(3, 9, dtype=torch.float64), 4], _topk),
     "transposed_inputs": Case(lambda: [t(5, 3).t()], lambda x: (x.contiguous(), x.t())),
     "while_double": Case(lambda: [torch.tensor(2.0, dtype=torch.float64)], _while_double),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, _higher_order_ops, nn
 from torch._higher_order_ops import scan, while_loop
 from torch._higher_order_ops.map import map as map_rows
 from torch.compiler import nested_compile_region
 
-__all__ = ["BIG", "FLOWS", "UNBACKED", "Flow", "normal"]
+__all__ = ["BIG", "FLOWS", "HAS_SWITCH", "UNBACKED", "Flow", "among_layers", "normal"]
+
+#: Whether this release of torch has choices among many.
+HAS_SWITCH = hasattr(_higher_order_ops, "switch")
+switch: Any = getattr(_higher_order_ops, "switch", None)
 
 #: What Dynamo needs to be told for numbers that the data decide.
 UNBACKED = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
@@ -121,6 +125,50 @@ class Experts(nn.Module):
 
     def forward(self, p: Tensor, x: Tensor) -> Any:
         return torch.cond(p, lambda a: self.one(a + 1), lambda a: self.two(a).sin(), (x,))
+
+
+# Choices among many.
+
+
+def nested_in_many(i: Tensor, x: Tensor, y: Tensor) -> Any:
+    def last(a: Tensor, b: Tensor) -> Any:
+        c = torch.cond(b.sum() > 0, lambda c: c.sin() * y, lambda c: c.cos(), (a,))
+        return switch(i - 2, (lambda d: d + 1, lambda d: d * y, lambda d: d - y), (c,)), b.clone()
+
+    cases = (lambda a, b: (a + b, a.sin()), lambda a, b: (a * b, b.flip(0) * 2), last)
+    return switch(i, cases, (x * 2, y))
+
+
+def by_rows(x: Tensor, y: Tensor) -> Any:
+    cases = (lambda a: a.sum(0), lambda a: a.mean(0) * a.shape[0], lambda a: a.amax(0) - y)
+    return switch(x.size(0) - 2, cases, (x,))
+
+
+def many_by_number(n: Tensor, x: Tensor) -> Any:
+    k = n.item()
+    return switch(k - 3, (lambda a: a * 2, lambda a: a + k, lambda a: a.cos()), (x,))
+
+
+class Mixture(nn.Module):
+    """Three layers, of which each call uses one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.experts = nn.ModuleList(nn.Linear(6, 5) for _ in range(3))
+
+    def forward(self, i: Tensor, x: Tensor) -> Any:
+        one, two, three = self.experts
+        cases = (lambda a: one(a), lambda a: two(a).sin(), lambda a: three(a.relu()) * 2)
+        return switch(i, cases, (x + 1,))
+
+
+def among_layers() -> Mixture:
+    return Mixture()
+
+
+def numbered(numbers: Sequence[int], *args: Any) -> tuple[tuple[Any, ...], ...]:
+    return tuple((count(n), *args) for n in numbers)
 
 
 # Loops.
@@ -264,3 +312,21 @@ BIG = {
         config=UNBACKED,
     ),
 }
+
+if HAS_SWITCH:
+    FLOWS |= {
+        "a choice among many": Flow(
+            lambda: nested_in_many, numbered((-1, 0, 1, 3, 9), X @ X.t(), X @ X.t())
+        ),
+        "a choice among layers, trained": Flow(
+            Mixture, numbered((0, 1, 2), normal(4, 6)), trains=True
+        ),
+    }
+    BIG |= {
+        "a choice among many by size": Flow(
+            lambda: by_rows, tuple((normal(n, 3), X[0]) for n in (2, 3, 7)), dynamic=True
+        ),
+        "a choice among many by a number": Flow(
+            lambda: many_by_number, numbered((0, 3, 4, 9), X), config=UNBACKED
+        ),
+    }

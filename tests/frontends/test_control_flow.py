@@ -11,7 +11,16 @@ from torch.compiler import nested_compile_region
 from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
-from tests.frontends.flows import BIG, FLOWS, Flow, everything, normal, table
+from tests.frontends.flows import (
+    BIG,
+    FLOWS,
+    HAS_SWITCH,
+    Flow,
+    among_layers,
+    everything,
+    normal,
+    table,
+)
 from tests.frontends.support import DYNAMIC, captured
 from wrapper_ir.frontends.inductor import statistics
 from wrapper_ir.lines import (
@@ -22,6 +31,7 @@ from wrapper_ir.lines import (
     KernelCall,
     Program,
     ScalarArg,
+    Switch,
     While,
 )
 from wrapper_ir.lines.walk import walk
@@ -119,6 +129,21 @@ def test_all_kinds_captured_in_one_another() -> None:
             given = run(torch.tensor(flag), n, x)
             assert same(given, wir.interpret(program, torch.tensor(flag), n, x))
             torch.testing.assert_close(tuple(given), eager)
+
+
+@pytest.mark.skipif(not HAS_SWITCH, reason="torch has no choices among many")
+def test_a_choice_among_many_captured() -> None:
+    layers = among_layers()
+    shapes = {"i": None, "x": {0: DYNAMIC}}
+    program = wir.capture(layers, (torch.tensor(1), normal(4, 6)), dynamic_shapes=shapes)
+    (line,) = all_lines(program, Switch)
+    assert len(line.cases) == 3
+    runs = [wir.compile(program, emitter) for emitter in ("python", "fx", "cpp")]
+    for number in (-1, 0, 1, 2, 7):
+        args = torch.tensor(number), normal(number + 3, 6)
+        interpreted = wir.interpret(program, *args)
+        torch.testing.assert_close(interpreted, (layers(*args),))
+        assert all(same(run(*args), interpreted) for run in runs)
 
 
 def test_a_branch_sees_the_symbols_around_it() -> None:

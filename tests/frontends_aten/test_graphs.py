@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import wrapper_ir as wir
+from tests.frontends.flows import HAS_SWITCH, among_layers
 from tests.frontends_aten.support import agrees, calls, export, ops
 from wrapper_ir.lines import (
     Allocate,
@@ -21,6 +22,7 @@ from wrapper_ir.lines import (
     Reinterpret,
     Relation,
     ResultBuffer,
+    Switch,
     While,
 )
 
@@ -291,6 +293,15 @@ def test_a_choice_by_a_size() -> None:
     assert torch.equal(run(small)[1], small.mean())
     assert torch.equal(run(large)[0], large.sin())
     assert torch.equal(run(small)[0], small * 2)
+
+
+@pytest.mark.skipif(not HAS_SWITCH, reason="torch has no choices among many")
+def test_choices_among_many() -> None:
+    args = [(torch.tensor(n), torch.randn(n + 3, 6)) for n in (-1, 0, 1, 2, 7)]
+    layers = among_layers().requires_grad_(False)
+    program = agrees(layers, *args, dynamic_shapes={"i": None, "x": {0: BATCH}})
+    (line,) = lines(program, Switch)
+    assert len(line.cases) == 3
 
 
 def test_loops() -> None:

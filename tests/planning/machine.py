@@ -30,6 +30,8 @@ from wrapper_ir.lines import (
     Relation,
     ResultBuffer,
     Reuse,
+    Switch,
+    regions_of,
 )
 
 
@@ -89,8 +91,8 @@ class Machine:
                 self.call(line.kernel, [a for a in line.args if isinstance(a, BufferArg)])
             case ExternKernel():
                 self.extern(line)
-            case Cond():
-                self.cond(line)
+            case Cond() | Switch():
+                self.choose(line)
             case AssertLayout():
                 self.touch(line.buffer)
             case KernelDefinition():
@@ -121,12 +123,12 @@ class Machine:
                 # What may be a view is one here: the case that a plan can get wrong.
                 self.memories[result.out] = self.touch(result.of[0])
 
-    def cond(self, line: Cond) -> None:
-        """Runs both branches, each on the operands as they were; keeps what the first gives."""
+    def choose(self, line: Cond | Switch) -> None:
+        """Runs all branches, each on the operands as they were; keeps what the first gives."""
         given = [a.buffer for a in line.operands if isinstance(a, BufferArg)]
         contents = [self.read(name) for name in given]
         kept: list[int] = []
-        for region in (line.orelse, line.then):
+        for _, region in reversed(regions_of(line)):
             before = self.held
             for item, value in zip(region.params, contents, strict=True):
                 assert isinstance(item, BufferInput)

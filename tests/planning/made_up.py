@@ -33,6 +33,7 @@ from wrapper_ir.lines import (
     ResultBuffer,
     Reuse,
     ScalarArg,
+    Switch,
     TorchOp,
 )
 
@@ -170,19 +171,17 @@ class _Writer:
         layout = self.buffers[operand]
         layout = Layout(layout.dtype, layout.device, layout.size, layout.stride)
         out_layout = self.layout()
+        sides = self.pick(["te", "abc"])
         regions = [
-            self.branch(f"{self.prefix}{self.count}{side}_", layout, out_layout) for side in "te"
+            self.branch(f"{self.prefix}{self.count}{side}_", layout, out_layout) for side in sides
         ]
         out = self.name(out_layout)
         self.ours.add(out)
-        self.body.append(
-            Cond(
-                (ResultBuffer(out),),
-                ScalarArg(True),
-                (BufferArg(operand, Access.READ_WRITE),),
-                *regions,
-            )
-        )
+        results, operands = (ResultBuffer(out),), (BufferArg(operand, Access.READ_WRITE),)
+        if sides == "te":
+            self.body.append(Cond(results, ScalarArg(True), operands, *regions))
+        else:
+            self.body.append(Switch(results, ScalarArg(0), operands, tuple(regions)))
 
     def branch(self, prefix: str, layout: Layout, out_layout: Layout) -> Region:
         inner = _Writer(self.draw, self.buffers, prefix, self.depth + 1, self.scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.emitters.fx.support import ABSENT
 from wrapper_ir.testing.conformance import EmitterConformance
 
 
@@ -16,8 +17,8 @@ class TestNumpy(EmitterConformance):
         cond cond_integers cond_nested constants definitions_between dtypes dynamic_shapes effects
         embedding extern_fresh extern_out foreach fourier half_types index_put input_mutation item
         items list_results masks multi_output planned pools_types probes probes_in_regions residual
-        reuse symbols topk unbacked while while_double while_in_cond while_number while_stacked
-        while_without_rounds zeroed
+        reuse switch symbols topk unbacked while while_double while_in_cond while_number
+        while_stacked while_without_rounds zeroed
         """.split())  # noqa: SIM905 - one name a line would take the page
     has_probes = False
 
@@ -35,3 +36,4 @@ class TestCpp(EmitterConformance):
 @pytest.mark.models
 class TestFx(EmitterConformance):
     target = "fx"
+    refused = frozenset(ABSENT)

@@ -30,6 +30,7 @@ from wrapper_ir.lines import (
     Region,
     Reinterpret,
     ScalarArg,
+    Switch,
     SymbolInfo,
     TorchOp,
 )
@@ -164,6 +165,7 @@ UNWRITABLE = [
         "body[1]",
         program(BUMP, KernelCall("bump", (BufferArg("x", Access.READ_WRITE),), stream=-1)),
     ),
+    ("WIR1098", "body[0]", program(Switch((), ScalarArg(0), (), ()))),
 ]
 
 

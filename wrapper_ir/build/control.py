@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from wrapper_ir.build.base import Part, located
-from wrapper_ir.build.errors import ResultError
+from wrapper_ir.build.errors import ArgumentError, ResultError
 from wrapper_ir.build.regions import (
     Handle,
     Operand,
@@ -31,6 +31,7 @@ from wrapper_ir.lines import (
     SizeOf,
     StorageOffsetOf,
     StrideOf,
+    Switch,
     SymbolInfo,
     SymbolKind,
     SymbolSource,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import sympy
+
+    from wrapper_ir.lines import Region
 
 
 class Control(Part):
@@ -189,14 +192,54 @@ class Control(Part):
         origin = draft.here()
         chosen_by = operand_of(draft, predicate)
         given = operands_of(draft, operands)
-        first, is_many = build_region(draft, operands, then)
-        second, _ = build_region(draft, operands, orelse)
-        if len(first.results) != len(second.results):
-            counts = f"{len(first.results)} results and {len(second.results)}"
-            raise ResultError(callee="cond", reason=f"the regions give {counts}")
-        results, handles = define_results(draft, "cond", first.results)
-        draft.add(Cond(results, chosen_by, given, first, second, origin=origin))
+        regions, is_many = self._branches("cond", operands, (then, orelse))
+        results, handles = define_results(draft, "cond", regions[0].results)
+        draft.add(Cond(results, chosen_by, given, *regions, origin=origin))
         return _handed(handles, is_many=is_many)
+
+    @located
+    def switch(
+        self,
+        selector: Buffer | Number,
+        operands: Sequence[Operand],
+        cases: Sequence[Callable[..., Any]],
+    ) -> Any:  # noqa: ANN401 - what comes back depends on what the regions give
+        """Runs one of many regions on the operands.
+
+        Args:
+            selector: The number of the region, from 0: an integer, or a buffer of one. A number
+                below 0 runs the first region, one that is too large the last.
+            operands: What the regions work on; they see no other buffers.
+            cases: Build the regions, as in :meth:`cond`; what they give is alike.
+
+        Returns:
+            The handle of the result, a list of them if the regions give a tuple, or ``None``.
+
+        Raises:
+            ArgumentError: There are no cases.
+        """
+        if not cases:
+            raise ArgumentError(callee="switch", reason="there are no cases")
+        draft = self._draft
+        origin = draft.here()
+        chosen_by = operand_of(draft, selector)
+        given = operands_of(draft, operands)
+        regions, is_many = self._branches("switch", operands, cases)
+        results, handles = define_results(draft, "switch", regions[0].results)
+        draft.add(Switch(results, chosen_by, given, regions, origin=origin))
+        return _handed(handles, is_many=is_many)
+
+    def _branches(
+        self, callee: str, operands: Sequence[Operand], makers: Sequence[Callable[..., Any]]
+    ) -> tuple[tuple[Region, ...], bool]:
+        """Regions that give as many results each, and whether the first gives a tuple."""
+        built = [build_region(self._draft, operands, make) for make in makers]
+        regions = tuple(region for region, _ in built)
+        numbers = list(dict.fromkeys(len(region.results) for region in regions))
+        if len(numbers) > 1:
+            counts = f"{numbers[0]} results and {numbers[1]}"
+            raise ResultError(callee=callee, reason=f"the regions give {counts}")
+        return regions, built[0][1]
 
     @located
     def while_loop(

@@ -149,6 +149,8 @@ def _shown_part(items: ItemPrinter, value: Any) -> str:
         return items.scalar(value)
     if isinstance(value, Layout):
         return items.layout(value)
+    if isinstance(value, Region):
+        return "{...}"  # as many as there are
     if dataclasses.is_dataclass(value) and not isinstance(value, (type, Device)):
         fields = (f for f in dataclasses.fields(value) if f.init and f.name != "origin")
         inner = ", ".join(f"{f.name}={_shown(items, getattr(value, f.name))}" for f in fields)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from wrapper_ir.emitters.facts import mutated_inputs, only_gpu
 from wrapper_ir.lines.args import ScalarArg
-from wrapper_ir.lines.control import Cond, While
+from wrapper_ir.lines.control import Cond, Switch, While
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall, TorchOp
 from wrapper_ir.lines.program import GraphRole
@@ -154,7 +154,7 @@ def _obstacles(program: Program) -> Iterator[str]:
     unbacked = {name for name, info in program.symbols.items() if info.unbacked}
     for path, line in walk(program):
         match line:
-            case Cond() | While():
+            case Cond() | Switch() | While():
                 yield f"{path}: '{line.mnemonic}' decides on the host what runs"
             case Probe():
                 yield "it shows values while it runs"

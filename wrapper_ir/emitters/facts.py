@@ -15,7 +15,7 @@ from wrapper_ir.emitters.arenas import allocates_much, kept_arenas
 from wrapper_ir.emitters.library import PLAIN_WRITERS
 from wrapper_ir.emitters.storages import Storages
 from wrapper_ir.lines.args import BufferArg, BufferValue
-from wrapper_ir.lines.control import BufferInput, Cond, Region, ScalarInput, While
+from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
@@ -180,7 +180,7 @@ def _may_pass_autograd(program: Program, storages: Storages) -> bool:
     ops = [line.op for line in program.body if isinstance(line, ExternKernel)]
     if len(ops) < _WORTH_PASSING or not PLAIN_WRITERS.issuperset(ops):
         return False
-    if any(isinstance(line, (Cond, While)) for line in program.body):
+    if any(isinstance(line, RegionLine) for line in program.body):
         return False
     outer = {i.name for i in program.inputs if isinstance(i, BufferInput)} | set(program.constants)
     return not storages.roots(storages.written_by_ops) & storages.roots(outer)

@@ -18,6 +18,7 @@ from wrapper_ir.interpreter.results import guarded, settle
 from wrapper_ir.lines.args import BufferArg, BufferValue, NoneValue, Relation, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.program import Stage
+from wrapper_ir.lines.walk import regions_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from wrapper_ir.interpreter.memory import Storage
     from wrapper_ir.interpreter.numbers import Number
     from wrapper_ir.lines.args import Arg, CallResult, Value
-    from wrapper_ir.lines.control import Cond, Region, While
+    from wrapper_ir.lines.control import Cond, Region, Switch, While
 
 __all__ = ["Interpreter", "Item"]
 
@@ -137,11 +138,18 @@ class Interpreter(LineRunner):
 
     @override
     def visit_cond(self, line: Cond) -> None:
-        choice = bool(value_of(self.frame, line.predicate))
-        region, name = (line.then, "then") if choice else (line.orelse, "else")
-        items = self._items(line.operands)
-        given = self.watched("cond", line.operands, lambda: self.run_region(region, name, items))
-        self._bind("cond", line.results, given, items)
+        self._choose(line, 0 if bool(value_of(self.frame, line.predicate)) else 1)
+
+    @override
+    def visit_switch(self, line: Switch) -> None:
+        number = int(value_of(self.frame, line.selector))
+        self._choose(line, max(0, min(number, len(line.cases) - 1)))
+
+    def _choose(self, line: Cond | Switch, position: int) -> None:
+        name, region = regions_of(line)[position]
+        items, call = self._items(line.operands), line.mnemonic
+        given = self.watched(call, line.operands, lambda: self.run_region(region, name, items))
+        self._bind(call, line.results, given, items)
 
     # Loops.
 

@@ -29,13 +29,17 @@ from wrapper_ir.lines.args import (
 )
 from wrapper_ir.lines.base import Line, OriginId, Role
 from wrapper_ir.lines.control import (
+    SELECTOR_TYPES,
     BufferInput,
     Cond,
     Input,
     ObjectInput,
     Region,
+    RegionLine,
     ScalarInput,
+    Switch,
     While,
+    passed_to_regions,
 )
 from wrapper_ir.lines.dtype import DTYPE_BY_SHORT_NAME, DType
 from wrapper_ir.lines.effects import Alias, Effects, effects
@@ -117,6 +121,7 @@ __all__ = [
     "CPU",
     "DTYPE_BY_SHORT_NAME",
     "SCHEMA_VERSION",
+    "SELECTOR_TYPES",
     "Access",
     "Alias",
     "Allocate",
@@ -180,6 +185,7 @@ __all__ = [
     "ProbeLevel",
     "Program",
     "Region",
+    "RegionLine",
     "Reinterpret",
     "Relation",
     "ResultBuffer",
@@ -202,6 +208,7 @@ __all__ = [
     "StorageOffsetOf",
     "StrideOf",
     "StringArg",
+    "Switch",
     "SymbolInfo",
     "SymbolKind",
     "SymbolSource",
@@ -219,6 +226,7 @@ __all__ = [
     "line_at",
     "map_regions",
     "parse_schema",
+    "passed_to_regions",
     "real_symbol",
     "regions_of",
     "rewrite_lines",

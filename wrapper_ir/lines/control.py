@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, final
 
 from wrapper_ir.lines.args import Arg, BufferArg, CallResult, ScalarArg, Value
 from wrapper_ir.lines.base import Def, DefSymbol, Line
+from wrapper_ir.lines.dtype import DType
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine
@@ -38,6 +39,9 @@ class ObjectInput:
     class_name: str
     """The class as torch registers it: ``namespace::Class``."""
 
+
+SELECTOR_TYPES: Final = tuple(t for t in DType if t.is_integral and t is not DType.UINT64)
+"""Element types of a buffer that says which of many regions runs; torch clamps no ``u64``."""
 
 Input: TypeAlias = BufferInput | ScalarInput | ObjectInput
 """What the caller of a program passes."""
@@ -85,6 +89,22 @@ class Cond(Line):
 
 @final
 @dataclass(frozen=True, slots=True)
+class Switch(Line):
+    """``%results = switch selector with (operands) case0 {...} case1 {...}`` — runs one of many.
+
+    ``selector`` is the number of the region that runs. A number below 0 runs the first, one that is
+    too large the last, as in ``torch.switch``.
+    """
+
+    mnemonic: ClassVar[str] = "switch"
+    results: tuple[CallResult, ...]
+    selector: BufferArg | ScalarArg
+    operands: tuple[Arg, ...]
+    cases: tuple[Region, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class While(Line):
     """``%results = while (carried) with (captured) condition {...} body {...}`` — a loop.
 
@@ -103,3 +123,12 @@ class While(Line):
     condition: Region
     body: Region
     stacked: bool = False
+
+
+RegionLine: TypeAlias = Cond | Switch | While
+"""A line that holds regions."""
+
+
+def passed_to_regions(line: RegionLine) -> tuple[Arg, ...]:
+    """What the parameters of each of a line's regions stand for, in order."""
+    return (*line.carried, *line.captured) if isinstance(line, While) else line.operands

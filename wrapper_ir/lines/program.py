@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wrapper_ir.lines.args import Arg, BufferArg, Value
-from wrapper_ir.lines.control import Cond, Input, Region, While
+from wrapper_ir.lines.control import Cond, Input, Region, Switch, While
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import (
@@ -43,6 +43,7 @@ AnyLine: TypeAlias = (
     | AssertLayout
     | AssertSymbol
     | Cond
+    | Switch
     | While
     | Comment
     | Probe

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, NoReturn, TypeVar, assert_never, final
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines.control import Cond, While
+from wrapper_ir.lines.control import Cond, Switch, While
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.memory import (
     Allocate,
@@ -62,6 +62,8 @@ class LineVisitor(ABC, Generic[T]):
                 return self.visit_assert_symbol(line)
             case Cond():
                 return self.visit_cond(line)
+            case Switch():
+                return self.visit_switch(line)
             case While():
                 return self.visit_while(line)
             case Comment():
@@ -99,6 +101,8 @@ class LineVisitor(ABC, Generic[T]):
     def visit_assert_symbol(self, line: AssertSymbol) -> T: ...
     @abstractmethod
     def visit_cond(self, line: Cond) -> T: ...
+    @abstractmethod
+    def visit_switch(self, line: Switch) -> T: ...
     @abstractmethod
     def visit_while(self, line: While) -> T: ...
     @abstractmethod
@@ -172,6 +176,9 @@ class PartialLineVisitor(LineVisitor[T]):
         return self.visit_unsupported(line)
 
     def visit_cond(self, line: Cond) -> T:
+        return self.visit_unsupported(line)
+
+    def visit_switch(self, line: Switch) -> T:
         return self.visit_unsupported(line)
 
     def visit_while(self, line: While) -> T:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from wrapper_ir.lines.args import ObjectArg, ResultObject
-from wrapper_ir.lines.control import Cond, Region, While
+from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.program import AnyLine, Program
 
@@ -51,7 +51,7 @@ class Path(tuple[Step, ...]):
             return cls()
         steps = []
         for part in text.split("."):
-            match = re.fullmatch(r"([a-z]+)\[(\d+)\]", part)
+            match = re.fullmatch(r"([a-z]+\d*)\[(\d+)\]", part)
             if match is None:
                 raise ValueError(f"'{text}' is not a path such as body[3].then[2]")
             steps.append(Step(match[1], int(match[2])))
@@ -69,7 +69,7 @@ def is_stranger(line: AnyLine) -> bool:
         if any(isinstance(result, ResultObject) for result in line.results):
             return True
         return not line.op.startswith(("aten::", "prims::", "quantized::", "mkldnn::", "mkl::"))
-    return isinstance(line, (Cond, While))
+    return isinstance(line, RegionLine)
 
 
 def made_objects(program: Program) -> tuple[str, ...]:
@@ -83,6 +83,8 @@ def regions_of(line: AnyLine) -> tuple[tuple[str, Region], ...]:
     """The regions that a line holds, with the names that paths call them."""
     if isinstance(line, Cond):
         return (("then", line.then), ("else", line.orelse))
+    if isinstance(line, Switch):
+        return tuple((f"case{number}", region) for number, region in enumerate(line.cases))
     if isinstance(line, While):
         return (("condition", line.condition), ("body", line.body))
     return ()
@@ -152,6 +154,8 @@ def map_regions(line: AnyLine, change: Callable[[Region], Region]) -> AnyLine:
     """The line with its regions changed; lines without regions come back as they are."""
     if isinstance(line, Cond):
         return dataclasses.replace(line, then=change(line.then), orelse=change(line.orelse))
+    if isinstance(line, Switch):
+        return dataclasses.replace(line, cases=tuple(map(change, line.cases)))
     if isinstance(line, While):
         return dataclasses.replace(line, condition=change(line.condition), body=change(line.body))
     return line

@@ -16,6 +16,7 @@ from wrapper_ir.lines import (
     AssertSymbol,
     BindSymbol,
     BufferArg,
+    CallResult,
     Comment,
     ComputeSymbol,
     Cond,
@@ -37,6 +38,7 @@ from wrapper_ir.lines import (
     SizeOf,
     StorageOffsetOf,
     StrideOf,
+    Switch,
     SymbolSource,
     TorchOp,
     TritonKernel,
@@ -58,6 +60,7 @@ _DEFAULT_TRITON: Final = TritonKernel("", "")
 
 Maker: TypeAlias = Callable[[Cursor, str], AnyLine]
 Statement: TypeAlias = Callable[[Cursor], AnyLine]
+Nest: TypeAlias = Callable[[Cursor, list[Target]], AnyLine]
 
 
 class LineParser:
@@ -91,6 +94,11 @@ class LineParser:
             "extern": self._extern,
             "method": self._method,
         }
+        self._nesting: dict[str, Nest] = {
+            "cond": self._cond,
+            "switch": self._switch,
+            "while": self._while,
+        }
 
     def comment(self, cursor: Cursor) -> Comment:
         """Reads ``// text``."""
@@ -114,12 +122,12 @@ class LineParser:
         elif first in self._statements:
             cursor.at = 1
             line = self._statements[first](cursor)
-        elif first in ("cond", "while") or _is_op(first):
+        elif first in self._nesting or _is_op(first):
             line = self._called(cursor, [])
         elif first[0] == "|":
             cursor.fail("lines of source follow a 'kernel' line")
         else:
-            words = (*self._statements, *self._buffers, *self._symbols, "cond", "while", "return")
+            words = (*self._statements, *self._buffers, *self._symbols, *self._nesting, "return")
             cursor.fail_word(words, "the start of a line")
         cursor.end()
         return line
@@ -158,12 +166,11 @@ class LineParser:
 
     def _called(self, cursor: Cursor, targets: list[Target]) -> AnyLine:
         word = cursor.next
-        if word == "cond":
-            return self._cond(cursor, targets)
-        if word == "while":
-            return self._while(cursor, targets)
+        if word in self._nesting:
+            cursor.at += 1
+            return self._nesting[word](cursor, targets)
         if not _is_op(word):
-            words = (*self._buffers, *self._symbols, "cond", "while")
+            words = (*self._buffers, *self._symbols, *self._nesting)
             cursor.fail_word(words, "an operator such as aten::relu, or what defines a value")
         cursor.at += 1
         args, kwargs = self.items.all_args(cursor)
@@ -337,19 +344,30 @@ class LineParser:
         return "\n".join(lines)
 
     def _cond(self, cursor: Cursor, targets: list[Target]) -> Cond:
-        cursor.at += 1
+        head = self._choice(cursor, targets, "a predicate")
+        then, orelse = self._region("then"), self._region("else")
+        return Cond(*head, then, orelse, origin=cursor.origin)
+
+    def _switch(self, cursor: Cursor, targets: list[Target]) -> Switch:
+        head = self._choice(cursor, targets, "a selector")
+        cases = [self._region("case0")]
+        while self.reader.is_next(f"case{len(cases)}", "("):
+            cases.append(self._region(f"case{len(cases)}"))
+        return Switch(*head, tuple(cases), origin=cursor.origin)
+
+    def _choice(
+        self, cursor: Cursor, targets: list[Target], what: str
+    ) -> tuple[tuple[CallResult, ...], BufferArg | ScalarArg, tuple[Arg, ...]]:
         at = cursor.at
-        predicate = self.items.arg(cursor)
-        if not isinstance(predicate, (BufferArg, ScalarArg)):
-            cursor.fail("a predicate is a buffer or a number", at=at)
+        selector = self.items.arg(cursor)
+        if not isinstance(selector, (BufferArg, ScalarArg)):
+            cursor.fail(f"{what} is a buffer or a number", at=at)
         operands = self._captures(cursor)
         results = self.items.region_results(cursor, targets)
         cursor.end()
-        then, orelse = self._region("then"), self._region("else")
-        return Cond(results, predicate, operands, then, orelse, origin=cursor.origin)
+        return results, selector, operands
 
     def _while(self, cursor: Cursor, targets: list[Target]) -> While:
-        cursor.at += 1
         stacked = cursor.accept("stacked")
         carried = self.items.args(cursor)
         captured = self._captures(cursor)

@@ -33,6 +33,7 @@ from wrapper_ir.lines import (
     SizeOf,
     StorageOffsetOf,
     StrideOf,
+    Switch,
     SymbolSource,
     TorchOp,
     TritonKernel,
@@ -181,8 +182,14 @@ class LinePrinter(LineVisitor[str]):
         return f"{text}, {quote(line.message)}" if line.message else text
 
     def visit_cond(self, line: Cond) -> str:
+        return self._choice(line, line.predicate)
+
+    def visit_switch(self, line: Switch) -> str:
+        return self._choice(line, line.selector)
+
+    def _choice(self, line: Cond | Switch, selector: Arg) -> str:
         items = self.items
-        call = f"cond {items.arg(line.predicate)}{self._captures(line.operands)}"
+        call = f"{line.mnemonic} {items.arg(selector)}{self._captures(line.operands)}"
         return items.assigned(line.results) + call + items.result_types(line.results)
 
     def visit_while(self, line: While) -> str:

@@ -25,6 +25,7 @@ from wrapper_ir.lines import (
     Reinterpret,
     ResultBuffer,
     Reuse,
+    Switch,
     SymbolInfo,
     TorchOp,
     While,
@@ -225,7 +226,7 @@ def _defined_in(region: Region) -> Iterator[str]:
         match line:
             case Allocate() | Reuse() | Reinterpret() | AllocatePool() | AllocateFromPool():
                 yield line.out
-            case ExternKernel() | Cond() | While():
+            case ExternKernel() | Cond() | Switch() | While():
                 yield from (r.out for r in line.results if isinstance(r, ResultBuffer))
             case _:
                 pass

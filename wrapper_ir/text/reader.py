@@ -171,6 +171,13 @@ class Reader:
                     return cursor
         return None
 
+    def is_next(self, *tokens: str) -> bool:
+        """Whether the next line that is neither empty nor a remark begins like this."""
+        at = self._at
+        cursor = self._next()
+        self._at = at
+        return cursor is not None and tuple(cursor.tokens[: len(tokens)]) == tokens
+
     def source_line(self) -> str | None:
         """The next line if it is one of a kernel's source, from its margin on."""
         if self._at < len(self._lines):

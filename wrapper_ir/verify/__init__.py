@@ -106,6 +106,8 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1095 a result that is declared fresh is not the caller's own storage, a constant or another
   result
 - WIR1096 an operand is passed for writing where a region changes it
+- WIR1097 what chooses among many regions is an integer, or one in a tensor that torch can clamp
+- WIR1098 there is a region to choose
 
 **Pools**
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from wrapper_ir.lines import (
+    SELECTOR_TYPES,
     BufferArg,
     BufferInput,
     BufferValue,
@@ -19,7 +20,10 @@ from wrapper_ir.lines import (
     ScalarArg,
     ScalarInput,
     ScalarValue,
+    Switch,
     While,
+    passed_to_regions,
+    regions_of,
 )
 from wrapper_ir.lines.expr import free_symbols, symbol
 from wrapper_ir.verify import rules
@@ -31,7 +35,7 @@ from wrapper_ir.verify.storage import Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.lines import Arg, CallResult, Dim, Layout, Region, Value
+    from wrapper_ir.lines import Arg, CallResult, Dim, Layout, Region, RegionLine, Value
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Frame, State
     from wrapper_ir.verify.storage import Storage
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Control:
-    """The checks of 'cond' and 'while' lines and of their regions' borders."""
+    """The checks of lines that hold regions and of their regions' borders."""
 
     def __init__(self, state: State, symbols: Symbols, lifetimes: Lifetimes) -> None:
         self.state = state
@@ -48,16 +52,14 @@ class Control:
 
     # Before the regions.
 
-    def check_entry(self, line: Cond | While) -> None:
-        """Checks predicate, operands and the parameters of each region."""
+    def check_entry(self, line: RegionLine) -> None:
+        """Checks what decides, the operands and the parameters of each region."""
         if isinstance(line, Cond):
             self._check_predicate(line.predicate)
-            operands = line.operands
-            regions = (("then", line.then), ("else", line.orelse))
-        else:
-            operands = (*line.carried, *line.captured)
-            regions = (("condition", line.condition), ("body", line.body))
-        for name, region in regions:
+        elif isinstance(line, Switch):
+            self._check_selector(line)
+        operands = passed_to_regions(line)
+        for name, region in regions_of(line):
             self._check_params(name, region, operands)
         for result in line.results:
             if isinstance(result, ResultBuffer):
@@ -72,11 +74,28 @@ class Control:
             return
         layout = self.state.program.buffers.get(predicate.buffer)
         if layout is not None:
-            given = _not_a_bool(predicate.buffer, layout)
+            given = _not_one_of(predicate.buffer, layout, (DType.BOOL,))
             if given:
                 self.state.report(rules.BAD_PREDICATE, given=given)
         if predicate.access.writes:
             self.state.report(rules.BAD_PREDICATE, given=f"%{predicate.buffer}, passed for writing")
+
+    def _check_selector(self, line: Switch) -> None:
+        selector, given = line.selector, ""
+        if isinstance(selector, ScalarArg):
+            self.symbols.check_kinds(selector.value, self.state.here())
+            kind = self.symbols.kind_of(selector.value)
+            given = "" if kind == "int" else f"{selector.value} ({kind})"
+        else:
+            layout = self.state.program.buffers.get(selector.buffer)
+            if layout is not None:
+                given = _not_one_of(selector.buffer, layout, SELECTOR_TYPES)
+            if selector.access.writes:
+                given = f"%{selector.buffer}, passed for writing"
+        if given:
+            self.state.report(rules.BAD_SELECTOR, given=given)
+        if not line.cases:
+            self.state.report(rules.NO_CASES)
 
     def _check_params(self, name: str, region: Region, operands: tuple[Arg, ...]) -> None:
         if len(region.params) != len(operands):
@@ -124,9 +143,7 @@ class Control:
 
     # After the regions.
 
-    def check_results(
-        self, line: Cond | While, frame: Frame, leaving: list[Storage | None]
-    ) -> None:
+    def check_results(self, line: RegionLine, frame: Frame, leaving: list[Storage | None]) -> None:
         """Checks what one region gives, and what it did to its parameters.
 
         ``leaving`` has the storage of each of the region's results, in order.
@@ -144,7 +161,7 @@ class Control:
         if len(values) != len(line.results):
             self._report_count(name, len(values), len(line.results))
             return
-        operands = line.operands if isinstance(line, Cond) else (*line.carried, *line.captured)
+        operands = passed_to_regions(line)
         bindings = _values_of_params(frame.region, operands)
         for position, ((value, _), result) in enumerate(zip(values, line.results, strict=True)):
             self._check_result(line, name, position, value, result, bindings)
@@ -172,7 +189,8 @@ class Control:
         given = ""
         if isinstance(value, BufferValue):
             layout = self.state.program.buffers.get(value.buffer)
-            given = "" if layout is None else _not_a_bool(value.buffer, layout)
+            if layout is not None:
+                given = _not_one_of(value.buffer, layout, (DType.BOOL,))
         elif isinstance(value, ScalarValue) and not self.symbols.is_condition(value.value):
             given = f"{value.value} ({self.symbols.kind_of(value.value)})"
         if given:
@@ -180,7 +198,7 @@ class Control:
 
     def _check_result(
         self,
-        line: Cond | While,
+        line: RegionLine,
         name: str,
         position: int,
         value: Value,
@@ -210,7 +228,7 @@ class Control:
             )
 
     def _layout_fault(
-        self, line: Cond | While, inner: str, outer: str, bindings: dict[str, Dim]
+        self, line: RegionLine, inner: str, outer: str, bindings: dict[str, Dim]
     ) -> str:
         buffers = self.state.program.buffers
         given, expected = buffers.get(inner), buffers.get(outer)
@@ -224,10 +242,10 @@ class Control:
         return f"%{inner}, {fault}" if fault else ""
 
     def _check_sharing(
-        self, line: Cond | While, name: str, region: Region, leaving: list[Storage | None]
+        self, line: RegionLine, name: str, region: Region, leaving: list[Storage | None]
     ) -> None:
         """Checks that what a result calls fresh is storage that nobody else holds."""
-        operands = line.operands if isinstance(line, Cond) else (*line.carried, *line.captured)
+        operands = passed_to_regions(line)
         lent = {
             param.name: arg.buffer
             for param, arg in zip(region.params, operands, strict=False)
@@ -255,9 +273,9 @@ class Control:
                     result=result.out,
                 )
 
-    def _check_writes(self, line: Cond | While, name: str, region: Region) -> None:
+    def _check_writes(self, line: RegionLine, name: str, region: Region) -> None:
         """Checks that an operand whose parameter a region changes is passed for writing."""
-        operands = line.operands if isinstance(line, Cond) else (*line.carried, *line.captured)
+        operands = passed_to_regions(line)
         for param, arg in zip(region.params, operands, strict=False):
             if not isinstance(param, BufferInput) or not isinstance(arg, BufferArg):
                 continue
@@ -273,9 +291,9 @@ class Control:
                 )
 
 
-def _not_a_bool(name: str, layout: Layout) -> str:
-    """What a buffer is if not one bool, or nothing."""
-    if layout.dtype is not DType.BOOL:
+def _not_one_of(name: str, layout: Layout, types: Sequence[DType]) -> str:
+    """What a buffer is if not one element of one of these types, or nothing."""
+    if layout.dtype not in types:
         return f"%{name}, which holds {layout.dtype.short}"
     numel = layout.numel
     return f"%{name}, which has {numel} elements" if type(numel) is int and numel != 1 else ""

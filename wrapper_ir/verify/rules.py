@@ -456,6 +456,15 @@ UNTOLD_WRITE = _rule(
     "the {region} region changes its parameter %{param}, but %{operand} is passed as {given}",
     "pass the operand with an access that writes",
 )
+BAD_SELECTOR = _rule(
+    1097,
+    "bad-selector",
+    "the selector is {given}",
+    "use an integer or a buffer of one",
+)
+NO_CASES = _rule(
+    1098, "no-cases", "there is no region to choose", "give the line one region or more"
+)
 
 # Pools.
 NOT_A_POOL = _rule(

@@ -14,8 +14,10 @@ from wrapper_ir.lines import (
     LineVisitor,
     ObjectInput,
     Program,
+    RegionLine,
     ScalarInput,
     ScalarValue,
+    Switch,
     While,
     effects,
     regions_of,
@@ -185,7 +187,7 @@ class _Verifier(LineVisitor[None]):
                 lifetimes.check_contents(name)
         for name in found.peeks:
             lifetimes.peek(name)
-        if isinstance(line, (Cond, While)):
+        if isinstance(line, RegionLine):
             self.regions(line)
         for name in found.kills:
             lifetimes.kill(name)
@@ -222,7 +224,7 @@ class _Verifier(LineVisitor[None]):
         if found.defines_objects and isinstance(line, ExternKernel):
             self.objects.define_results(line)
 
-    def regions(self, line: Cond | While) -> None:
+    def regions(self, line: RegionLine) -> None:
         """Checks the regions of a line and what crosses their borders."""
         self.control.check_entry(line)
         if isinstance(line, While):
@@ -293,6 +295,9 @@ class _Verifier(LineVisitor[None]):
     def visit_cond(self, line: Cond) -> None:
         """Nothing more: the regions are done."""
 
+    def visit_switch(self, line: Switch) -> None:
+        """Nothing more: the regions are done."""
+
     def visit_while(self, line: While) -> None:
         """Nothing more: the regions are done."""
 
@@ -305,4 +310,4 @@ class _Verifier(LineVisitor[None]):
             self.symbols.check_kinds(value, self.state.here())
 
 
-_MAKERS_OF_RESULTS: Final = (ExternKernel, Cond, While)
+_MAKERS_OF_RESULTS: Final = (ExternKernel, Cond, Switch, While)

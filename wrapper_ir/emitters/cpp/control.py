@@ -29,7 +29,17 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     Value,
 )
-from wrapper_ir.lines.control import BufferInput, Cond, Input, Region, ScalarInput, While
+from wrapper_ir.lines.control import (
+    BufferInput,
+    Cond,
+    Input,
+    Region,
+    RegionLine,
+    ScalarInput,
+    Switch,
+    While,
+)
+from wrapper_ir.lines.walk import regions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,12 +69,21 @@ class ControlLines(RegionBase):
 
     @override
     def visit_cond(self, line: Cond) -> None:
-        symbols = self._symbols(line.then, line.orelse)
-        predicate = self._truth(line, line.predicate)
-        results = self._results(line, line.results, line.then.results)
+        self._choose(line, [self._truth(line, line.predicate)])
+
+    @override
+    def visit_switch(self, line: Switch) -> None:
+        position = self._position(line, line.selector)
+        tests = [f"{position} <= 0", *(f"{position} == {n}" for n in range(1, len(line.cases)))]
+        self._choose(line, tests[: len(line.cases) - 1])
+
+    def _choose(self, line: Cond | Switch, tests: Sequence[str]) -> None:
+        """Calls the function of the first region whose test holds, or of the last, without one."""
+        regions = regions_of(line)
+        symbols = self._symbols(*(region for _, region in regions))
+        results = self._results(line, line.results, regions[0][1].results)
         types = [result.type for result in results]
-        then = self._function(line.then, "then", "cond_{}_then", symbols, types)
-        orelse = self._function(line.orelse, "else", "cond_{}_else", symbols, types)
+        functions = [self._function(line, name, each, symbols, types) for name, each in regions]
         args = [
             *("state", "call"),
             *(self._operand(line, arg) for arg in line.operands),
@@ -72,12 +91,11 @@ class ControlLines(RegionBase):
             *(result.name for result in results),
         ]
         self.mark(line)
-        self.put(f"if ({predicate}) {{")
-        with self.writer.indent():
-            self.put(f"{call(then, *args)};")
-        self.writer.line("} else {")
-        with self.writer.indent():
-            self.put(f"{call(orelse, *args)};")
+        heads = [*(f"if ({test}) {{" for test in tests), "{"]
+        for position, (head, function) in enumerate(zip(heads, functions, strict=True)):
+            self.put(f"}} else {head}" if position else head)
+            with self.writer.indent():
+                self.put(f"{call(function, *args)};")
         self.writer.line("}")
 
     @override
@@ -86,10 +104,8 @@ class ControlLines(RegionBase):
         symbols = self._symbols(line.condition, line.body)
         types = [self._parameter_type(p) for p in line.body.params[: len(line.carried)]]
         truth = self._type_of(line.condition.results[0])
-        condition = self._function(
-            line.condition, "condition", "while_{}_condition", symbols, [truth]
-        )
-        body = self._function(line.body, "body", "while_{}_body", symbols, types)
+        condition = self._function(line, "condition", line.condition, symbols, [truth])
+        body = self._function(line, "body", line.body, symbols, types)
         self.mark(line)
         given = [self._operand(line, arg) for arg in line.carried]
         captured = [self._operand(line, arg) for arg in line.captured]
@@ -166,6 +182,18 @@ class ControlLines(RegionBase):
             return call("wir::truth", self.handle(predicate.buffer))
         return self.expr(predicate.value, CType.BOOL).text
 
+    def _position(self, line: Switch, selector: BufferArg | ScalarArg) -> str:
+        """The number of the region that a switch runs."""
+        if isinstance(selector, ScalarArg):
+            value = self.expr(selector.value, CType.INT).text
+        else:
+            self.context.has_control = True
+            self.mark(line)
+            value = call("wir::integer_item", self.handle(selector.buffer))
+        name = self.context.names.fresh("position")
+        self.put(f"const {CType.INT.spelling} {name} = {value};")
+        return name
+
     def _operand(self, line: AnyLine, arg: Arg) -> str:
         match arg:
             case BufferArg():
@@ -219,11 +247,16 @@ class ControlLines(RegionBase):
     # Functions.
 
     def _function(
-        self, region: Region, step: str, wanted: str, symbols: Sequence[str], types: Sequence[str]
+        self,
+        line: RegionLine,
+        step: str,
+        region: Region,
+        symbols: Sequence[str],
+        types: Sequence[str],
     ) -> str:
         """Renders a region as a function and returns its name."""
         label = "_".join(str(each.position) for each in self.path)
-        name = self.context.names.fresh(wanted.format(label))
+        name = self.context.names.fresh(f"{line.mnemonic}_{label}_{step}")
         writer = CodeWriter(UNIT)
         inner = self.inner(region, writer, last_uses(region, self.context.program))
         inner.show_origins = self.show_origins
@@ -234,8 +267,8 @@ class ControlLines(RegionBase):
         head = call(f"void {name}", *self._parameters(inner, region, symbols, targets))
         self.context.put(self.context.section("declarations"), f"{head};")
         with writer.at(self.path):
-            for line in statement(f"{head} {{"):
-                writer.line(line)
+            for text in statement(f"{head} {{"):
+                writer.line(text)
         with writer.indent():
             for index in range(len(region.body)):
                 inner.render(index, self.path.then(step, index))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.kernel_types import ELEMENTS
-from wrapper_ir.lines.control import Cond, While
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Dim, dim
@@ -86,8 +85,6 @@ def needs_handle(region: Region, program: Program, products: Products) -> frozen
                 continue
             case Allocate() | AllocatePool():
                 found.add(line.out)
-            case Cond() | While():
-                found.update(effects(line, program).touched)
             case _:
                 found.update(effects(line, program).touched)
     found.update(value.buffer for value in region.results if hasattr(value, "buffer"))

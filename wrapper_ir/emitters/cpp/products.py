@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import BufferArg
-from wrapper_ir.lines.control import Cond, While
+from wrapper_ir.lines.control import RegionLine
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.trace import Probe
@@ -79,7 +79,7 @@ class Products:
 
     def keep(self, line: AnyLine) -> bool:
         """Whether cuBLAS is after a line what it was before, for nothing else can have used it."""
-        if isinstance(line, (Cond, While, Probe)):
+        if isinstance(line, RegionLine | Probe):
             return False
         if not isinstance(line, ExternKernel) or line.op in _APART:
             return True

@@ -38,7 +38,17 @@ from wrapper_ir.lines.args import (
     ScalarValue,
     Value,
 )
-from wrapper_ir.lines.control import BufferInput, Cond, Input, Region, ScalarInput, While
+from wrapper_ir.lines.control import (
+    BufferInput,
+    Cond,
+    Input,
+    Region,
+    RegionLine,
+    ScalarInput,
+    Switch,
+    While,
+)
+from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Scalar, UnsupportedExprError, dim, is_relation
 from wrapper_ir.lines.program import SymbolKind
@@ -89,16 +99,47 @@ class ControlLines(CallLines):
 
     @override
     def visit_cond(self, line: Cond) -> None:
-        then = self._planned(line, "then")
-        orelse = self._planned(line, "else")
-        branches = (self._submodule(line.then, then), self._submodule(line.orelse, orelse))
-        operands = self._operands(line, line.then.params, line.operands, then)
-        operands += self._given(then)
-        predicate = self.arg(line, line.predicate)
-        if not isinstance(line.predicate, ScalarArg) and self.layout(line.predicate.buffer).rank:
-            predicate = self.call(_aten.as_strided.default, predicate, [], [])
-        node = self.call(_higher_order.cond, predicate, *branches, tuple(operands))
+        branches, operands = self._branches(line)
+        predicate = self._decisive(line, line.predicate)
+        node = self.call(_higher_order.cond, predicate, *branches, operands)
         self._outcome(line.results, node)
+
+    @override
+    def visit_switch(self, line: Switch) -> None:
+        op = getattr(_higher_order, "switch", None)
+        if op is None:
+            self.unsupported(line, "this version of torch has no op that chooses among several")
+            return
+        branches, operands = self._branches(line)
+        selector = self._in_range(line)
+        node = self.call(op, selector, branches, operands)
+        self._outcome(line.results, node)
+
+    def _branches(self, line: Cond | Switch) -> tuple[list[fx.Node], tuple[Any, ...]]:
+        """The graphs of a line's regions, and what they are given."""
+        plans = [self._planned(line, name) for name, _ in regions_of(line)]
+        regions = [region for _, region in regions_of(line)]
+        branches = list(map(self._submodule, regions, plans))
+        operands = self._operands(line, regions[0].params, line.operands, plans[0])
+        return branches, (*operands, *self._given(plans[0]))
+
+    def _decisive(self, line: Cond | Switch, arg: BufferArg | ScalarArg) -> Any:
+        """What decides a choice; torch wants tensors without dimensions."""
+        found = self.arg(line, arg)
+        if isinstance(arg, ScalarArg) or not self.layout(arg.buffer).rank:
+            return found
+        return self.call(_aten.as_strided.default, found, [], [])
+
+    def _in_range(self, line: Switch) -> Any:
+        """The number of the region that a switch runs: torch's op takes no others."""
+        last = len(line.cases) - 1
+        if isinstance(line.selector, ScalarArg):
+            nearest = sympy.Max(0, sympy.Min(line.selector.value, last))
+            return self.arg(line, ScalarArg(dim(nearest)))
+        selector = self._decisive(line, line.selector)
+        if self.layout(line.selector.buffer).dtype is not DType.INT64:
+            selector = self.call(_aten.to.dtype, selector, torch.int64)
+        return self.call(_aten.clamp.default, selector, 0, last)
 
     # Loops.
 
@@ -149,7 +190,7 @@ class ControlLines(CallLines):
 
     # What goes in.
 
-    def _planned(self, line: Cond | While, step: str) -> _Graph:
+    def _planned(self, line: RegionLine, step: str) -> _Graph:
         """How the graph of a line's region is made; all regions of a line take the same."""
         program = self.context.program
         regions = dict(regions_of(line))

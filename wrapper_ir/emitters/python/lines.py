@@ -22,12 +22,14 @@ from wrapper_ir.emitters.python.statements import keyword as named
 from wrapper_ir.emitters.python.symbols import SymbolLines
 from wrapper_ir.emitters.storages import last_uses
 from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.args import BufferArg
 from wrapper_ir.lines.trace import ProbeLevel, shown_names
+from wrapper_ir.lines.walk import regions_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.lines.control import Cond, Region, While
+    from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While
     from wrapper_ir.lines.trace import Comment, Probe
 
 
@@ -39,40 +41,56 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines):
 
     @override
     def visit_cond(self, line: Cond) -> None:
-        symbols = self._symbols(line.then, line.orelse)
-        then = self._function(line.then, "then", "cond_{}_then", symbols)
-        orelse = self._function(line.orelse, "else", "cond_{}_else", symbols)
-        operands = [self.arg(line, arg) for arg in line.operands]
+        (then, orelse), symbols = self._functions(line)
         predicate = _as_operand(flat(self.arg(line, line.predicate)))
+        self._chosen(line, symbols, f"{then} if {predicate} else {orelse}")
+
+    @override
+    def visit_switch(self, line: Switch) -> None:
+        functions, symbols = self._functions(line)
+        number = flat(self.arg(line, line.selector))
+        if isinstance(line.selector, BufferArg):
+            number = f"int({number})"
+        place = f"[max(0, min({number}, {len(functions) - 1}))]"
+        self._chosen(line, symbols, tuple_of(functions), place)
+
+    def _chosen(
+        self, line: Cond | Switch, symbols: Sequence[str], choice: Node, tail: str = ""
+    ) -> None:
+        """Calls the function that an expression chooses."""
         branch = self.context.names.fresh("branch")
-        choice = f"{then} if {predicate} else {orelse}"
-        self.put(statement(choice, self.writer.width, head=f"{branch} = "))
+        self.put(statement(choice, self.writer.width, head=f"{branch} = ", tail=tail))
+        operands = [self.arg(line, arg) for arg in line.operands]
         value = call(branch, *operands, *map(self.context.symbol, symbols))
-        self.results(line, line.results, value, len(line.then.results))
+        _, region = regions_of(line)[0]
+        self.results(line, line.results, value, len(region.results))
 
     @override
     def visit_while(self, line: While) -> None:
-        symbols = self._symbols(line.condition, line.body)
+        functions, symbols = self._functions(line)
         captured = [self.arg(line, arg) for arg in line.captured]
         captured += map(self.context.symbol, symbols)
         value = call(
             self.context.helper("run_while_stacked" if line.stacked else "run_while"),
-            self._function(line.condition, "condition", "while_{}_condition", symbols),
-            self._function(line.body, "body", "while_{}_body", symbols),
+            *functions,
             tuple_of([self.arg(line, arg) for arg in line.carried]),
             tuple_of(captured),
         )
         self.results(line, line.results, value, len(line.carried))
 
-    def _symbols(self, *regions: Region) -> list[str]:
-        """The symbols that regions need from outside; functions made of them take these last."""
-        program = self.context.program
-        return sorted({s for region in regions for s in free_region_symbols(region, program)})
+    def _functions(self, line: RegionLine) -> tuple[list[str], list[str]]:
+        """Renders a line's regions as functions; gives their names, and the symbols they take last.
 
-    def _function(self, region: Region, step: str, wanted: str, symbols: Sequence[str]) -> str:
+        Those are what any of the regions needs from outside.
+        """
+        program, regions = self.context.program, regions_of(line)
+        symbols = sorted({s for _, each in regions for s in free_region_symbols(each, program)})
+        return [self._function(line, name, each, symbols) for name, each in regions], symbols
+
+    def _function(self, line: RegionLine, step: str, region: Region, symbols: Sequence[str]) -> str:
         """Renders a region as a function of the module and returns its name."""
         label = "_".join(str(each.position) for each in self.path)
-        name = self.context.names.fresh(wanted.format(label))
+        name = self.context.names.fresh(f"{line.mnemonic}_{label}_{step}")
         writer = CodeWriter()
         last = last_uses(region, self.context.program)
         inner = RegionRenderer(self.context, region, writer, last)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 
@@ -13,6 +14,8 @@ from wrapper_ir.frontends.aten.regions import RegionBuilder, operand
 from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError
 from wrapper_ir.frontends.aten.unbacked import bind_unbacked, bindings_of, kind_of
 from wrapper_ir.lines.args import (
+    Arg,
+    BufferArg,
     BufferValue,
     CallResult,
     NoneValue,
@@ -20,7 +23,7 @@ from wrapper_ir.lines.args import (
     ResultSymbol,
     Value,
 )
-from wrapper_ir.lines.control import Cond, While
+from wrapper_ir.lines.control import SELECTOR_TYPES, Cond, Region, Switch, While
 from wrapper_ir.lines.layout import Layout
 
 if TYPE_CHECKING:
@@ -30,26 +33,48 @@ if TYPE_CHECKING:
 
 __all__ = ["HIGHER_ORDER"]
 
+Results: TypeAlias = tuple[CallResult, ...]
+
 
 def _cond(walk: GraphWalk, node: Node) -> Any:
     predicate, then, orelse, *rest = (walk.value(arg) for arg in node.args)
-    operands = tuple(rest[0]) if rest else ()
-    builder = RegionBuilder(walk, node, operands)
-    first, second = builder.build(then), builder.build(orelse)
+
+    def line(results: Results, operands: tuple[Arg, ...], regions: list[Region]) -> Cond:
+        return Cond(results, operand(predicate), operands, *regions)
+
+    return _choice(walk, node, (then, orelse), tuple(rest[0]) if rest else (), line)
+
+
+def _switch(walk: GraphWalk, node: Node) -> Any:
+    given, cases, *rest = (walk.value(arg) for arg in node.args)
+    selector = operand(given)
+
+    def line(results: Results, operands: tuple[Arg, ...], regions: list[Region]) -> Switch:
+        return Switch(results, selector, operands, tuple(regions))
+
+    if isinstance(selector, BufferArg):
+        dtype = walk.state.buffers[selector.buffer].dtype
+        if dtype not in SELECTOR_TYPES:
+            raise UnsupportedNodeError(f"what it chooses by is {dtype.torch_name}, not an integer")
+    return _choice(walk, node, cases, tuple(rest[0]) if rest else (), line)
+
+
+def _choice(
+    walk: GraphWalk,
+    node: Node,
+    graphs: Sequence[Any],
+    given: tuple[Any, ...],
+    line: Callable[[Results, tuple[Arg, ...], list[Region]], Cond | Switch],
+) -> Any:
+    """Convert a choice between graphs into a line, which ``line`` makes, and return its value."""
+    builder = RegionBuilder(walk, node, given)
+    built = [builder.build(graph) for graph in graphs]
     whole = node.meta.get("val")
-    results, value = _defined(walk, node, whole, first.region.results)
-    builder.finish(first, results)
-    builder.finish(second, results)
-    walk.emit(
-        Cond(
-            results=results,
-            predicate=operand(predicate),
-            operands=builder.operands(first, second),
-            then=first.region,
-            orelse=second.region,
-            origin=walk.state.origin(node),
-        )
-    )
+    results, value = _defined(walk, node, whole, built[0].region.results)
+    for each in built:
+        builder.finish(each, results)
+    made = line(results, builder.operands(*built), [each.region for each in built])
+    walk.emit(replace(made, origin=walk.state.origin(node)))
     _bind_sizes(walk, node, value)
     return value
 
@@ -165,6 +190,7 @@ Convert = Callable[["GraphWalk", "Node"], Any]
 #: Higher-order ops by name.
 HIGHER_ORDER: Final[Mapping[str, Convert]] = {
     "cond": _cond,
+    "switch": _switch,
     "while_loop": _while,
     "wrap_with_set_grad_enabled": _inlined(1),
     "wrap": _inlined(0),

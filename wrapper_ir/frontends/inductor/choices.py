@@ -12,6 +12,9 @@ from wrapper_ir.frontends.inductor.compat import ir
 
 __all__ = ["ChoiceParts", "choice_parts"]
 
+_CONDITIONAL: Any = getattr(ir, "Conditional", ())
+_SWITCH: Any = getattr(ir, "Switch", ())
+
 
 class ChoiceParts(NamedTuple):
     """What decides a choice, and between what.
@@ -29,10 +32,10 @@ class ChoiceParts(NamedTuple):
 
 def choice_parts(node: Any) -> ChoiceParts | None:
     """Return the parts of a node that stands for a choice; None for any other node."""
-    if isinstance(node, getattr(ir, "Conditional", ())):
+    if isinstance(node, _CONDITIONAL):
         branches = (node.true_subgraph, node.false_subgraph)
         return ChoiceParts(node.predicate, branches, is_cond=True)
-    if isinstance(node, getattr(ir, "Switch", ())):
+    if isinstance(node, _SWITCH):
         found = tuple(node.branches)
         return ChoiceParts(node.selector, found[::-1] if node.is_cond else found, node.is_cond)
     return None

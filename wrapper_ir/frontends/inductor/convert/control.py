@@ -30,7 +30,7 @@ from wrapper_ir.lines.args import (
     ScalarValue,
     Value,
 )
-from wrapper_ir.lines.control import Cond, While
+from wrapper_ir.lines.control import SELECTOR_TYPES, Cond, Switch, While
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.layout import Layout
 
@@ -65,44 +65,37 @@ class ControlConverter:
         """
         choice = choice_parts(node)
         if choice is not None:
-            self._cond(node, choice)
+            self._choice(node, choice)
         elif isinstance(node, ir.WhileLoop):
             self._while(node)
         else:
             self._call(node)
 
-    def _cond(self, node: Any, choice: ChoiceParts) -> None:
+    def _choice(self, node: Any, choice: ChoiceParts) -> None:
         scope, origin = self._scope, self._scope.origin(node)
-        operands = [self._operand(item, origin) for item in node.operands]
-        predicate = self._predicate(choice.selector, origin)
-        then, orelse = (self._branch(branch, operands) for branch in choice.branches)
-        for branch in (then, orelse):
+        given = [self._operand(item, origin) for item in node.operands]
+        decisive = self._predicate if choice.is_cond else self._selector
+        selector = decisive(choice.selector, origin)
+        branches = [self._branch(branch, given) for branch in choice.branches]
+        for branch in branches:
             branch.own_results()
-        passed = [i for i, param in enumerate(then.params) if param is not None]
-        results = self._results(node, then.results, _outputs(node))
-        scope.emit(
-            Cond(
-                results=results,
-                predicate=predicate,
-                operands=_told(operands, passed, then.written | orelse.written),
-                then=then.region(passed),
-                orelse=orelse.region(passed),
-                origin=origin,
-            )
-        )
+        passed = [i for i, param in enumerate(branches[0].params) if param is not None]
+        results = self._results(node, branches[0].results, _outputs(node))
+        operands = _told(given, passed, set().union(*(branch.written for branch in branches)))
+        regions = tuple(branch.region(passed) for branch in branches)
+        if choice.is_cond:
+            scope.emit(Cond(results, selector, operands, *regions, origin=origin))
+        else:
+            scope.emit(Switch(results, selector, operands, regions, origin=origin))
 
     def _branch(self, subgraph: Any, operands: Sequence[Arg], carried: int = 0) -> Branch:
         return Branch.convert(self._scope, subgraph.graph, operands, self._convert_lines, carried)
 
     def _predicate(self, node: Any, origin: int | None) -> BufferArg | ScalarArg:
-        """Return what decides a choice: one bool, or a condition among symbols."""
-        operand = self._operand(node, origin)
+        """Return what decides between two: one bool, or a condition among symbols."""
+        operand = self._decisive(node, origin)
         if isinstance(operand, ScalarArg):
             return ScalarArg(_truth(operand.value))
-        if not isinstance(operand, BufferArg):
-            raise UnsupportedLineError(
-                kind="predicate", text=type(node).__name__, why="it is no tensor and no number"
-            )
         layout = self._scope.layout(operand.buffer)
         if layout.dtype is DType.BOOL:
             return operand
@@ -113,6 +106,24 @@ class ControlConverter:
         op = torch.ops.aten.ne.Scalar
         call_op(self._scope, op, args, layout.device, results=(made,), origin=origin)
         return BufferArg(made.out)
+
+    def _selector(self, node: Any, origin: int | None) -> BufferArg | ScalarArg:
+        """Return what decides among many: one integer."""
+        operand = self._decisive(node, origin)
+        if isinstance(operand, BufferArg):
+            dtype = self._scope.layout(operand.buffer).dtype
+            if dtype not in SELECTOR_TYPES:
+                why = f"it is {dtype.torch_name}, and a choice among many is by an integer"
+                raise UnsupportedLineError(kind="selector", text=operand.buffer, why=why)
+        return operand
+
+    def _decisive(self, node: Any, origin: int | None) -> BufferArg | ScalarArg:
+        operand = self._operand(node, origin)
+        if isinstance(operand, (BufferArg, ScalarArg)):
+            return operand
+        raise UnsupportedLineError(
+            kind="selector", text=type(node).__name__, why="it is no tensor and no number"
+        )
 
     def _while(self, node: Any) -> None:
         scope, origin = self._scope, self._scope.origin(node)
