@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 
-from wrapper_ir.frontends.inductor.choices import ChoiceParts, choice_parts
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.regions import (
     Branch,
@@ -16,6 +15,7 @@ from wrapper_ir.frontends.inductor.convert.regions import (
     copied,
     inline_subgraph,
 )
+from wrapper_ir.frontends.inductor.differences import Choice, choice_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Access,
@@ -63,7 +63,7 @@ class ControlConverter:
         Raises:
             UnsupportedLineError: It, or something in its subgraphs, has no typed form.
         """
-        choice = choice_parts(node)
+        choice = choice_of(node)
         if choice is not None:
             self._choice(node, choice)
         elif isinstance(node, ir.WhileLoop):
@@ -71,7 +71,7 @@ class ControlConverter:
         else:
             self._call(node)
 
-    def _choice(self, node: Any, choice: ChoiceParts) -> None:
+    def _choice(self, node: Any, choice: Choice) -> None:
         scope, origin = self._scope, self._scope.origin(node)
         given = [self._operand(item, origin) for item in node.operands]
         decisive = self._predicate if choice.is_cond else self._selector
