@@ -6,11 +6,14 @@ they are told apart by the names of their classes (``convert.lines``).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.compat import inductor_config
+from wrapper_ir.frontends.inductor.compat import inductor_config, user_objects
 
-__all__ = ["checked_op", "processor", "stream_index"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["checked_op", "current_stream", "processor", "user_streams"]
 
 
 def checked_op(line: Any) -> str:
@@ -22,12 +25,20 @@ def checked_op(line: Any) -> str:
     return getattr(line, "op_name", "input")
 
 
-def stream_index(line: Any) -> int:
-    """Return the index of the stream that a ``KernelCallLine`` runs on, 0 for the current one.
+def user_streams(line: Any) -> Mapping[int, int]:
+    """Return the streams that a device's block names: which object of the user's each one is.
 
-    2.12 brought the field, and streams of one's own.
+    2.12 brought streams of one's own; a block without any has a line of another class, without this.
     """
-    return getattr(line, "current_stream_idx", None) or 0
+    return getattr(line, "stream_idx_to_user_obj_idx", {})
+
+
+def current_stream() -> int | None:
+    """Return the number that the stream that is current always has among the user's objects.
+
+    2.12 brought it.
+    """
+    return getattr(user_objects, "CURRENT_STREAM_INDEX", None)
 
 
 def processor() -> str:
