@@ -292,8 +292,8 @@ _memory = st.sampled_from(list(ir.MemoryKind))
 _symbols = st.sampled_from(sorted(SYMBOLS))
 _streams = st.integers(0, 3)
 FLAT: dict[type, SearchStrategy[Any]] = {
-    ir.Allocate: st.builds(ir.Allocate, identifiers, _memory, st.booleans()),
-    ir.Free: st.builds(ir.Free, identifiers),
+    ir.Allocate: st.builds(ir.Allocate, identifiers, _memory, st.booleans(), _streams, _streams),
+    ir.Free: st.builds(ir.Free, identifiers, tuples(_streams, 2)),
     ir.Reuse: st.builds(ir.Reuse, identifiers, identifiers),
     ir.Reinterpret: st.builds(ir.Reinterpret, identifiers, identifiers),
     ir.AllocatePool: st.builds(ir.AllocatePool, identifiers, _memory),
@@ -310,7 +310,11 @@ FLAT: dict[type, SearchStrategy[Any]] = {
         tuples(op_results),
         devices,
         _streams,
+        _streams,
     ),
+    ir.RecordEvent: st.builds(ir.RecordEvent, _streams, devices, _streams),
+    ir.WaitEvent: st.builds(ir.WaitEvent, _streams, devices, _streams),
+    ir.Synchronize: st.builds(ir.Synchronize, devices),
     ir.BindSymbol: st.builds(
         ir.BindSymbol,
         _symbols,
@@ -403,6 +407,7 @@ def any_programs(draw: DrawFn) -> ir.Program:
         st.one_of(st.none(), identifiers),
     )
     objects = st.builds(ir.ObjectConstant, st.just("ns::Foo"), strings)
+    users = st.one_of(st.none(), st.integers(0, 9))
     return ir.Program(
         name=draw(identifiers),
         inputs=draw(tuples(inputs)),
@@ -412,6 +417,9 @@ def any_programs(draw: DrawFn) -> ir.Program:
         symbols=SYMBOLS.set(**extra),
         constants=ir.FrozenMap(draw(st.dictionaries(identifiers, constants, max_size=2))),
         objects=ir.FrozenMap(draw(st.dictionaries(identifiers, objects, max_size=2))),
+        streams=draw(tuples(st.builds(ir.Stream, devices, users), 2)),
+        events=draw(tuples(st.builds(ir.Event, users), 2)),
+        mempools=draw(tuples(st.builds(ir.MemoryPool, devices, users), 2)),
         role=draw(st.sampled_from(list(ir.GraphRole))),
         stage=draw(st.sampled_from(list(ir.Stage))),
         in_spec=draw(strings),

@@ -289,9 +289,11 @@ PROBED: dict[str, Case] = {
 
 UNSUPPORTED: dict[str, str] = {
     "collectives": "memory that peers address",
-    "devices_and_streams": "streams",
 }
 """Programs that the Python emitter cannot render yet, with a part of the reason it gives."""
 
-TEXT_ONLY = ("device_zoo", "triton")
+STREAMS = ("devices_and_streams", "streams")
+"""Programs on several streams, which only the Python emitter renders."""
+
+TEXT_ONLY = ("device_zoo", "triton", *STREAMS)
 """Programs whose devices a test machine has not."""

@@ -26,6 +26,7 @@ from wrapper_ir.emitters import (
     option_names,
     registry,
 )
+from wrapper_ir.emitters.cpp import CppEmitter
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.emitters.writer import CodeWriter
@@ -36,12 +37,14 @@ from wrapper_ir.verify import VerificationError
 
 def test_all_problems_at_once() -> None:
     with pytest.raises(EmitError) as caught:
-        PythonEmitter().emit(program("devices_and_streams"))
+        CppEmitter().emit(program("streams"))
     error = caught.value
-    assert len(error.problems) == 2
+    assert len(error.problems) == 16
     assert str(error.path) == str(error.problems[0].path)
     for problem in error.problems:
-        assert f"{problem.path}: 'extern': streams are not supported" in str(error)
+        line = f"{problem.path}: '{problem.line.mnemonic}': {problem.reason}"
+        assert line in str(error)
+        assert problem.reason.endswith("C++ code runs on the caller's stream alone")
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
     assert again.problems == error.problems

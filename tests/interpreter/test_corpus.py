@@ -44,7 +44,7 @@ def test_corpus(
             assert same(two.data[constant], value)
 
 
-@pytest.mark.parametrize("name", sorted({*UNSUPPORTED} - {"devices_and_streams"}))
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
 def test_what_it_cannot_run_it_refuses(name: str) -> None:
     found = wir.parse(FILES[name].read_text())
     found = found.replace(data=constants(found))

@@ -274,27 +274,6 @@ def test_slices_and_pools_are_left_alone() -> None:
     verify(planned)
 
 
-def test_what_several_streams_touch_is_left_alone() -> None:
-    text = """
-        %big = allocate : f32[999] @cuda
-        free %big
-        %a = allocate : f32[8] @cuda
-        test::fill(out %a) @cuda stream {one}
-        test::fill(out %a) @cuda stream {two}
-        free %a
-        %b = allocate : f32[8] @cuda
-        test::fill(out %b) @cuda stream {three}
-        """
-
-    def planned(one: int, two: int, three: int) -> dict[str, str]:
-        return reuses(plan_memory(program(text.format(one=one, two=two, three=three), "%b")))
-
-    assert planned(1, 1, 1) == {"b": "a"}
-    assert planned(1, 2, 1) == {}
-    assert planned(1, 1, 2) == {}
-    assert planned(1, 2, 2) == {}
-
-
 def test_regions_are_planned_by_themselves() -> None:
     planned = plan_memory(
         program(

@@ -160,11 +160,6 @@ UNWRITABLE = [
     ("WIR1065", "body[0]", program(op("aten::relu", "aten::relu(Tensor self"))),
     ("WIR1066", "body[1]", program(RELU, KernelCall("aten::relu", (BufferArg("x"),)))),
     ("WIR1066", "body[1]", program(BUMP, ExternKernel("bump", (BufferArg("x"),)))),
-    (
-        "WIR1075",
-        "body[1]",
-        program(BUMP, KernelCall("bump", (BufferArg("x", Access.READ_WRITE),), stream=-1)),
-    ),
     ("WIR1098", "body[0]", program(Switch((), ScalarArg(0), (), ()))),
 ]
 

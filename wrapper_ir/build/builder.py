@@ -17,6 +17,7 @@ from wrapper_ir.build.kernel_calls import KernelCalls
 from wrapper_ir.build.memory import Memory
 from wrapper_ir.build.preamble import preamble
 from wrapper_ir.build.regions import value_of
+from wrapper_ir.build.streams import Streams
 from wrapper_ir.build.values import choice
 from wrapper_ir.lines import Device, FrozenMap, GraphRole, Program, Stage, Value
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from wrapper_ir.build.values import Buffer, Number
 
 
-class Builder(Declarations, KernelCalls, Memory, Control):
+class Builder(Declarations, KernelCalls, Memory, Streams, Control):
     """Builds a program, line by line.
 
     Sizes may be expressions over the symbols that :meth:`symbol` gives. A layout is said by a dtype
@@ -98,6 +99,9 @@ class Builder(Declarations, KernelCalls, Memory, Control):
             symbols=FrozenMap(draft.symbols),
             constants=FrozenMap(draft.constants),
             objects=FrozenMap(draft.objects),
+            streams=tuple(draft.streams),
+            events=tuple(draft.events),
+            mempools=tuple(draft.mempools),
             role=self.role,
             stage=self.stage,
             origins=tuple(draft.origins),

@@ -16,16 +16,20 @@ from wrapper_ir.build.errors import (
 )
 from wrapper_ir.build.values import Buffer, Kernel, Object
 from wrapper_ir.lines import (
+    CPU,
     AnyLine,
     Arg,
     Constant,
     Device,
+    Event,
     Frame,
     Input,
     KernelDefinition,
     Layout,
+    MemoryPool,
     ObjectConstant,
     Origin,
+    Stream,
     SymbolInfo,
     SymbolKind,
     real_symbol,
@@ -51,6 +55,11 @@ class Draft:
         self.symbols: dict[str, SymbolInfo] = {}
         self.constants: dict[str, Constant] = {}
         self.objects: dict[str, ObjectConstant] = {}
+        self.streams: list[Stream] = []
+        self.events: list[Event] = []
+        self.mempools: list[MemoryPool] = []
+        #: Where lines go that do not say so.
+        self.stream = self.mempool = 0
         self.values: dict[str, object] = {}
         self.origins: list[Origin] = []
         #: Lines of the region being built, innermost last.
@@ -79,11 +88,15 @@ class Draft:
         return next(same, None)
 
     def place(self, args: Sequence[Arg], default: Device) -> tuple[Device, int]:
-        """Where a call runs unless it says so: with its first buffer, on stream 0."""
+        """Where a call runs unless it says so: with its first buffer, on the block's stream."""
         for arg in args:
             for name in buffers_in(arg):
-                return self.layouts[name].device, 0
-        return default, 0
+                return self.layouts[name].device, self.stream_on(self.layouts[name].device)
+        return default, self.stream_on(default)
+
+    def stream_on(self, device: Device) -> int:
+        """The stream of the block, where a device has streams."""
+        return 0 if device == CPU else self.stream
 
     def here(self) -> int:
         """The origin of the user's line that called the builder."""

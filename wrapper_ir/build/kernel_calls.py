@@ -144,7 +144,7 @@ class KernelCalls(Part):
         kernel: Kernel,
         *args: Given,
         device: Device | str | None = None,
-        stream: int = 0,
+        stream: int | None = None,
         grid: Size = (),
     ) -> None:
         """Calls a kernel.
@@ -153,7 +153,8 @@ class KernelCalls(Part):
             kernel: What :meth:`cpp_kernel` or :meth:`triton_kernel` gave.
             *args: A buffer or number for each parameter, in their order.
             device: Where it runs; by default where its first buffer is.
-            stream: The stream's number; 0 is the current one.
+            stream: The stream's number; 0 is the caller's. By default that of the block that
+                :meth:`on` opened.
             grid: How many blocks a Triton kernel has, in up to three dimensions.
 
         Raises:
@@ -165,6 +166,7 @@ class KernelCalls(Part):
         buffers = [arg.buffer for arg in found if isinstance(arg, BufferArg)]
         where = draft.layouts[buffers[0]].device if buffers else self.device
         where = where if device is None else device_of(device)
+        stream = draft.stream_on(where) if stream is None else stream
         origin = draft.here()
         draft.add(KernelCall(definition.name, found, where, stream, size_of(grid), origin=origin))
 
@@ -257,7 +259,14 @@ class KernelCalls(Part):
         )
         draft.add(
             ExternKernel(
-                name, found_args, found_kwargs, found, device_of(where), stream, origin=draft.here()
+                name,
+                found_args,
+                found_kwargs,
+                found,
+                device_of(where),
+                stream,
+                draft.mempool,
+                origin=draft.here(),
             )
         )
         if result is not None:

@@ -8,6 +8,7 @@ from wrapper_ir.build.base import Part, located
 from wrapper_ir.build.errors import LayoutError
 from wrapper_ir.build.values import Buffer, LayoutLike, Size, dtype_of, size_of
 from wrapper_ir.lines import (
+    CPU,
     Allocate,
     AllocateFromPool,
     AllocatePool,
@@ -55,17 +56,22 @@ class Memory(Part):
             NameTakenError: There is a buffer of that name.
         """
         buffer = self._draft.define(name, self._layout(dtype, size, stride, device))
-        self._draft.add(Allocate(buffer.name, memory, zeroed, origin=self._draft.here()))
+        draft = self._draft
+        stream = draft.stream_on(buffer.device)
+        mempool = 0 if buffer.device == CPU else draft.mempool
+        draft.add(Allocate(buffer.name, memory, zeroed, stream, mempool, origin=draft.here()))
         return buffer
 
     @located
-    def free(self, buffer: Buffer) -> None:
+    def free(self, buffer: Buffer, *, after: Sequence[int] = ()) -> None:
         """Ends a storage; of an input, drops the reference to it.
 
         Args:
             buffer: What owns the storage; all views of it end as well.
+            after: Streams that may be at work on it, besides the one that it was allocated on.
         """
-        self._draft.add(Free(self._draft.own(buffer).name, origin=self._draft.here()))
+        name = self._draft.own(buffer).name
+        self._draft.add(Free(name, tuple(after), origin=self._draft.here()))
 
     @located
     def reuse(

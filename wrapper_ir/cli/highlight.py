@@ -18,7 +18,8 @@ _WORDS = (
     "wir|program|in_spec|out_spec|symbol|input|constant|buffer|kernel|extern|return|yield|allocate|"
     "free|reuse|reinterpret|allocate_pool|allocate_from_pool|call|compute|size|stride|"
     "storage_offset|item|assert|assert_layout|align|cond|while|stacked|with|probe|loc|then|else|"
-    "condition|body|in|out|inout|alias|may_alias|donated|mutable|tied|stream|grid"
+    "condition|body|in|out|inout|alias|may_alias|donated|mutable|tied|stream|grid|"
+    "event|mempool|user|after|record_event|wait_event|synchronize"
 )
 
 #: What each kind of word looks like; the sixteen colours of the terminal, so that any theme fits.

@@ -104,13 +104,14 @@ def alone(
         body += [Reinterpret(name, storage) for name in names]
     called = line.kernel if isinstance(line, KernelCall) else line.op
     body.insert(0, dataclasses.replace(program.kernels[called], origin=None))
-    body.append(dataclasses.replace(_with_numbers(line, iter(numbers)), origin=None))
+    body.append(dataclasses.replace(_with_numbers(line, iter(numbers)), origin=None, stream=0))
     made = Program(
         name="call",
         inputs=tuple(map(BufferInput, inputs)),
         results=tuple(map(BufferValue, after)),
         body=tuple(body),
         buffers=FrozenMap(layouts),
+        mempools=program.mempools,
         stage=Stage.PLANNED,
     )
     return made, tuple(inputs.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.diffing.model import FieldChange, ItemChange, Kind
@@ -134,6 +135,7 @@ class Items:
         yield from self._program()
         yield from self._constant_changes()
         yield from self._object_changes()
+        yield from self._queue_changes()
         yield from self._symbol_changes()
         yield from self._declared()
         yield from self._stray_layouts()
@@ -198,6 +200,20 @@ class Items:
             if fields:
                 texts = (self._text(0, "object", old), self._text(1, "object", new))
                 yield ItemChange("object", Kind.CHANGED, *texts, fields)
+
+    def _queue_changes(self) -> Iterator[ItemChange]:
+        """The changes of streams, events and memory pools, which are told by their numbers."""
+        for what in ("stream", "event", "mempool"):
+            a, b = (getattr(program, f"{what}s") for program in self._programs)
+            for number, (old, new) in enumerate(zip_longest(a, b), start=1):
+                name = f"{what} {number}"
+                if old is None:
+                    yield ItemChange(what, Kind.ADDED, "", name)
+                elif new is None:
+                    yield ItemChange(what, Kind.REMOVED, name)
+                elif old != new:
+                    fields = tuple(self._fields.of(old, new))
+                    yield ItemChange(what, Kind.CHANGED, name, name, fields)
 
     def _symbol_changes(self) -> Iterator[ItemChange]:
         a, b = self._programs

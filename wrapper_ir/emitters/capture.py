@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from wrapper_ir.emitters.facts import mutated_inputs, only_gpu
+from wrapper_ir.emitters.facts import mutated_inputs, needs_streams, only_gpu
 from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, Switch, While
 from wrapper_ir.lines.effects import effects
@@ -162,10 +162,10 @@ def _obstacles(program: Program) -> Iterator[str]:
                 yield f"{path}: the host reads '{name}'"
             case BindSymbol(source=StorageOffsetOf(buffer=name)):
                 yield f"{path}: it depends on where '{name}' begins in its storage"
-            case KernelCall() | ExternKernel():
-                reason = _of_call(program, line, unbacked)
-                if reason:
-                    yield f"{path}: {reason}"
+            case KernelCall() | ExternKernel() if reason := _of_call(program, line, unbacked):
+                yield f"{path}: {reason}"
+            case _ if reason := needs_streams(line):
+                yield f"{path}: {reason}, and a graph is captured on one stream"
             case _:
                 pass
 
@@ -189,8 +189,6 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     for buffer in found.defines:
         if not unbacked.isdisjoint(program.layout(buffer).symbols):
             return f"'{name}' decides on the GPU how large '{buffer}' is"
-    if line.stream != 0:
-        return f"'{name}' runs on a stream of its own"
     return ""
 
 

@@ -20,8 +20,9 @@ from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.layout import CPU
-from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret, Reuse
+from wrapper_ir.lines.memory import Allocate, Free, MemoryKind, Reinterpret, Reuse
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program
+from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
@@ -35,11 +36,27 @@ __all__ = [
     "gather",
     "is_of_attention",
     "mutated_inputs",
+    "needs_streams",
     "only_gpu",
     "origin_place",
     "placed_results",
     "random_states",
 ]
+
+
+def needs_streams(line: AnyLine) -> str:
+    """Why a line is not for a target that knows the caller's stream alone; empty where it is."""
+    match line:
+        case RecordEvent() | WaitEvent() | Synchronize():
+            return "it puts streams in order"
+        case Free() if line.after:
+            return "its memory is used on several streams"
+        case Allocate() | ExternKernel() if line.mempool:
+            return "its memory is from a memory pool of the user's"
+        case Allocate() | KernelCall() | ExternKernel() if line.stream:
+            return f"it is on stream {line.stream}"
+        case _:
+            return ""
 
 
 @dataclass(frozen=True, slots=True)

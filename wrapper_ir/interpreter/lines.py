@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Reuse,
     )
     from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
     from wrapper_ir.lines.trace import Comment, Probe
 
@@ -271,6 +272,20 @@ class LineRunner(LineVisitor[None]):
         }
         text = line.message or str(line.condition)
         check_that(bool(self.frame.number(line.condition)), text, **values)
+
+    # Streams: calls are done when they return, so there is nothing to wait for.
+
+    @override
+    def visit_record_event(self, line: RecordEvent) -> None:
+        """There is nothing to do."""
+
+    @override
+    def visit_wait_event(self, line: WaitEvent) -> None:
+        """There is nothing to do."""
+
+    @override
+    def visit_synchronize(self, line: Synchronize) -> None:
+        """There is nothing to do."""
 
     # Remarks.
 

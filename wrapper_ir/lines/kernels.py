@@ -133,7 +133,8 @@ class KernelCall(Line):
 class ExternKernel(Line):
     """``%results = op(args, name=kwargs)`` — calls a library op.
 
-    The accesses and relations say what it reads, writes and aliases.
+    The accesses and relations say what it reads, writes and aliases. What it allocates is from
+    ``mempool``, a memory pool of the program's, or for 0 from the allocator's own.
     """
 
     mnemonic: ClassVar[str] = "extern"
@@ -143,3 +144,4 @@ class ExternKernel(Line):
     results: tuple[OpResult, ...] = ()
     device: Device = CPU
     stream: int = 0
+    mempool: int = 0

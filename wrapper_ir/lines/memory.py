@@ -25,13 +25,17 @@ class MemoryKind(enum.Enum):
 class Allocate(Line):
     """``%out = allocate : layout`` — new storage, owned by ``out``.
 
-    Its contents are undefined unless ``zeroed``.
+    Its contents are undefined unless ``zeroed``. Work on ``stream`` may use it at once, since what
+    the memory was used for before is done on that stream. ``mempool`` is a memory pool of the
+    program's, 0 the allocator's own.
     """
 
     mnemonic: ClassVar[str] = "allocate"
     out: Def
     memory: MemoryKind = MemoryKind.DEFAULT
     zeroed: bool = False
+    stream: int = 0
+    mempool: int = 0
 
 
 @final
@@ -40,11 +44,13 @@ class Free(Line):
     """``free %buffer`` — ends the storage and every alias of it.
 
     Of an input it drops the caller's reference, so that the caller's memory can go as soon as the
-    caller lets go of it too.
+    caller lets go of it too. Others get the memory when the stream that it was allocated on has
+    come so far, and the streams in ``after``.
     """
 
     mnemonic: ClassVar[str] = "free"
     buffer: Kill
+    after: tuple[int, ...] = ()
 
 
 @final

@@ -22,6 +22,14 @@ from wrapper_ir.lines.memory import (
     Reuse,
 )
 from wrapper_ir.lines.origin import Origin
+from wrapper_ir.lines.streams import (
+    Event,
+    MemoryPool,
+    RecordEvent,
+    Stream,
+    Synchronize,
+    WaitEvent,
+)
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Comment, Probe
 
@@ -42,6 +50,9 @@ AnyLine: TypeAlias = (
     | ComputeSymbol
     | AssertLayout
     | AssertSymbol
+    | RecordEvent
+    | WaitEvent
+    | Synchronize
     | Cond
     | Switch
     | While
@@ -238,6 +249,9 @@ class Program:
         symbols: what is known of every symbol.
         constants: the tensors that belong to the program.
         objects: the objects of custom classes that belong to the program.
+        streams: the streams besides the caller's, counted from 1.
+        events: the events, counted from 1.
+        mempools: the memory pools besides the allocator's own, counted from 1.
         role: which graph of a model this is.
         stage: whether storage ends are explicit.
         in_spec: the pytree of the user's arguments, JSON as torch writes it, or empty.
@@ -254,6 +268,9 @@ class Program:
     symbols: FrozenMap[SymbolInfo] = field(default_factory=FrozenMap)
     constants: FrozenMap[Constant] = field(default_factory=FrozenMap)
     objects: FrozenMap[ObjectConstant] = field(default_factory=FrozenMap)
+    streams: tuple[Stream, ...] = ()
+    events: tuple[Event, ...] = ()
+    mempools: tuple[MemoryPool, ...] = ()
     role: GraphRole = GraphRole.INFERENCE
     stage: Stage = Stage.LOGICAL
     in_spec: str = ""

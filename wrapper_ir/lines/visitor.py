@@ -17,6 +17,7 @@ from wrapper_ir.lines.memory import (
     Reuse,
 )
 from wrapper_ir.lines.program import AnyLine
+from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Comment, Probe
 
@@ -60,6 +61,12 @@ class LineVisitor(ABC, Generic[T]):
                 return self.visit_assert_layout(line)
             case AssertSymbol():
                 return self.visit_assert_symbol(line)
+            case RecordEvent():
+                return self.visit_record_event(line)
+            case WaitEvent():
+                return self.visit_wait_event(line)
+            case Synchronize():
+                return self.visit_synchronize(line)
             case Cond():
                 return self.visit_cond(line)
             case Switch():
@@ -99,6 +106,12 @@ class LineVisitor(ABC, Generic[T]):
     def visit_assert_layout(self, line: AssertLayout) -> T: ...
     @abstractmethod
     def visit_assert_symbol(self, line: AssertSymbol) -> T: ...
+    @abstractmethod
+    def visit_record_event(self, line: RecordEvent) -> T: ...
+    @abstractmethod
+    def visit_wait_event(self, line: WaitEvent) -> T: ...
+    @abstractmethod
+    def visit_synchronize(self, line: Synchronize) -> T: ...
     @abstractmethod
     def visit_cond(self, line: Cond) -> T: ...
     @abstractmethod
@@ -173,6 +186,15 @@ class PartialLineVisitor(LineVisitor[T]):
         return self.visit_unsupported(line)
 
     def visit_assert_symbol(self, line: AssertSymbol) -> T:
+        return self.visit_unsupported(line)
+
+    def visit_record_event(self, line: RecordEvent) -> T:
+        return self.visit_unsupported(line)
+
+    def visit_wait_event(self, line: WaitEvent) -> T:
+        return self.visit_unsupported(line)
+
+    def visit_synchronize(self, line: Synchronize) -> T:
         return self.visit_unsupported(line)
 
     def visit_cond(self, line: Cond) -> T:

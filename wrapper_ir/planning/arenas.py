@@ -1,10 +1,11 @@
-"""What can lie in an arena: a region's storages by device, memory, stream and symbols.
+"""What can lie in an arena: a region's storages by device, memory and symbols.
 
 A storage can if the region allocates it plainly and frees it. What stays outside:
 
 - what leaves the region as a result, or may be a view of what does: an arena would live as long;
 - what asks for zeroed contents, or has no bytes;
-- what calls on several streams touch: the order of lines is not their order;
+- what is from a stream besides the caller's or from a memory pool, or what calls on several streams
+  touch: the order of lines is not their order;
 - what a collective works on: it may go on after the call returned.
 
 An arena is allocated where its first storage is. So the symbols in its sizes must be bound by then;
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _POOLED: Final = (MemoryKind.DEFAULT, MemoryKind.PINNED)
 _COLLECTIVES: Final = ("_c10d_functional::", "c10d::", "c10d_functional::")
-_USUAL_STREAM: Final = frozenset((0,))
+_CALLERS: Final = frozenset((0,))
 
 
 class Place(NamedTuple):
@@ -49,7 +50,6 @@ class Place(NamedTuple):
 
     device: Device
     memory: MemoryKind
-    stream: frozenset[int]
 
     @property
     def is_keepable(self) -> bool:
@@ -134,7 +134,7 @@ def _tenants(region: Region, program: Program, cut: Cut) -> Iterable[tuple[Place
         if end is None or judge.why_outside(chain):
             continue
         layout = program.buffers[first.owner]
-        place = Place(layout.device, first.memory, _streams(chain))
+        place = Place(layout.device, first.memory)
         yield place, Tenant(first.owner, first.start, end, nbytes_of(layout))
 
 
@@ -181,13 +181,15 @@ class Judge:
             return "may be held by an object"
         if any(life in self._seen for life in chain):
             return "is seen by a region or an op of others, which may hold on to it"
-        if len(_streams(chain)) > 1:
-            return "is used on several streams"
+        if chain[0].mempool:
+            return "is from a memory pool of the user's"
+        if not _streams(chain) <= _CALLERS:
+            return "is used on streams besides the caller's"
         return "" if chain[-1].end is not None else "is never freed"
 
 
 def _streams(chain: list[Life]) -> frozenset[int]:
-    return frozenset().union(*(life.streams for life in chain)) or _USUAL_STREAM
+    return frozenset().union(*(life.streams for life in chain))
 
 
 def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life]:

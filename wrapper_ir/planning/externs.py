@@ -71,7 +71,10 @@ class _Rewrite:
         if op is None or results is None or len(results) != len(op.outs):
             return [line]
         self.used[op.name] = op
-        allocations = [Allocate(name, origin=line.origin) for name in results]
+        allocations = [
+            Allocate(name, stream=line.stream, mempool=line.mempool, origin=line.origin)
+            for name in results
+        ]
         outs = tuple(
             (keyword, BufferArg(name, Access.WRITE))
             for keyword, name in zip(op.outs, results, strict=True)
@@ -83,6 +86,7 @@ class _Rewrite:
             (),
             line.device,
             line.stream,
+            line.mempool,
             origin=line.origin,
         )
         return [*allocations, call]

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.lines import Free, GraphRole, Probe, Region, When, map_regions
 from wrapper_ir.planning.liveness import BEFORE, Liveness
+from wrapper_ir.planning.ordered import ordered_ends
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wrapper_ir.lines import AnyLine, Program
     from wrapper_ir.planning.liveness import Life
+    from wrapper_ir.planning.ordered import OrderedEnd
 
 
 def insert_frees(program: Program, *, free_inputs: bool | None = None) -> Program:
@@ -19,7 +23,8 @@ def insert_frees(program: Program, *, free_inputs: bool | None = None) -> Progra
 
     What is ended already stays as it is, results stay alive, and lines keep their order. Probes
     extend no lifetime: a free goes behind those that look at the outcome of the last call, and a
-    probe further down loses what it can no longer look at.
+    probe further down loses what it can no longer look at. What several streams work on ends where
+    these have waited for one another, or with the word that they have not.
 
     Args:
         program: A program that verifies; its stage is left alone.
@@ -36,21 +41,23 @@ def insert_frees(program: Program, *, free_inputs: bool | None = None) -> Progra
 def _with_frees(region: Region, program: Program, *, free_params: bool) -> Region:
     liveness = Liveness(region, program)
     behind: defaultdict[int, list[Life]] = defaultdict(list)
+    ordered = ordered_ends(region, liveness, program)
     for life in liveness.lives:
         if life.end is None and not life.leaves and (life.is_owned or free_params):
-            behind[life.last_use].append(life)
+            end = ordered.get(life)
+            behind[life.last_use if end is None else end.position].append(life)
     body: list[AnyLine] = []
     waiting: list[Life] = behind[BEFORE]
     ended: set[Life] = set()
     for position, line in enumerate(region.body):
         if waiting and not _looks_back(line):
-            body.extend(_frees(waiting))
+            body.extend(_frees(waiting, ordered))
             ended.update(waiting)
             waiting = []
         new = map_regions(line, lambda inner: _with_frees(inner, program, free_params=False))
         body.append(_seeing(new, liveness, ended) if isinstance(new, Probe) else new)
         waiting += behind[position]
-    body.extend(_frees(waiting))
+    body.extend(_frees(waiting, ordered))
     return dataclasses.replace(region, body=tuple(body))
 
 
@@ -64,7 +71,9 @@ def _looks_back(line: AnyLine) -> bool:
     return isinstance(line, Probe) and line.when is When.AFTER
 
 
-def _frees(lives: list[Life]) -> list[Free]:
+def _frees(lives: list[Life], ordered: Mapping[Life, OrderedEnd]) -> list[Free]:
     """Slices before pools, otherwise in the order in which the storage began."""
     slices_first = sorted(lives, key=lambda life: (life.pool is None, life.start))
-    return [Free(life.owner) for life in slices_first]
+    return [
+        Free(life.owner, ordered[life].after if life in ordered else ()) for life in slices_first
+    ]

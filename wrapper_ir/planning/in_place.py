@@ -127,7 +127,10 @@ class _Finder:
             return False
         if old.is_pool or old.pool is not None:  # a slice has to end before its pool
             return False
-        if old.memory is not self.liveness.of(out)[0].memory or len(old.streams) > 1:
+        new = self.liveness.of(out)[0]
+        if (old.memory, old.stream, old.mempool) != (new.memory, new.stream, new.mempool):
+            return False
+        if len(old.streams) > 1:  # the order of lines is not theirs
             return False
         if old.end is not None and not isinstance(self.region.body[old.end], Free):
             return False

@@ -62,7 +62,11 @@ class Life:
     was_taken: bool = False
     """Whether it goes on under another name."""
     streams: frozenset[int] = _NO_STREAMS
-    """Streams of the calls that touch it."""
+    """Streams of the lines that make it and of the calls that touch it."""
+    stream: int = 0
+    """The stream that its memory is from."""
+    mempool: int = 0
+    """The memory pool that its memory is from."""
 
     @property
     def first(self) -> Life:
@@ -135,6 +139,8 @@ class Liveness:
                     life.is_pool = isinstance(line, AllocatePool)
                 elif isinstance(line, AllocateFromPool):
                     life.pool = next(iter(self.of(line.pool)), None)
+                if isinstance(line, (Allocate, ExternKernel)):
+                    life.stream, life.mempool = line.stream, line.mempool
                 self._add(name, life)
 
     def _take(self, position: int, name: str, donor: str) -> None:
@@ -143,12 +149,13 @@ class Liveness:
             old.end, old.was_taken = position, True
             life.before = old.first
             life.memory, life.is_allocation, life.pool = old.memory, old.is_allocation, old.pool
+            life.stream, life.mempool = old.stream, old.mempool
         self._add(name, life)
 
 
 def streams_of(line: AnyLine) -> frozenset[int]:
-    """The streams that a line, or a line inside its regions, launches work on."""
-    if isinstance(line, (KernelCall, ExternKernel)):
+    """The streams that a line, or a line inside its regions, has work or memory on."""
+    if isinstance(line, (Allocate, KernelCall, ExternKernel)):
         return frozenset((line.stream,))
     regions = regions_of(line)
     if not regions:

@@ -59,9 +59,6 @@ ALIGNMENT: Final = 16
 where the program checks it."""
 
 
-_USUAL_STREAM: Final = frozenset((0,))
-
-
 class _Key(NamedTuple):
     """What donor and allocation have in common."""
 
@@ -69,7 +66,8 @@ class _Key(NamedTuple):
     memory: MemoryKind
     itemsize: int
     nbytes: Dim
-    streams: frozenset[int]
+    stream: int
+    mempool: int
 
 
 class _Donor(NamedTuple):
@@ -229,6 +227,8 @@ class _Match:
         """Whether storage may go on under another name once ``line`` frees it."""
         if life.is_held or not life.is_owned or life.owner != line.buffer:
             return False
+        if line.after:  # streams that may be at work on it yet
+            return False
         if life.pool is not None or life.is_pool:
             return False
         return life.is_allocation or life.owner in self.aligned
@@ -236,16 +236,17 @@ class _Match:
     def key(self, life: Life) -> _Key | None:
         """What a donor and an allocation must share; ``None`` where the storage fits nothing.
 
-        Storage that several streams touch is left alone: the order of lines is not their order.
+        That both are from one stream is all that streams ask for: what is freed is done there with
+        the donor, and what uses the allocation waits for it there.
         """
         layout = self.program.buffers.get(life.owner)
-        if layout is None or len(life.streams) > 1:
+        if layout is None:
             return None
         nbytes = nbytes_of(layout)
         if nbytes == 0 or (life.before is not None and nbytes != self._nbytes(life.before)):
             return None
         itemsize = layout.dtype.itemsize
-        return _Key(layout.device, life.memory, itemsize, nbytes, life.streams or _USUAL_STREAM)
+        return _Key(layout.device, life.memory, itemsize, nbytes, life.stream, life.mempool)
 
 
 def _takes_hidden_memory(line: AnyLine) -> bool:

@@ -27,6 +27,7 @@ from wrapper_ir.runtime.errors import (
     InputLayoutError,
     ProgramRunError,
     SymbolError,
+    UserObjectError,
 )
 from wrapper_ir.runtime.graphs import CudaGraphs
 from wrapper_ir.runtime.heap import KeptHeap
@@ -65,6 +66,7 @@ from wrapper_ir.runtime.scalars import (
     tanh,
 )
 from wrapper_ir.runtime.scratch import Scratch
+from wrapper_ir.runtime.streams import OwnMemoryPool, OwnStream, user_object
 from wrapper_ir.runtime.triton import TritonKernels, on_device
 from wrapper_ir.runtime.views import KeptViews, MisalignedViewError, reinterpret_as
 from wrapper_ir.toolchain import CppSource
@@ -91,12 +93,15 @@ __all__ = [
     "OutLayoutError",
     "OutOverlapError",
     "Outputs",
+    "OwnMemoryPool",
+    "OwnStream",
     "ProgramRunError",
     "ResultLayoutError",
     "Scratch",
     "SymbolError",
     "TensorSpec",
     "TritonKernels",
+    "UserObjectError",
     "ceil",
     "check_layout",
     "check_number",
@@ -135,4 +140,5 @@ __all__ = [
     "sin",
     "sqrt",
     "tanh",
+    "user_object",
 ]

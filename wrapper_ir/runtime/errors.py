@@ -11,6 +11,7 @@ __all__ = [
     "InputLayoutError",
     "ProgramRunError",
     "SymbolError",
+    "UserObjectError",
 ]
 
 
@@ -78,3 +79,14 @@ class ComputationError(WrapperIRError, ArithmeticError):
 
     code = "WIR2161"
     template = "{problem}"
+
+
+class UserObjectError(WrapperIRError, LookupError):
+    """A program uses a stream, an event or a memory pool that its caller did not bring.
+
+    Fields: ``number`` is the object's, ``problem`` what was found in its place.
+    """
+
+    code = "WIR2174"
+    template = "the program uses object {number} of the user's, which is not there: {problem}"
+    default_hint = "call the function that torch.compile made; it says which objects are meant"

@@ -205,7 +205,11 @@ class ItemParser:
     def place(self, cursor: Cursor) -> tuple[Device, int]:
         """Reads where a call runs: nothing, a device, a stream, or both."""
         device = self.device(cursor) if cursor.tokens[cursor.at][:1] == "@" else CPU
-        return device, self.integer(cursor, "a stream") if cursor.accept("stream") else 0
+        return device, self.number(cursor, "stream")
+
+    def number(self, cursor: Cursor, word: str) -> int:
+        """Reads ``stream 1`` or the like, 0 where it is left out."""
+        return self.integer(cursor, f"a {word}") if cursor.accept(word) else 0
 
     def region_results(self, cursor: Cursor, targets: list[Target]) -> tuple[CallResult, ...]:
         """Reads the types after a choice or a loop, which give no objects."""

@@ -134,7 +134,15 @@ class ItemPrinter:
     def place(self, device: Device, stream: int) -> str:
         """Where a call runs, empty for the ordinary stream of the CPU."""
         text = "" if device == CPU else f" {self.device(device)}"
-        return f"{text} stream {self.scalar(stream)}" if stream else text
+        return text + self.numbered("stream", stream)
+
+    def numbered(self, word: str, number: int) -> str:
+        """A stream or a memory pool; 0 is the usual one and left out."""
+        return f" {word} {self.scalar(number)}" if number else ""
+
+    def user(self, number: int | None) -> str:
+        """Which object of the user's a stream, event or memory pool is, if it is one."""
+        return "" if number is None else f" user {self.scalar(number)}"
 
     def layout(self, layout: Layout) -> str:
         """``f32[s0, 64]{1, s0}+8 @cuda:0``; row-major strides and no offset are left out."""

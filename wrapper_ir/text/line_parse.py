@@ -29,6 +29,7 @@ from wrapper_ir.lines import (
     KernelSource,
     MemoryKind,
     Probe,
+    RecordEvent,
     Region,
     Reinterpret,
     Reuse,
@@ -40,8 +41,10 @@ from wrapper_ir.lines import (
     StrideOf,
     Switch,
     SymbolSource,
+    Synchronize,
     TorchOp,
     TritonKernel,
+    WaitEvent,
     While,
     parse_schema,
 )
@@ -90,6 +93,9 @@ class LineParser:
             "assert": self._assert,
             "assert_layout": self._assert_layout,
             "probe": self._probe,
+            "record_event": self._record_event,
+            "wait_event": self._wait_event,
+            "synchronize": self._synchronize,
             "kernel": self._kernel,
             "extern": self._extern,
             "method": self._method,
@@ -175,8 +181,11 @@ class LineParser:
         cursor.at += 1
         args, kwargs = self.items.all_args(cursor)
         device, stream = self.items.place(cursor)
+        mempool = self.items.number(cursor, "mempool")
         results = self.items.results(cursor, targets)
-        return ExternKernel(word, args, kwargs, results, device, stream, origin=cursor.origin)
+        return ExternKernel(
+            word, args, kwargs, results, device, stream, mempool, origin=cursor.origin
+        )
 
     def _typed(self, cursor: Cursor, name: str) -> str:
         cursor.expect(":")
@@ -193,7 +202,10 @@ class LineParser:
     def _allocate(self, cursor: Cursor, name: str) -> Allocate:
         memory = self._memory(cursor)
         zeroed = cursor.accept("zeroed")
-        return Allocate(self._typed(cursor, name), memory, zeroed, origin=cursor.origin)
+        stream = self.items.number(cursor, "stream")
+        mempool = self.items.number(cursor, "mempool")
+        out = self._typed(cursor, name)
+        return Allocate(out, memory, zeroed, stream, mempool, origin=cursor.origin)
 
     def _allocate_pool(self, cursor: Cursor, name: str) -> AllocatePool:
         memory = self._memory(cursor)
@@ -233,7 +245,12 @@ class LineParser:
         return ComputeSymbol(name, self.items.exprs.scalar(cursor), origin=cursor.origin)
 
     def _free(self, cursor: Cursor) -> Free:
-        return Free(cursor.buffer(), origin=cursor.origin)
+        buffer = cursor.buffer()
+        after: tuple[int, ...] = ()
+        if cursor.accept("after"):
+            cursor.expect("[")
+            after = tuple([self.items.integer(cursor, "a stream") for _ in listed(cursor, "]")])
+        return Free(buffer, after, origin=cursor.origin)
 
     def _call(self, cursor: Cursor) -> KernelCall:
         kernel = cursor.kernel()
@@ -244,6 +261,17 @@ class LineParser:
             cursor.expect("[")
             grid = tuple([self.items.exprs.dim(cursor) for _ in listed(cursor, "]")])
         return KernelCall(kernel, args, device, stream, grid, origin=cursor.origin)
+
+    def _record_event(self, cursor: Cursor) -> RecordEvent:
+        event = self.items.integer(cursor, "an event")
+        return RecordEvent(event, *self.items.place(cursor), origin=cursor.origin)
+
+    def _wait_event(self, cursor: Cursor) -> WaitEvent:
+        event = self.items.integer(cursor, "an event")
+        return WaitEvent(event, *self.items.place(cursor), origin=cursor.origin)
+
+    def _synchronize(self, cursor: Cursor) -> Synchronize:
+        return Synchronize(self.items.device(cursor), origin=cursor.origin)
 
     def _assert(self, cursor: Cursor) -> AssertSymbol:
         condition = self.items.exprs.scalar(cursor)

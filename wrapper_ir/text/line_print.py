@@ -26,6 +26,7 @@ from wrapper_ir.lines import (
     MemoryKind,
     Probe,
     Program,
+    RecordEvent,
     Reinterpret,
     Reuse,
     Scalar,
@@ -35,8 +36,10 @@ from wrapper_ir.lines import (
     StrideOf,
     Switch,
     SymbolSource,
+    Synchronize,
     TorchOp,
     TritonKernel,
+    WaitEvent,
     While,
     parse_schema,
 )
@@ -67,10 +70,13 @@ class LinePrinter(LineVisitor[str]):
 
     def visit_allocate(self, line: Allocate) -> str:
         zeroed = " zeroed" if line.zeroed else ""
-        return self._made(line.out, f"allocate{_memory(line.memory)}{zeroed}")
+        where = self.items.numbered("stream", line.stream)
+        where += self.items.numbered("mempool", line.mempool)
+        return self._made(line.out, f"allocate{_memory(line.memory)}{zeroed}{where}")
 
     def visit_free(self, line: Free) -> str:
-        return f"free {self.items.buffer(line.buffer)}"
+        after = f" after [{self.items.scalars(line.after)}]" if line.after else ""
+        return f"free {self.items.buffer(line.buffer)}{after}"
 
     def visit_reuse(self, line: Reuse) -> str:
         return self._made(line.out, f"reuse {self.items.buffer(line.donor)}")
@@ -152,7 +158,7 @@ class LinePrinter(LineVisitor[str]):
     def visit_extern_kernel(self, line: ExternKernel) -> str:
         items = self.items
         call = items.op(line.op) + items.args(line.args, line.kwargs)
-        where = items.place(line.device, line.stream)
+        where = items.place(line.device, line.stream) + items.numbered("mempool", line.mempool)
         return items.assigned(line.results) + call + where + items.result_types(line.results)
 
     def visit_bind_symbol(self, line: BindSymbol) -> str:
@@ -180,6 +186,17 @@ class LinePrinter(LineVisitor[str]):
     def visit_assert_symbol(self, line: AssertSymbol) -> str:
         text = f"assert {self.items.scalar(line.condition)}"
         return f"{text}, {quote(line.message)}" if line.message else text
+
+    def visit_record_event(self, line: RecordEvent) -> str:
+        where = self.items.place(line.device, line.stream)
+        return f"record_event {self.items.scalar(line.event)}{where}"
+
+    def visit_wait_event(self, line: WaitEvent) -> str:
+        where = self.items.place(line.device, line.stream)
+        return f"wait_event {self.items.scalar(line.event)}{where}"
+
+    def visit_synchronize(self, line: Synchronize) -> str:
+        return f"synchronize {self.items.device(line.device)}"
 
     def visit_cond(self, line: Cond) -> str:
         return self._choice(line, line.predicate)

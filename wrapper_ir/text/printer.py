@@ -123,6 +123,7 @@ class _ProgramPrinter:
             yield f"input {items.input(item)}"
         yield from self._constants()
         yield from self._objects()
+        yield from self._queues()
         for stray in self._strays():
             yield f"buffer {items.defined(stray)}"
 
@@ -158,6 +159,16 @@ class _ProgramPrinter:
         for name, constant in self._program.objects.items():
             class_name = items.class_name(constant.class_name)
             yield f"object {items.object(name)} : {class_name} = {quote(constant.qualified_name)}"
+
+    def _queues(self) -> Iterator[str]:
+        """Streams, events and memory pools, which go by their numbers."""
+        items, program = self._printer.items, self._program
+        for number, stream in enumerate(program.streams, start=1):
+            yield f"stream {number} {items.device(stream.device)}{items.user(stream.user_object)}"
+        for number, event in enumerate(program.events, start=1):
+            yield f"event {number}{items.user(event.user_object)}"
+        for number, pool in enumerate(program.mempools, start=1):
+            yield f"mempool {number} {items.device(pool.device)}{items.user(pool.user_object)}"
 
     def _strays(self) -> list[str]:
         """Buffers with a layout that nothing defines: a fault, which a text must be able to say."""

@@ -14,13 +14,16 @@ from wrapper_ir.lines import (
     SCHEMA_VERSION,
     AnyLine,
     Constant,
+    Event,
     Frame,
     FrozenMap,
     Input,
+    MemoryPool,
     ObjectConstant,
     Origin,
     Packing,
     Program,
+    Stream,
     SymbolInfo,
     SymbolKind,
     Value,
@@ -43,7 +46,7 @@ from wrapper_ir.text.upgrade import upgraded_lines
 from wrapper_ir.text.words import CONSTANT_KINDS, ROLES, STAGES, SYMBOL_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -88,6 +91,9 @@ class Reader:
         self._inputs: list[Input] = []
         self._constants: dict[str, Constant] = {}
         self._objects: dict[str, ObjectConstant] = {}
+        self._streams: list[Stream] = []
+        self._events: list[Event] = []
+        self._mempools: list[MemoryPool] = []
         self._declarations: dict[str, Callable[[Cursor], None]] = {
             "in_spec": self._spec,
             "out_spec": self._spec,
@@ -95,6 +101,9 @@ class Reader:
             "input": self._input,
             "constant": self._constant,
             "object": self._object,
+            "stream": self._stream,
+            "event": self._event,
+            "mempool": self._mempool,
             "buffer": self._buffer,
         }
 
@@ -124,6 +133,9 @@ class Reader:
             symbols=FrozenMap(self._symbols),
             constants=FrozenMap(self._constants),
             objects=FrozenMap(self._objects),
+            streams=tuple(self._streams),
+            events=tuple(self._events),
+            mempools=tuple(self._mempools),
             role=role,
             stage=stage,
             in_spec=self._specs.get("in_spec", ""),
@@ -307,6 +319,30 @@ class Reader:
         cursor.expect("=")
         qualified = cursor.string("the object's name in the model")
         self._objects[name] = ObjectConstant(class_name, qualified)
+
+    def _stream(self, cursor: Cursor) -> None:
+        self._count(cursor, self._streams)
+        self._streams.append(Stream(self._items.device(cursor), self._user_object(cursor)))
+
+    def _event(self, cursor: Cursor) -> None:
+        self._count(cursor, self._events)
+        self._events.append(Event(self._user_object(cursor)))
+
+    def _mempool(self, cursor: Cursor) -> None:
+        self._count(cursor, self._mempools)
+        self._mempools.append(MemoryPool(self._items.device(cursor), self._user_object(cursor)))
+
+    def _count(self, cursor: Cursor, known: Sequence[object]) -> None:
+        """Reads the number that comes next: what is declared is counted from 1."""
+        word, number = cursor.tokens[0], self._items.integer(cursor, "a number")
+        if number != len(known) + 1:
+            reason = f"{word} {_short(number)} is declared where {word} {len(known) + 1} is next"
+            cursor.fail(reason, ConflictTextError, at=1)
+
+    def _user_object(self, cursor: Cursor) -> int | None:
+        if not cursor.accept("user"):
+            return None
+        return self._items.integer(cursor, "the number of a user's object")
 
     def _buffer(self, cursor: Cursor) -> None:
         name = cursor.buffer()

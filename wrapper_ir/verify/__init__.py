@@ -87,7 +87,7 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1072 Triton kernels have a grid, others have none
 - WIR1073 a number fits the parameter's machine type
 - WIR1074 a kernel's parameters have different names
-- WIR1075 streams count from 0
+- WIR1075 a line's stream is the caller's, 0, or one that the program declares for its device
 - WIR1082 keyword arguments exist
 - WIR1083 ... and are given once
 - WIR1084 ``none`` is given to torch's own ops only where the schema says that it is optional
@@ -117,6 +117,21 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
   or, outside of regions, for one of a few choices that keep to ranges, definitions and assertions
   (a slice with a symbolic place is compared with at most 64 others)
 - WIR1104 a pool ends after its slices
+
+**Streams.** What streams do with memory of devices is in order where each waits for the others. So
+it is exact for the lines of the program's body; regions have no streams of their own. Memory of the
+CPU is left out, and so is what happens before and after the program on streams of the user's.
+
+- WIR1111 an event is declared, and recorded on streams of one device
+- WIR1112 a line's memory pool is the allocator's own, 0, or one that is declared for its device
+- WIR1113 an event of the program's own is recorded before it is waited for
+- WIR1114 memory that one stream writes, or makes, and another reads or writes is handed on by an
+  event: the later one waits for the earlier
+- WIR1115 storage is freed when the stream that it was made on has waited for all that others do
+  with it, those named in ``after`` excepted
+- WIR1116 when the program ends, the caller's stream has waited for what the program's own streams
+  do with inputs, results and constants, and no result is memory that was made on one of them
+- WIR1117 lines in regions run on the caller's stream, with the allocator's own memory
 
 Warnings are for what may be meant, and are given on request only: a model may read what
 ``torch.empty`` gave it. They make no program wrong.

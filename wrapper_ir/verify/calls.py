@@ -86,7 +86,6 @@ class Calls:
 
     def check(self, line: KernelCall) -> None:
         """Checks one call against its kernel's definition."""
-        check_stream(self.state, line.stream)
         kernel = self.kernels.find(line.kernel)
         if kernel is None:
             return
@@ -207,9 +206,3 @@ def report_access(
         source=source,
         expected=expected.value,
     )
-
-
-def check_stream(state: State, stream: int) -> None:
-    """Checks that a stream's number is not negative."""
-    if stream < 0:
-        state.report(rules.BAD_STREAM, stream=stream)

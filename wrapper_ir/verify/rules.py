@@ -384,7 +384,10 @@ ARGUMENT_RANGE = _rule(
 )
 BAD_PARAM = _rule(1074, "bad-param", "{name} has two parameters called {param!r}", "rename one")
 BAD_STREAM = _rule(
-    1075, "bad-stream", "the stream of a call cannot be {stream}", "streams count from 0"
+    1075,
+    "bad-stream",
+    "the stream of a line cannot be {stream}: {why}",
+    "0 is the caller's stream; declare others, as in 'stream 1 @cuda:0'",
 )
 
 # Library ops.
@@ -487,4 +490,48 @@ POOL_ENDS_FIRST = _rule(
     "pool-ends-first",
     "pool %{pool} is freed before its slice %{slice}",
     "free the slices first",
+)
+
+# Streams.
+BAD_EVENT = _rule(
+    1111,
+    "bad-event",
+    "the event of a line cannot be {event}: {why}",
+    "declare one for each device, as in 'event 1'",
+)
+BAD_MEMPOOL = _rule(
+    1112,
+    "bad-mempool",
+    "the memory pool of a line cannot be {mempool}: {why}",
+    "0 is the allocator's own; declare others, as in 'mempool 1 @cuda:0'",
+)
+WAIT_BEFORE_RECORD = _rule(
+    1113,
+    "wait-before-record",
+    "event {event} is waited for before anything recorded it",
+    "record it first: a wait for an event that nothing recorded waits for nothing",
+)
+RACE = _rule(
+    1114,
+    "race",
+    "stream {stream} works on %{name}, but does not wait for what stream {other} does with it{at}",
+    "record an event on stream {other} behind that, and have stream {stream} wait for it",
+)
+ENDS_EARLY = _rule(
+    1115,
+    "ends-early",
+    "%{name} is freed while stream {other} may be at work on it: stream {stream} does not wait",
+    "have stream {stream} wait before, or free it 'after [{other}]'",
+)
+NOT_JOINED = _rule(
+    1116,
+    "not-joined",
+    "the program ends while its stream {other} may be at work on %{name}",
+    "have stream 0 wait for stream {other}, which the caller does not know",
+)
+STREAM_IN_REGION = _rule(
+    1117,
+    "stream-in-region",
+    "'{mnemonic}' asks for {what} in a region",
+    "regions run on the caller's stream, with the allocator's own memory",
 )

@@ -42,6 +42,7 @@ from wrapper_ir.verify.packed import (
 from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Place, State
 from wrapper_ir.verify.storage import Kind
+from wrapper_ir.verify.streams import Streams
 from wrapper_ir.verify.symbols import Symbols
 from wrapper_ir.verify.tables import check_layouts_used, check_tables
 
@@ -61,8 +62,11 @@ if TYPE_CHECKING:
         KernelCall,
         KernelDefinition,
         Probe,
+        RecordEvent,
         Reinterpret,
         Reuse,
+        Synchronize,
+        WaitEvent,
     )
     from wrapper_ir.lines.fields import Misfit
     from wrapper_ir.verify.storage import Storage
@@ -108,6 +112,7 @@ class _Verifier(LineVisitor[None]):
         self.control = Control(self.state, self.symbols, self.lifetimes)
         self.objects = Objects(self.state, self.lifetimes)
         self.pools = Pools(self.state, self.lifetimes)
+        self.streams = Streams(self.state, self.lifetimes)
         self.packed = packed_constants(self.state)
 
     def run(self) -> tuple[Diagnostic, ...]:
@@ -132,6 +137,8 @@ class _Verifier(LineVisitor[None]):
         state.index = None
         leaving = self.results(frame)
         self.lifetimes.end_region()
+        if frame is state.root:
+            self.streams.finish()
         frame.active = frame is state.root
         state.frame, state.index = outside
         return leaving
@@ -192,6 +199,7 @@ class _Verifier(LineVisitor[None]):
         for name in found.kills:
             lifetimes.kill(name)
         self.defines(line, found)
+        self.streams.check(line, found)
         self.visit(line)
 
     def uses_symbols(self, line: AnyLine, found: Effects) -> None:
@@ -291,6 +299,15 @@ class _Verifier(LineVisitor[None]):
     def visit_assert_symbol(self, line: AssertSymbol) -> None:
         """Checks that the condition is one."""
         self.symbols.check_assert(line)
+
+    def visit_record_event(self, line: RecordEvent) -> None:
+        """Nothing more."""
+
+    def visit_wait_event(self, line: WaitEvent) -> None:
+        """Nothing more."""
+
+    def visit_synchronize(self, line: Synchronize) -> None:
+        """Nothing more."""
 
     def visit_cond(self, line: Cond) -> None:
         """Nothing more: the regions are done."""

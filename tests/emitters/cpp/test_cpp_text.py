@@ -14,7 +14,7 @@ import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 import wrapper_ir as wir
-from tests.emitters.corpus import CASES, FILES, PROBED, TEXT_ONLY, program
+from tests.emitters.corpus import CASES, FILES, PROBED, STREAMS, TEXT_ONLY, program
 from tests.emitters.cpp.compiling import check_syntax, preprocess
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp import CppArtifact, CppEmitter
@@ -36,7 +36,7 @@ SHOWN = (
 
 REFUSED = {
     "collectives": "symmetric memory is not supported",
-    "devices_and_streams": "streams are not supported",
+    **dict.fromkeys(STREAMS, "C++ code runs on the caller's stream alone"),
 }
 
 
@@ -92,11 +92,12 @@ def test_lines_are_short_and_clean(name: str) -> None:
 def test_what_cannot_be_rendered_is_said_all_at_once(name: str) -> None:
     with pytest.raises(EmitError, match=re.escape(REFUSED[name])) as caught:
         CppEmitter().emit(program(name))
-    assert len(caught.value.problems) == (3 if name == "devices_and_streams" else 1)
+    count = {"devices_and_streams": 13, "streams": 16}.get(name, 1)
+    assert len(caught.value.problems) == count
 
 
 def test_every_program_is_rendered_or_refused() -> None:
-    shown = {*TEXT_ONLY, "triton"}
+    shown = {*TEXT_ONLY, "triton"} - REFUSED.keys()
     assert FILES.keys() == CASES.keys() | PROBED.keys() | REFUSED.keys() | shown
 
 

@@ -192,7 +192,7 @@ def test_a_folder(name: str, tmp_path: Path) -> None:
         assert kept[at].stride() == value.stride(), at
 
 
-@pytest.mark.parametrize("name", [*NAMES, *corpus.TEXT_ONLY])
+@pytest.mark.parametrize("name", [*NAMES, "device_zoo", "triton"])
 def test_emitting_twice_gives_the_same(name: str) -> None:
     made = corpus.program(name) if name in corpus.TEXT_ONLY else support.program(name)
     first, second = support.emitted(made), support.emitted(made)
@@ -212,13 +212,19 @@ def test_nodes_say_where_they_come_from(name: str) -> None:
     assert mapped <= paths
 
 
-@pytest.mark.parametrize("name", corpus.UNSUPPORTED)
+REFUSED = {
+    **corpus.UNSUPPORTED,
+    **dict.fromkeys(corpus.STREAMS, "graphs run on the caller's stream alone"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
 def test_unsupported(name: str) -> None:
     with pytest.raises(EmitError) as caught:
         wir.emit(corpus.program(name), "fx")
     assert caught.value.problems
     reasons = json.dumps([p.reason for p in caught.value.problems])
-    assert corpus.UNSUPPORTED[name] in reasons
+    assert REFUSED[name] in reasons
 
 
 #: Programs whose graphs, once a pass has made them FX's own, cannot be read back from their code:

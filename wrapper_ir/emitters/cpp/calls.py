@@ -73,8 +73,6 @@ class CallLines(RegionBase):
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
-        if line.stream:
-            self.unsupported(line, "streams are not supported in C++ yet")
         definition = self.context.program.kernels[line.kernel]
         name = self.context.names["kernel", line.kernel]
         if isinstance(definition.source, TritonKernel):
@@ -121,8 +119,6 @@ class CallLines(RegionBase):
 
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
-        if line.stream:
-            self.unsupported(line, "streams are not supported in C++ yet")
         if any(len(result.path) > _DEEPEST for result in line.results):
             self.unsupported(line, "a result lies too deep inside of lists")
             return

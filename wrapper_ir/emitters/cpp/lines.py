@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.trace import Comment
 
 __all__ = ["RegionRenderer"]
@@ -46,3 +47,17 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLin
     @override
     def visit_comment(self, line: Comment) -> None:
         self.writer.lines(*literals.comment(line.text))
+
+    # Streams: a line of theirs is refused before it comes here.
+
+    @override
+    def visit_record_event(self, line: RecordEvent) -> None:
+        """There is nothing to do."""
+
+    @override
+    def visit_wait_event(self, line: WaitEvent) -> None:
+        """There is nothing to do."""
+
+    @override
+    def visit_synchronize(self, line: Synchronize) -> None:
+        """There is nothing to do."""

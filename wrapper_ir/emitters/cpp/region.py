@@ -10,6 +10,7 @@ from wrapper_ir.emitters.cpp.gpu import ANYWHERE, device_parts
 from wrapper_ir.emitters.cpp.places import Place, element_type, needs_handle, place_of
 from wrapper_ir.emitters.cpp.state import make_data, make_view
 from wrapper_ir.emitters.cpp.types import CExpr, CType, convert, symbol_type
+from wrapper_ir.emitters.facts import needs_streams
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.visitor import LineVisitor
@@ -81,6 +82,9 @@ class RegionBase(LineVisitor[None]):
         with self.writer.at(path):
             if self.show_origins:
                 self._show_origin(line)
+            reason = needs_streams(line)
+            if reason:
+                self.unsupported(line, f"{reason}; C++ code runs on the caller's stream alone")
             try:
                 self.visit(line)
             except UnsupportedExprError as error:

@@ -104,8 +104,6 @@ class CallLines(RegionBase):
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
-        if line.stream:
-            self.unsupported(line, "streams are not supported in FX yet")
         if pinned := self.context.triton.get(line.kernel):
             self._launch(line, pinned)
             return
@@ -168,8 +166,6 @@ class CallLines(RegionBase):
 
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
-        if line.stream:
-            self.unsupported(line, "streams are not supported in FX yet")
         method = self.context.method(line.op)
         op: Any = self.context.library_op(line.op)
         if method:

@@ -12,6 +12,7 @@ from wrapper_ir.emitters.fx.memory import MemoryLines
 from wrapper_ir.emitters.fx.symbols import SymbolLines
 
 if TYPE_CHECKING:
+    from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.trace import Comment, Probe
 
 __all__ = ["RegionRenderer"]
@@ -29,3 +30,17 @@ class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
         buffers = [self.node(name) for name in line.buffers]
         scalars = [self.number(value) for value in line.scalars]
         self.call(probes.SHOW, buffers, probes.spec_of(line, self.context.program), scalars)
+
+    # Streams: a line of theirs is refused before it comes here.
+
+    @override
+    def visit_record_event(self, line: RecordEvent) -> None:
+        """There is nothing to do."""
+
+    @override
+    def visit_wait_event(self, line: WaitEvent) -> None:
+        """There is nothing to do."""
+
+    @override
+    def visit_synchronize(self, line: Synchronize) -> None:
+        """There is nothing to do."""

@@ -16,6 +16,7 @@ import sympy
 import torch
 from torch import fx
 
+from wrapper_ir.emitters.facts import needs_streams
 from wrapper_ir.emitters.fx.exprs import lower
 from wrapper_ir.emitters.fx.tracer import CallTracer
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
@@ -106,6 +107,9 @@ class RegionBase(LineVisitor[None]):
     def render(self, index: int, path: Path) -> None:
         """Renders the line at a position of the region."""
         self._line, self.path = self.region.body[index], path
+        reason = needs_streams(self._line)
+        if reason:
+            self.unsupported(self._line, f"{reason}; graphs run on the caller's stream alone")
         self.visit(self._line)
 
     def finish(self, result: Any) -> None:

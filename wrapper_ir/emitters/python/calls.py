@@ -84,8 +84,6 @@ class CallLines(RegionBase):
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
-        if line.stream:
-            self.unsupported(line, "streams are not supported in Python yet")
         kernel = self.context.kernel(line.kernel, line.device)
         args = [self.arg(line, arg) for arg in line.args]
         if line.grid:
@@ -94,17 +92,16 @@ class CallLines(RegionBase):
             self.put(statement(call(kernel, *args), self.writer.width))
 
     def _stream(self, line: KernelCall) -> str:
-        """The variable of the current stream, fetched before the region's first launch."""
+        """The variable of the current stream's handle, fetched before the first launch on it."""
         index = line.device.index or 0
-        if index not in self._streams:
-            name = self._streams[index] = self.context.names.fresh("stream")
+        if (index, line.stream) not in self._handles:
+            wanted = f"handle_{line.stream}" if line.stream else "stream"
+            name = self._handles[index, line.stream] = self.context.names.fresh(wanted)
             self.writer.line(f"{name} = {self.context.helper('current_stream')}({index})")
-        return self._streams[index]
+        return self._handles[index, line.stream]
 
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
-        if line.stream:
-            self.unsupported(line, "streams are not supported in Python yet")
         schema = self.context.schema(line.op)
         args = list(line.args)
         while args and default_is(schema.positional[len(args) - 1], args[-1]):

@@ -35,12 +35,11 @@ Key = tuple[str, str]
 """What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
-    CppKernels CudaGraphs InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs Scratch
-    TensorSpec TritonKernels check_layout check_number check_object check_result check_symbol
-    check_that
-    current_stream empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once
-    past_autograd random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check
-    run_main run_while run_while_stacked
+    CppKernels CudaGraphs InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs
+    OwnMemoryPool OwnStream Scratch TensorSpec TritonKernels check_layout check_number check_object
+    check_result check_symbol check_that current_stream empty_strided_cpu empty_strided_cuda
+    make_constants make_probe on_device once past_autograd random_tensor refuse_misaligned
+    reinterpret_as reinterpret_tensor result_check run_main run_while run_while_stacked user_object
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
 """Everything that emitted files may import from the runtime package."""
 
@@ -91,6 +90,9 @@ class Context:
         self.exprs = PythonExprs(lambda name: self.names["symbol", name])
         self.used: set[str] = set()
         self.sections: dict[str, CodeWriter] = {}
+        #: Variables of streams, events and memory pools, by kind and number; of the caller's
+        #: streams by their devices.
+        self.queues: dict[tuple[str, int | Device], str] = {}
         #: Functions that check results, by what they check.
         self.shared_checks: dict[str, str] = {}
         self._devices: dict[Device, str] = {}
@@ -117,6 +119,10 @@ class Context:
     def symbol(self, name: str) -> str:
         """The identifier of a symbol."""
         return self.names["symbol", name]
+
+    def stream(self, number: int, device: Device) -> str:
+        """The variable of a stream; 0 is the caller's of that device."""
+        return self.queues["stream", number or device]
 
     def kernel(self, name: str, device: Device = CPU) -> str:
         """The identifier of a compiled kernel; where it runs on several GPUs, of the one there."""

@@ -19,6 +19,7 @@ from wrapper_ir.emitters.python.statements import (
     tuple_of,
 )
 from wrapper_ir.emitters.python.statements import keyword as named
+from wrapper_ir.emitters.python.streams import StreamLines
 from wrapper_ir.emitters.python.symbols import SymbolLines
 from wrapper_ir.emitters.storages import last_uses
 from wrapper_ir.emitters.writer import CodeWriter
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["RegionRenderer"]
 
 
-class RegionRenderer(MemoryLines, CallLines, SymbolLines):
+class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     """Renders the lines of a region into a writer, one after the other."""
 
     @override

@@ -141,6 +141,9 @@ class MemoryLines(RegionBase):
         if line.buffer in self.kept_pools:
             self.give_back(line.buffer)
             return
+        for stream in line.after:
+            waited_for = self.context.stream(stream, self.layout(line.buffer).device)
+            self.writer.line(f"{self.context.buffer(line.buffer)}.record_stream({waited_for})")
         self.delete(line.buffer)
 
     @override

@@ -18,6 +18,7 @@ from wrapper_ir.emitters.python.statements import (
     statement,
     tuple_of,
 )
+from wrapper_ir.emitters.python.streams import begin_streams
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
@@ -37,6 +38,7 @@ _SECTIONS = (
     ("ops", "Library ops."),
     ("kernels", "Compiled kernels."),
     ("triton", "Triton kernels."),
+    ("streams", "Streams and memory pools besides the caller's."),
     ("constants", "Constants: whoever loads this file gives them values."),
     ("checks", "What inputs and results must be."),
     ("kept", "What is kept from call to call."),
@@ -158,9 +160,11 @@ def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
         for index in range(len(context.program.body)):
             if index == entry.end:
                 entry.finish()
+                begin_streams(context, body)
             renderer.render(index, Path().then("body", index))
         if entry.end == len(context.program.body):
             entry.finish()
+        renderer.end_block()
         entry.leave()
         renderer.returned()
 

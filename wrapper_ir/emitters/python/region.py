@@ -69,8 +69,8 @@ class RegionBase(LineVisitor[None]):
         #: Arenas that outlive the call, by pool: the variable of the file that holds each.
         self.kept_pools: dict[str, str] = {}
         self._pools: dict[tuple[str, str], str] = {}
-        #: Variables that hold the raw handles of streams.
-        self._streams: dict[int, str] = {}
+        #: Variables that hold the raw handles of streams, by GPU and stream.
+        self._handles: dict[tuple[int, int], str] = {}
         self._origin: int | None = None
         #: Buffers that are there before the line that defines them is reached.
         self.given: dict[str, str | None] = {}

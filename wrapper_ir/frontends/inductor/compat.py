@@ -23,6 +23,7 @@ __all__ = [
     "BaseSchedulerNode",
     "ConstantFolder",
     "CppScheduling",
+    "CurrentStreamSource",
     "CustomGraphModulePass",
     "FileBackedGraphModule",
     "FxGraphBypass",
@@ -48,6 +49,7 @@ __all__ = [
     "pick_vec_isa",
     "run_intermediate_hooks",
     "symbol_is_type",
+    "user_objects",
     "wrapper_lines",
 ]
 
@@ -95,7 +97,9 @@ def forget_last_trace() -> None:
 
 _check_version()
 try:
+    from torch._dynamo import graph_bytecode_inputs as user_objects
     from torch._dynamo.convert_frame import compile_lock
+    from torch._dynamo.source import CurrentStreamSource
     from torch._functorch import config as functorch_config
     from torch._functorch._aot_autograd.autograd_cache import (
         BypassAOTAutogradCache as AOTAutogradBypass,

@@ -6,11 +6,14 @@ they are told apart by the names of their classes (``convert.lines``).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wrapper_ir.frontends.inductor.compat import inductor_config, ir
+from wrapper_ir.frontends.inductor.compat import inductor_config, ir, user_objects
 
-__all__ = ["Choice", "checked_op", "choice_of", "processor", "stream_index"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Choice", "checked_op", "choice_of", "current_stream", "processor", "user_streams"]
 
 _CONDITIONAL: Any = getattr(ir, "Conditional", ())
 _SWITCH: Any = getattr(ir, "Switch", ())
@@ -54,12 +57,20 @@ def checked_op(line: Any) -> str:
     return getattr(line, "op_name", "input")
 
 
-def stream_index(line: Any) -> int:
-    """Return the index of the stream that a ``KernelCallLine`` runs on, 0 for the current one.
+def user_streams(line: Any) -> Mapping[int, int]:
+    """Return the streams that a device's block names, and which object of the user's each is.
 
-    2.12 brought the field, and streams of one's own.
+    2.12 brought streams of one's own; a block without any is of another class, without the field.
     """
-    return getattr(line, "current_stream_idx", None) or 0
+    return getattr(line, "stream_idx_to_user_obj_idx", {})
+
+
+def current_stream() -> int | None:
+    """Return the number that the stream that is current always has among the user's objects.
+
+    2.12 brought it.
+    """
+    return getattr(user_objects, "CURRENT_STREAM_INDEX", None)
 
 
 def processor() -> str:

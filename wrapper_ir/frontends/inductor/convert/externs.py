@@ -27,6 +27,7 @@ from wrapper_ir.frontends.inductor.convert.relations import (
     offset_in_argument,
     result_relation,
 )
+from wrapper_ir.frontends.inductor.convert.streams import convert_stream_op, is_stream_op
 from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tensor_leaves
 from wrapper_ir.frontends.inductor.convert.values import to_device
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
@@ -107,6 +108,9 @@ class ExternConverter:
             self._run_and_save(node, *args, **kwargs)
         elif runs_with(node):
             self._run_with(node, *args, **kwargs)
+        elif is_stream_op(node.op_overload):
+            given = (*args, *kwargs.values())
+            convert_stream_op(self._scope, node.op_overload, given, self._scope.origin(node))
         elif node.op_overload is torch.ops.higher_order.call_torchbind:
             receiver, method, *rest = args
             self.call(node, method_of(receiver, method), (receiver, *rest), kwargs, results=True)

@@ -11,6 +11,7 @@ from wrapper_ir.frontends.inductor.convert.interface import convert_inputs, conv
 from wrapper_ir.frontends.inductor.convert.lines import LineConverter
 from wrapper_ir.frontends.inductor.convert.passing import Passing
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
+from wrapper_ir.frontends.inductor.convert.streams import refuse_races
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.control import BufferInput, Input, Region
 from wrapper_ir.lines.program import FrozenMap, GraphRole, Program, Stage
@@ -48,7 +49,7 @@ def convert_graph(
     shared = Shared(wrapper)
     region = _convert(shared, wrapper, graph, names, passing)
     role = _role(graph, is_inference=is_inference)
-    return Program(
+    program = Program(
         name=role.value,
         inputs=region.params,
         results=region.results,
@@ -57,11 +58,16 @@ def convert_graph(
         symbols=FrozenMap(shared.symbols),
         constants=FrozenMap(shared.constants),
         objects=FrozenMap(shared.objects),
+        streams=tuple(shared.queues.streams),
+        events=tuple(shared.queues.events),
+        mempools=tuple(shared.queues.mempools),
         role=role,
         stage=Stage.LOGICAL,
         origins=shared.origins.origins,
         data=dict(shared.data),
     )
+    refuse_races(program)
+    return program
 
 
 def _convert(

@@ -16,6 +16,7 @@ from wrapper_ir.frontends.inductor.convert.checks import assert_alignment, asser
 from wrapper_ir.frontends.inductor.convert.control import ControlConverter
 from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
 from wrapper_ir.frontends.inductor.convert.memory import allocate, reinterpret, reuse
+from wrapper_ir.frontends.inductor.convert.streams import host_waits
 from wrapper_ir.frontends.inductor.convert.strings import StringConverter
 from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked
 from wrapper_ir.frontends.inductor.differences import checked_op
@@ -85,6 +86,7 @@ class LineConverter:
         """
         for entry in self._entries:
             if entry.control is not None:
+                self._refuse_on_stream(entry.control)
                 self._control.convert(entry.control)
                 continue
             if isinstance(entry.line, str):
@@ -97,12 +99,47 @@ class LineConverter:
                 )
             handler(self, entry)
 
+    def _refuse_on_stream(self, node: Any) -> None:
+        queues = self._scope.shared.queues
+        if queues.stream or queues.mempool:
+            raise UnsupportedLineError(
+                kind=type(node).__name__,
+                text=str(node.get_name()),
+                why="branches, loops and subgraphs run on the caller's stream, with usual memory",
+            )
+
     def _nothing(self, entry: Entry) -> None:
         """Skip a line that says nothing to us.
 
         Ends of storage are derived from the program, comments from the origins, definitions from
         the calls, and devices from the buffers.
         """
+
+    def _enter_device(self, entry: Entry) -> None:
+        self._scope.shared.queues.enter_device(entry.line)
+
+    def _enter_stream(self, entry: Entry) -> None:
+        self._refuse_in_region(entry)
+        self._scope.shared.queues.enter_stream(entry.line)
+
+    def _exit_stream(self, entry: Entry) -> None:
+        self._scope.shared.queues.stream = 0
+
+    def _enter_mempool(self, entry: Entry) -> None:
+        self._refuse_in_region(entry)
+        self._scope.shared.queues.enter_mempool(entry.line)
+
+    def _exit_mempool(self, entry: Entry) -> None:
+        self._scope.shared.queues.mempool = 0
+
+    def _refuse_in_region(self, entry: Entry) -> None:
+        """Refuse a block in a branch, a loop's body or a subgraph, unless it is the caller's."""
+        if self._scope.is_region and getattr(entry.line, "stream_idx", -1) != 0:
+            raise UnsupportedLineError(
+                kind=type(entry.line).__name__,
+                text=_shown(entry),
+                why="branches, loops and subgraphs run on one stream, with the usual memory",
+            )
 
     def _allocate(self, entry: Entry) -> None:
         allocate(self._scope, entry.line)
@@ -140,6 +177,7 @@ class LineConverter:
         bind_unbacked(self._scope, self._externs, entry.line)
 
     def _item(self, entry: Entry) -> None:
+        host_waits(self._scope)
         bind_item(self._scope, entry.line.node)
 
     def _assert_layout(self, entry: Entry) -> None:
@@ -168,7 +206,13 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "FreeIfNotReusedLine": LineConverter._nothing,
     "FreeLine": LineConverter._nothing,
     "NullLine": LineConverter._nothing,
-    "EnterDeviceContextManagerLine": LineConverter._nothing,
+    "EnterDeviceContextManagerLine": LineConverter._enter_device,
+    "EnterDeviceContextManagerWithStreamInfoLine": LineConverter._enter_device,
+    "ExitDeviceContextManagerWithStreamInfoLine": LineConverter._nothing,
+    "EnterCudaStreamContextLine": LineConverter._enter_stream,
+    "ExitCudaStreamContextLine": LineConverter._exit_stream,
+    "EnterCudaMemPoolContextLine": LineConverter._enter_mempool,
+    "ExitCudaMemPoolContextLine": LineConverter._exit_mempool,
     "ExitDeviceContextManagerLine": LineConverter._nothing,
     "CommentLine": LineConverter._nothing,
     "LineContext": LineConverter._nothing,

@@ -15,6 +15,7 @@ from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.held import held_values
 from wrapper_ir.frontends.inductor.convert.objects import Method
 from wrapper_ir.frontends.inductor.convert.origins import OriginTable
+from wrapper_ir.frontends.inductor.convert.streams import Queues, placed
 from wrapper_ir.frontends.inductor.convert.symbols import symbol_info
 from wrapper_ir.frontends.inductor.convert.values import (
     tensor_layout,
@@ -65,6 +66,7 @@ class Shared:
         triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
         reserved: Names that Inductor uses or may use; ours must differ.
         bound: Symbols that some line or region binds; each is bound once in a program.
+        queues: Streams, events and memory pools.
     """
 
     wrapper: Any
@@ -80,6 +82,7 @@ class Shared:
     aligned: set[str] = field(default_factory=set)
     reserved: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
+    queues: Queues = field(default_factory=Queues)
 
     def declare(self, op: Any) -> str:
         """Declare a library op, or a method, unless it is declared, and return its name."""
@@ -374,8 +377,8 @@ class Scope:
     # Lines ------------------------------------------------------------------------------------
 
     def emit(self, line: AnyLine) -> None:
-        """Append a line."""
-        self.body.append(line)
+        """Append a line, on the stream of the block that is open."""
+        self.body.append(placed(line, self))
         if isinstance(line, Allocate) and not line.zeroed:
             self._unzeroed[line.out] = len(self.body)
 

@@ -10,7 +10,6 @@ import torch
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.grids import UnknownGridError, grid_of
 from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
-from wrapper_ir.frontends.inductor.differences import stream_index
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.pinning import Pinned, pin
 from wrapper_ir.lines import expr as ours
@@ -55,8 +54,6 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     Raises:
         UnsupportedLineError: It passes something, or asks for a grid, that has no typed form.
     """
-    if stream_index(line):
-        raise _unsupported(note, "it runs on a stream of its own")
     passed = _passed(line)
     note = _with_first_writes(scope, note)
     name, kernel, pinned = _definition(scope, note, line.device, passed)

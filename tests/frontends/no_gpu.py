@@ -1,0 +1,94 @@
+"""Compiling for a GPU where there is none: what asks the GPU gets the answers of one.
+
+Tensors are fake, streams and events are plain ones of torch that nothing is put on. What traces,
+schedules and converts is real; nothing runs, so tests that use it look at programs and their text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch._dynamo.device_interface import CudaInterface
+from torch._dynamo.exc import BackendCompilerFailed
+from torch._inductor import scheduler
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import wrapper_ir as wir
+from wrapper_ir.backend import wrapper_ir as our_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wrapper_ir.lines import Program
+
+PROPERTIES = types.SimpleNamespace(
+    name="H100",
+    major=9,
+    minor=0,
+    multi_processor_count=132,
+    warp_size=32,
+    regs_per_multiprocessor=65536,
+    max_threads_per_multi_processor=2048,
+    shared_memory_per_block_optin=232448,
+    total_memory=80 << 30,
+)
+
+
+class _CompiledError(Exception):
+    """All that can be done without a GPU is done: Dynamo would look at its streams next."""
+
+
+def stream(number: int) -> torch.Stream:
+    """A stream of the first GPU; 0 is the current one."""
+    return torch.Stream(stream_id=number, device_index=0, device_type=1)
+
+
+@contextlib.contextmanager
+def pretended_gpu() -> Any:
+    """Answers what tracing and scheduling ask a GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.accelerator, "is_available", lambda: True)
+        patch.setattr(torch.accelerator, "current_stream", lambda _=None: stream(0))
+        patch.setattr(torch.cuda, "current_device", lambda: 0)
+        for place in (torch.cuda, CudaInterface):  # which releases ask differs
+            patch.setattr(place, "get_device_properties", lambda _=None: PROPERTIES)
+        patch.setattr(scheduler, "has_triton", lambda *_: True)
+        yield
+
+
+def compiled_for_gpu(
+    function: Callable[..., Any],
+    *shapes: tuple[int, ...],
+    flags: int = 0,
+    trains: bool = False,
+    **options: Any,
+) -> list[Program]:
+    """The programs of a function that ``torch.compile`` compiles through us, unplanned.
+
+    Args:
+        function: Takes matrices, and then truth values.
+        *shapes: Those of the matrices.
+        flags: How many truth values.
+        trains: Whether the matrices want gradients.
+        **options: Those of the backend.
+    """
+
+    def backend(module: Any, inputs: Any) -> Any:
+        our_backend(module, inputs, options=options)
+        raise _CompiledError
+
+    torch._dynamo.reset()
+    with FakeTensorMode() as mode:
+        inputs = [torch.empty(each, device="cuda:0", requires_grad=trains) for each in shapes]
+        inputs += [torch.empty((), dtype=torch.bool, device="cuda:0") for _ in range(flags)]
+    with pretended_gpu(), wir.record() as programs, mode:
+        try:
+            torch.compile(function, backend=backend, fullgraph=True)(*inputs)
+        except BackendCompilerFailed as failed:
+            if not isinstance(failed.inner_exception, _CompiledError):
+                raise failed.inner_exception from failed
+    return [wir.verify(program) for program in programs]

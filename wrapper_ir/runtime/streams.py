@@ -1,0 +1,96 @@
+"""Streams and memory pools of emitted programs: made on first use, kept for all calls.
+
+A file that is loaded makes nothing on a GPU before it is called, so it can be loaded where there is
+none.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from wrapper_ir.runtime.errors import UserObjectError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["OwnMemoryPool", "OwnStream", "UserObjects", "user_object"]
+
+
+class OwnStream:
+    """A stream for a program besides its caller's, one of those that PyTorch has.
+
+    Args:
+        device: The GPU that it is of.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._made: torch.Stream | None = None
+        self._lock = Lock()
+
+    def get(self) -> torch.Stream:
+        """The stream; the same for all calls."""
+        if self._made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        return self._made
+
+
+class OwnMemoryPool:
+    """A memory pool that only a program allocates from.
+
+    Args:
+        device: The GPU that it is of.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._made: torch.cuda.MemPool | None = None
+        self._lock = Lock()
+
+    def get(self) -> torch.cuda.MemPool:
+        """The pool; the same for all calls."""
+        if self._made is None:
+            with self._lock, torch.cuda.device(self._device):
+                if self._made is None:
+                    self._made = torch.cuda.MemPool()
+        return self._made
+
+
+class UserObjects:
+    """Where a call finds the streams, events and memory pools of its user's.
+
+    Programs that use some come from front ends, which know who keeps them.
+    """
+
+    def __init__(self) -> None:
+        self._find: Callable[[int], object] | None = None
+
+    def are_found_by(self, find: Callable[[int], object]) -> None:
+        """Has objects looked up by a function of their numbers, which raises where there is none.
+
+        Args:
+            find: As of the call that is being made.
+        """
+        self._find = find
+
+    def __call__(self, number: int) -> object:
+        """The object of a number.
+
+        Raises:
+            UserObjectError: There is none: the program is called by itself.
+        """
+        if self._find is None:
+            raise UserObjectError(number=number, problem="no front end is loaded")
+        try:
+            return self._find(number)
+        except (AssertionError, LookupError) as error:
+            raise UserObjectError(number=number, problem=str(error)) from error
+
+
+user_object: Final = UserObjects()
+"""``(number)``: a stream, an event or a memory pool of the user's."""

@@ -1,0 +1,228 @@
+"""Streams: whether they are declared, and whether what they do to memory is in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wrapper_ir.lines import (
+    CPU,
+    Allocate,
+    BufferInput,
+    BufferValue,
+    ExternKernel,
+    Free,
+    KernelCall,
+    RecordEvent,
+    Synchronize,
+    WaitEvent,
+)
+from wrapper_ir.verify import rules
+from wrapper_ir.verify.ordering import CALLER, Clocks, Touch, touch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wrapper_ir.lines import AnyLine, Device, Effects
+    from wrapper_ir.verify.lifetimes import Lifetimes
+    from wrapper_ir.verify.rules import Rule
+    from wrapper_ir.verify.state import State
+    from wrapper_ir.verify.storage import Storage
+
+
+@dataclass(slots=True)
+class _History:
+    """What streams did with a storage, as far as it matters: each with the line's position."""
+
+    stream: int = CALLER
+    """Where its memory is from."""
+    writer: tuple[int, int] = (CALLER, 0)
+    readers: dict[int, int] = field(default_factory=dict)
+
+    def before(self, *, writes: bool) -> Iterator[tuple[int, int]]:
+        """What has to be done before it is read, or written."""
+        yield self.writer
+        if writes:
+            yield from self.readers.items()
+
+
+class Streams:
+    """The checks of what runs where and when."""
+
+    def __init__(self, state: State, lifetimes: Lifetimes) -> None:
+        self.state = state
+        self.lifetimes = lifetimes
+        self.clocks = Clocks(state.program)
+        self._histories: dict[Storage, _History] = {}
+        self._event_devices: dict[int, Device] = {}
+        self._is_faulty = False
+
+    def check(self, line: AnyLine, found: Effects) -> None:
+        """Checks a line, once what it defines is entered."""
+        self._is_faulty = False
+        self._check_numbers(line)
+        if self._is_faulty or not self.state.program.streams:
+            return
+        if self.state.frame is not self.state.root:
+            return
+        assert self.state.index is not None
+        position = self.state.index + 1
+        for name in found.takes:
+            for old in self._storages(name):
+                for new in self._storages(found.defines[0]):
+                    self._histories[new] = self._history(old)
+        self._do(touch(line, self.state.program), position)
+        if isinstance(line, Free):
+            self._check_end(line)
+        self.clocks.step(line, position)
+
+    # Numbers.
+
+    def _check_numbers(self, line: AnyLine) -> None:
+        """Checks that streams, events and memory pools are declared, and of the right device."""
+        what = ""
+        match line:
+            case Allocate():
+                layout = self.state.program.buffers.get(line.out)
+                what = self._numbered(line, None if layout is None else layout.device)
+            case KernelCall():
+                what = self._check_stream(line.stream, line.device)
+            case ExternKernel():
+                what = self._numbered(line, line.device)
+            case RecordEvent() | WaitEvent():
+                self._check_event(line)
+                what = self._check_stream(line.stream, line.device) or "an event"
+            case Synchronize():
+                what = "the host to wait"
+            case Free():
+                for stream in line.after:
+                    what = self._check_stream(stream, None)
+            case _:
+                pass
+        if what and self.state.frame is not self.state.root:
+            self.state.report(rules.STREAM_IN_REGION, mnemonic=line.mnemonic, what=what)
+
+    def _numbered(self, line: Allocate | ExternKernel, device: Device | None) -> str:
+        what = self._check_stream(line.stream, device)
+        if not line.mempool:
+            return what
+        pools = self.state.program.mempools
+        why = ""
+        if not 0 < line.mempool <= len(pools):
+            why = "it is not declared"
+        elif device is not None and pools[line.mempool - 1].device != device:
+            why = f"it is of {pools[line.mempool - 1].device}, the line of {device}"
+        if why:
+            self._report(rules.BAD_MEMPOOL, mempool=line.mempool, why=why)
+        return "a memory pool"
+
+    def _check_stream(self, stream: int, device: Device | None) -> str:
+        """Checks a line's stream; gives it in words unless it is the caller's."""
+        if stream == CALLER:
+            return ""
+        streams = self.state.program.streams
+        why = ""
+        if not 0 < stream <= len(streams):
+            why = "it is not declared"
+        elif device is not None and streams[stream - 1].device != device:
+            why = f"it is of {streams[stream - 1].device}, the line of {device}"
+        if why:
+            self._report(rules.BAD_STREAM, stream=stream, why=why)
+        return f"stream {stream}"
+
+    def _check_event(self, line: RecordEvent | WaitEvent) -> None:
+        events = self.state.program.events
+        if not 0 < line.event <= len(events):
+            self._report(rules.BAD_EVENT, event=line.event, why="it is not declared")
+        elif isinstance(line, RecordEvent) and line.device == CPU:
+            self._report(rules.BAD_STREAM, stream=line.stream, why="the host has none")
+        elif isinstance(line, WaitEvent) and self._is_never_set(line.event):
+            self._report(rules.WAIT_BEFORE_RECORD, event=line.event)
+        elif isinstance(line, RecordEvent):
+            known = self._event_devices.setdefault(line.event, line.device)
+            if known != line.device:
+                why = f"it is recorded on {known} above, and here on {line.device}"
+                self._report(rules.BAD_EVENT, event=line.event, why=why)
+
+    def _is_never_set(self, event: int) -> bool:
+        """Whether nothing has recorded an event; the user may have, where it is the user's."""
+        is_own = self.state.program.events[event - 1].user_object is None
+        return is_own and not self.clocks.is_recorded(event)
+
+    def _report(self, rule: Rule, **fields: str | int) -> None:
+        """Notes a fault that leaves it open where or when the line runs."""
+        self._is_faulty = True
+        self.state.report(rule, place=None, part="", **fields)
+
+    # Order.
+
+    def _do(self, work: Touch, position: int) -> None:
+        """Checks that what a line does to memory comes after what was done to it before."""
+        for names, writes in ((work.reads, False), (work.writes, True)):
+            for name in names:
+                for storage in self._storages(name):
+                    self._order(name, self._history(storage), work.stream, writes=writes)
+        for name in work.reads:
+            for storage in self._storages(name):
+                self._history(storage).readers[work.stream] = position
+        for name in work.writes:
+            for storage in self._storages(name):
+                history = self._history(storage)
+                history.writer = (work.stream, position)
+                history.readers.clear()
+        for name in work.made:
+            for storage in self._storages(name):
+                self._histories[storage] = _History(work.stream, (work.stream, position))
+
+    def _order(self, name: str, history: _History, stream: int, *, writes: bool) -> None:
+        for other, position in history.before(writes=writes):
+            if not self.clocks.sees(stream, other, position):
+                at = f" at {self.state.root.path(position - 1)}" if position else " before"
+                self.state.report(rules.RACE, stream=stream, name=name, other=other, at=at)
+
+    def _check_end(self, line: Free) -> None:
+        """Checks that nothing is at work on memory that others may get."""
+        for storage in self._storages(line.buffer):
+            history = self._history(storage)
+            for other, position in history.before(writes=True):
+                told = other in line.after and storage.slot is None  # a pool has nobody to tell
+                if told or self.clocks.sees(history.stream, other, position):
+                    continue
+                self.state.report(
+                    rules.ENDS_EARLY, name=line.buffer, other=other, stream=history.stream
+                )
+
+    def finish(self) -> None:
+        """Checks that the caller need not know of the program's own streams."""
+        program = self.state.program
+        own = {n for n, s in enumerate(program.streams, start=1) if s.user_object is None}
+        open_: dict[str, tuple[str, int]] = {}
+        for part, name in self._callers_names():
+            for storage in self._storages(name):
+                history = self._history(storage)
+                if history.stream in own:
+                    open_[part] = (name, history.stream)
+                for other, position in history.before(writes=True):
+                    if other in own and not self.clocks.sees(CALLER, other, position):
+                        open_[part] = (name, other)
+        for part, (name, other) in open_.items():
+            self.state.report(rules.NOT_JOINED, part=part, name=name, other=other)
+
+    def _callers_names(self) -> Iterator[tuple[str, str]]:
+        """What the caller has or gets, each with its place."""
+        program = self.state.program
+        for position, item in enumerate(program.inputs):
+            if isinstance(item, BufferInput):
+                yield f"inputs[{position}]", item.name
+        for name in program.constants:
+            yield f"constants.{name}", name
+        for position, value in enumerate(program.results):
+            if isinstance(value, BufferValue):
+                yield f"results[{position}]", value.buffer
+
+    def _storages(self, name: str) -> tuple[Storage, ...]:
+        buffer = self.lifetimes.buffers.get(name)
+        return () if buffer is None else buffer.storages
+
+    def _history(self, storage: Storage) -> _History:
+        return self._histories.setdefault(storage, _History())
