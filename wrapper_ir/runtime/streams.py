@@ -6,7 +6,7 @@ none.
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import Lock, local
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -22,22 +22,24 @@ __all__ = ["OwnMemoryPool", "OwnStream", "UserObjects", "user_object"]
 class OwnStream:
     """A stream for a program besides its caller's, one of those that PyTorch has.
 
+    Each thread that calls the program has one of its own: a ``torch.Stream`` remembers which stream
+    was current when it was entered, so that two threads in the same one leave it for each other's.
+
     Args:
         device: The GPU that it is of.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._made: torch.Stream | None = None
-        self._lock = Lock()
+        self._made = local()
 
     def get(self) -> torch.Stream:
-        """The stream; the same for all calls."""
-        if self._made is None:
-            with self._lock:
-                if self._made is None:
-                    self._made = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        return self._made
+        """The stream; the same for all calls of a thread."""
+        found: torch.Stream | None = getattr(self._made, "stream", None)
+        if found is None:
+            found = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            self._made.stream = found
+        return found
 
 
 class OwnMemoryPool:

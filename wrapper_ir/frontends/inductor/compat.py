@@ -121,10 +121,10 @@ try:
     from torch._inductor.hooks import run_intermediate_hooks
     from torch._inductor.scheduler import BaseSchedulerNode
     from torch._inductor.select_algorithm import extern_kernels
-    from torch._inductor.utils import (  # 2.14 moved ValueWithLineMap, and only imports it here
+    from torch._inductor.utils import (  # type: ignore[attr-defined]  # 2.14 moved one elsewhere
         GPU_ALIGN_BYTES,
         Placeholder,
-        ValueWithLineMap,  # type: ignore[attr-defined]
+        ValueWithLineMap,
     )
     from torch._inductor.virtualized import V
     from torch.fx.experimental._backward_state import BackwardState
