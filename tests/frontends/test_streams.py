@@ -12,18 +12,17 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests.frontends.no_gpu import compiled_for_gpu, stream
-from wrapper_ir.frontends.inductor.compat import torch_version
 from wrapper_ir.lines import Event, MemoryPool, Program
 from wrapper_ir.lines.layout import Device
 from wrapper_ir.runtime import UserObjectError, user_object
 
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
+
 pytestmark = [
-    pytest.mark.skipif(torch_version() < (2, 12), reason="Inductor knows streams since 2.12"),
+    pytest.mark.skipif(TORCH < (2, 12), reason="Inductor knows streams since 2.12"),
     pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this torch knows no GPU at all"),
 ]
-needs_pools = pytest.mark.skipif(
-    torch_version() < (2, 14), reason="Inductor knows memory pools since 2.14"
-)
+needs_pools = pytest.mark.skipif(TORCH < (2, 14), reason="Inductor knows memory pools since 2.14")
 
 GPU = Device("cuda", 0)
 SHAPE = (64, 64)
@@ -86,9 +85,7 @@ def name(program: Program, position: int) -> str:
     return made[position]
 
 
-@pytest.mark.skipif(
-    torch_version() < (2, 13), reason="Inductor 2.12 moves the wait before the work: a race"
-)
+@pytest.mark.skipif(TORCH < (2, 13), reason="Inductor 2.12 moves the wait before the work: a race")
 def test_waiting_for_a_stream_takes_an_event_of_its_own() -> None:
     def joined(x: Tensor) -> Tensor:
         SIDE.wait_stream(torch.cuda.current_stream())
@@ -153,7 +150,7 @@ def test_the_host_waits() -> None:
 
     text = body(one(waiting))
     assert "record_event 1 @cuda:0\nwait_event 1\n" in text
-    if torch_version() >= (2, 13):  # earlier ones break the graph there
+    if TORCH >= (2, 13):  # earlier ones break the graph there
         assert "record_event 2 @cuda:0 stream 1\nwait_event 2\nsynchronize @cuda:0\n" in text
 
 
