@@ -2,10 +2,12 @@
 
 A call that passes its weights transposed to a library makes the same views again each time, and a
 view costs about as much as a small kernel. :class:`KeptViews` makes them once. A view is used again
-only while its source is the same tensor object *and* its data is at the same address, so whatever
-replaces a weight (``load_state_dict``, with or without ``assign``, ``weight.data = ...``, a new
-parameter) is seen by the next call. Other metadata of sources is not looked at here: that is the
-input checks' business.
+only while the data of its source is at the same address, so whatever replaces a weight
+(``load_state_dict``, with or without ``assign``, ``weight.data = ...``, a new parameter) is seen by
+the next call. The address says it all as long as the tensor lives of which the view was made: the
+view holds the memory, so nothing else can lie there, and another tensor at that address is another
+view of the same. Other metadata of sources is not looked at here: that is the input checks'
+business.
 
 Nothing is kept alive: a view goes when its source does. (A weight whose ``data`` was replaced goes
 with the next call.)
@@ -73,14 +75,16 @@ class _Kept(NamedTuple):
     moving: tuple[int, ...]
     pick: Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
     """From all sources to those."""
-    ids: list[int]
     pointers: list[int]
     views: tuple[Tensor, ...]
     owners: tuple[weakref.ref[Tensor], ...]
-    """An identity is good as long as its object lives; what belongs to a dead one is dropped."""
+    """An address is good as long as the tensor lives; what belongs to a dead one is dropped."""
 
 
 _NO_VIEW: Final = torch.empty(0)
+
+_NOWHERE: Final = -1
+"""No tensor's address."""
 
 #: A source that is another tensor so often is no weight; its view is then made anew in each call.
 _PATIENCE: Final = 3
@@ -111,14 +115,14 @@ class KeptViews:
         kept = self._kept
         if kept.moving:
             return self._of_some(kept, sources)
-        if [*map(_data_ptr, sources)] == kept.pointers and [*map(id, sources)] == kept.ids:
+        if [*map(_data_ptr, sources)] == kept.pointers:
             return kept.views
         return self._renew(kept, sources)
 
     def _of_some(self, kept: _Kept, sources: tuple[Tensor, ...]) -> Sequence[Tensor]:
         """Like :meth:`of`, where some sources move."""
         steady = kept.pick(sources)
-        if [*map(_data_ptr, steady)] != kept.pointers or [*map(id, steady)] != kept.ids:
+        if [*map(_data_ptr, steady)] != kept.pointers:
             return self._renew(kept, sources)
         views = list(kept.views)
         for position in kept.moving:  # in ascending order, so each lands in its place
@@ -127,11 +131,11 @@ class KeptViews:
 
     def _renew(self, kept: _Kept, sources: tuple[Tensor, ...]) -> Sequence[Tensor]:
         """Make what changed, keep the rest, and learn which sources move."""
-        known = dict(zip(kept.positions, zip(kept.ids, kept.pointers, strict=True), strict=False))
+        known = dict(zip(kept.positions, kept.pointers, strict=False))
         old = dict(zip(kept.positions, kept.views, strict=False))
         views = []
         for position, source in enumerate(sources):
-            if known.get(position) != (id(source), source.data_ptr()):
+            if known.get(position) != source.data_ptr():
                 old[position] = self._make(position, source)
                 self._changes[position] += 1
             views.append(old[position])
@@ -141,7 +145,6 @@ class KeptViews:
             steady,
             tuple(position for position, move in enumerate(moves) if move),
             _picker(steady, len(sources)),
-            [id(sources[n]) for n in steady],
             [sources[n].data_ptr() for n in steady],
             tuple(views[n] for n in steady),
             tuple(weakref.ref(sources[n], self._on_death) for n in steady),
@@ -170,7 +173,10 @@ class KeptViews:
             if all(stays):
                 return
             self._kept = kept._replace(
-                ids=[ident if stay else 0 for ident, stay in zip(kept.ids, stays, strict=True)],
+                pointers=[
+                    pointer if stay else _NOWHERE
+                    for pointer, stay in zip(kept.pointers, stays, strict=True)
+                ],
                 views=tuple(
                     view if stay else _NO_VIEW for view, stay in zip(kept.views, stays, strict=True)
                 ),
@@ -179,7 +185,7 @@ class KeptViews:
 
 def _nothing(count: int) -> _Kept:
     """What is kept in the beginning. One view of no source: equal to nothing that is passed in."""
-    return _Kept(tuple(range(count)), (), tuple, [0] * count, [0] * count, (), ())
+    return _Kept(tuple(range(count)), (), tuple, [_NOWHERE] * count, (), ())
 
 
 def _picker(

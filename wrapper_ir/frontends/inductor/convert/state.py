@@ -281,6 +281,12 @@ class Scope:
         )
         return self._view(base, layout, origin)
 
+    def rows(self, vector: str, size: tuple[Dim, ...], origin: int | None) -> str:
+        """Return the name of a view of a vector as a matrix of that size, each row the vector."""
+        layout = self.layout(vector)
+        layout = dataclasses.replace(layout, size=size, stride=(0, *layout.stride))
+        return self._view(vector, layout, origin)
+
     def _view(self, base: str, layout: Layout, origin: int | None) -> str:
         if layout == self.layout(base):
             return base
