@@ -13,6 +13,7 @@ from collections import defaultdict
 import pytest
 
 import wrapper_ir as wir
+from tests.pages import ROOT
 from wrapper_ir.lines import (
     Allocate,
     AllocateFromPool,
@@ -225,3 +226,13 @@ def test_what_waits_is_freed_where_it_has_waited() -> None:
     # What the side stream reads is done with at the join; what it made, the caller still reads.
     assert text.index(f"free %{given.name}") == text.index("wait_event 2 @cuda:0") + 1
     assert f"free %{made_there.name} after [0]" in text
+
+
+def test_the_program_of_the_page() -> None:
+    page = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
+    text = page.partition("```wir\n")[2].partition("```")[0]
+    program = wir.verify(wir.parse(text))
+    assert program.name == "side_by_side"
+    assert "    with stream_1:\n        a = aten_mm(x, x)\n" in wir.emit(program).source
+    hasty = text.replace("  wait_event 1 @cuda:0 stream 1\n", "")
+    assert {fault.rule for fault in wir.diagnose(wir.parse(hasty))} == {rules.RACE}
