@@ -11,6 +11,7 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests.emitters.corpus import CASES, program
+from tests.emitters.fx.support import ABSENT
 from wrapper_ir.debug_printer import DebugPrinter, calls_of, debug_session, insert_probes
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.walk import regions_of, walk
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("corpus_kernels")
 
-WITH_CALLS = [name for name in CASES if any(calls_of(program(name)))]
+WITH_CALLS = [n for n in CASES if n not in ABSENT if any(calls_of(program(n)))]
 
 #: Programs that `make test` runs in C++ with probes: a library each, besides those of other tests.
 IN_CPP = ("multi_output",)

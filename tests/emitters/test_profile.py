@@ -14,6 +14,9 @@ from wrapper_ir.lines.kernels import KernelCall
 
 EMITTERS = ("python", "cpp")
 
+# PyTorch 2.11 says so of every profiler, the first time.
+pytestmark = pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")
+
 
 def shown(function: Any, *args: Any) -> list[str]:
     """The names of the ranges of one call, in the order in which they begin."""

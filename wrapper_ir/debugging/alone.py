@@ -142,7 +142,10 @@ def _storage(parts: Sequence[Seen]) -> tuple[int, torch.Tensor]:
         layout = part.layout(base)
         bytes_ = content[: size - size % part.content.element_size()]
         view = bytes_.view(part.content.dtype)
-        torch.as_strided(view, layout.size, layout.stride, layout.offset).copy_(part.content)
+        target = torch.as_strided(view, layout.size, layout.stride, layout.offset)
+        # Of a dimension whose elements are all one, one is written.
+        once = tuple(slice(1) if step == 0 else slice(None) for step in target.stride())
+        target[once].copy_(part.content[once])
     return base, content.view(dtype)
 
 
