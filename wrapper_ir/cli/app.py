@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from wrapper_ir import __version__
+from wrapper_ir import __version__, outputs
 from wrapper_ir.cli.command import TRACEBACK, Group, examples, traceback_option
 from wrapper_ir.cli.completion import completion_options
 from wrapper_ir.errors import WrapperIRError
@@ -67,7 +67,8 @@ class App(Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was asked for; end the process where it fails."""
         try:
-            return super().invoke(ctx)
+            with outputs.command():
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt as error:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -21,11 +22,23 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.lines.control import input_name
 from wrapper_ir.lines.expr import substitute
+from wrapper_ir.outputs import Kind, contains, reading, safetensors_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
+
+
+_MARK: Final = "wrapper_ir"
+
+#: At the end of the archive, where readers look for nothing.
+_INPUTS_REMARK: Final = b"inputs, written by wrapper_ir"
+
+RESULTS: Final = Kind(
+    "a file of results", lambda file: safetensors_metadata(file).get(_MARK) == "results"
+)
+INPUTS: Final = Kind("a file of inputs that we wrote", contains(_INPUTS_REMARK), made_up=True)
 
 
 def names_of_inputs(program: Program) -> tuple[str, ...]:
@@ -87,13 +100,15 @@ def write_results(path: Path, results: Sequence[Any]) -> None:
         for number, value in enumerate(results)
         if isinstance(value, torch.Tensor)
     }
-    save_file(tensors, path)
+    save_file(tensors, path, {_MARK: "results"})
 
 
 def write_inputs(file: str, inputs: Sequence[Any]) -> None:
     """Write inputs, tensors and numbers, to a ``.pt`` file that :func:`read_inputs` takes."""
-    with replacing(file) as temporary:
+    with replacing(file, INPUTS) as temporary:
         torch.save(list(inputs), temporary)
+        with zipfile.ZipFile(temporary, "a") as archive:
+            archive.comment = _INPUTS_REMARK
 
 
 def summary(value: object) -> dict[str, Any]:
@@ -116,6 +131,7 @@ def summary(value: object) -> dict[str, Any]:
 
 def _read(file: str) -> dict[str, Any] | Sequence[Any]:
     path = Path(file)
+    reading(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXPORTS",
+    "TRAILER_MAGIC",
     "constants_trailer",
     "native_flags",
     "native_include_dirs",
@@ -71,7 +72,8 @@ _GRAPHS = "graph_"
 #: The one file that such programs need on a GPU.
 _GPU_GRAPHS = "gpu_graphs"
 
-_TRAILER_MAGIC = b"WIRDATA1"
+#: Stands near the end of every file of constants beside a library.
+TRAILER_MAGIC = b"WIRDATA1"
 
 
 def native_include_dirs() -> tuple[Path, ...]:
@@ -188,7 +190,7 @@ def constants_trailer(size: int, sha256: bytes) -> bytes:
         size: Number of bytes before the trailer.
         sha256: Their digest, 32 bytes.
     """
-    return struct.pack("<8sQ32s", _TRAILER_MAGIC, size, sha256)
+    return struct.pack("<8sQ32s", TRAILER_MAGIC, size, sha256)
 
 
 @dataclass(frozen=True, slots=True)
