@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain.errors import CompilerNotFoundError
 from wrapper_ir.toolchain.isa import cpu_features
+from wrapper_ir.toolchain.processes import current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -266,17 +267,9 @@ def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
         CompilerRunError: It ended with an error, or could not be started.
     """
     try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            env=_plain_environment(),
-        )
+        status, said = current().run(command, cwd=cwd, env=_plain_environment())
     except OSError as error:
         raise CompilerRunError(command, str(error)) from error
-    if done.returncode != 0:
-        output = done.stdout.decode("utf-8", errors="replace").strip()
-        raise CompilerRunError(command, output or f"ended with status {done.returncode}")
+    if status != 0:
+        output = said.decode("utf-8", errors="replace").strip()
+        raise CompilerRunError(command, output or f"ended with status {status}")

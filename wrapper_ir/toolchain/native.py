@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache as cached
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, include_dirs, run
 from wrapper_ir.toolchain.errors import CompileError
+from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -175,8 +175,8 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
             def compile_one(unit: _Unit) -> Path:
                 return _compile(unit, keys[unit], cache, compiler, flags)
 
-            with ThreadPoolExecutor(max_workers=jobs or default_jobs()) as pool:
-                found |= dict(zip(missing, pool.map(compile_one, missing), strict=True))
+            with pool(jobs or default_jobs()) as threads:
+                found |= dict(zip(missing, threads.map(compile_one, missing), strict=True))
     return tuple(file for file in found.values() if file is not None)
 
 
