@@ -43,6 +43,7 @@ __all__ = [
     "replacing",
     "safetensors_metadata",
     "sidecar",
+    "why",
 ]
 
 #: Bytes of a file's beginning in which marks are looked for.
@@ -181,6 +182,13 @@ def replacing(file: Path, kind: Kind, *, in_place: bool = False) -> Iterator[Pat
     at_work = _current.get()
     if at_work is not None:
         at_work.written.add(file.resolve())
+
+
+def why(error: OSError) -> str:
+    """Return why a file cannot be written, in words: of several reasons the first."""
+    if error.strerror is None and error.args and isinstance(error.args[0], list):
+        return str(error.args[0][0][-1])  # shutil.Error lists a source, a target and words for each
+    return error.strerror or str(error)
 
 
 def beside(file: Path) -> Path:

@@ -58,14 +58,11 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
         temporary = stack.enter_context(_replacing(file, PROGRAM))
         temporary.write_text(text, encoding="utf-8", newline="\n")
         if beside is not None:
-            from wrapper_ir.text.constants import (
-                owner_of,
-                save_constants,
-            )  # noqa: PLC0415 - may need torch
+            from wrapper_ir.text import constants  # noqa: PLC0415 - may need torch
 
-            kind = outputs.sidecar(file, owner_of)
+            kind = outputs.sidecar(file, constants.owner_of)
             temporary = stack.enter_context(_replacing(beside, kind))
-            save_constants(program, temporary, beside, owner=file.name)
+            constants.save_constants(program, temporary, beside, owner=file.name)
 
 
 def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:

@@ -7,6 +7,7 @@ source this gives bitwise the same results.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
@@ -17,10 +18,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wrapper_ir.toolchain.cache import disk_full
 from wrapper_ir.toolchain.errors import CompilerNotFoundError
 from wrapper_ir.toolchain.isa import cpu_features
 from wrapper_ir.toolchain.processes import current
@@ -28,6 +31,7 @@ from wrapper_ir.toolchain.processes import current
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wrapper_ir.errors import WrapperIRError
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.isa import Isa
 
@@ -260,11 +264,18 @@ def link_flags() -> tuple[str, ...]:
     return ("-shared", f"-L{lib}", "-Wl,--as-needed", *torch, gomp, "-Wl,-z,noexecstack")
 
 
+def _disk_full(command: Sequence[str], cwd: Path | None) -> WrapperIRError:
+    """Compilers write their output, and what is on the way to it among the temporary files."""
+    output = command[command.index("-o") + 1] if "-o" in command[:-1] else "."
+    return disk_full((cwd or Path()) / Path(output).parent, Path(tempfile.gettempdir()))
+
+
 def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
     """Run a compiler or linker.
 
     Raises:
         CompilerRunError: It ended with an error, or could not be started.
+        DiskFullError: There is no room for what it makes.
     """
     try:
         status, said = current().run(command, cwd=cwd, env=_plain_environment())
@@ -272,4 +283,6 @@ def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
         raise CompilerRunError(command, str(error)) from error
     if status != 0:
         output = said.decode("utf-8", errors="replace").strip()
+        if os.strerror(errno.ENOSPC) in output:
+            raise _disk_full(command, cwd)
         raise CompilerRunError(command, output or f"ended with status {status}")

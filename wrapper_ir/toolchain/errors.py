@@ -6,8 +6,10 @@ from wrapper_ir.errors import WrapperIRError
 
 __all__ = [
     "CacheDirError",
+    "CacheDirWarning",
     "CompileError",
     "CompilerNotFoundError",
+    "DiskFullError",
     "IsaError",
     "KernelSourceError",
     "LibraryLoadError",
@@ -66,6 +68,24 @@ class CacheDirError(WrapperIRError):
     code = "WIR2105"
     template = "the cache directory {directory} cannot be used: {reason}"
     default_hint = "name a directory of your own in the environment variable WRAPPER_IR_CACHE_DIR"
+
+
+class CacheDirWarning(UserWarning):
+    """The directory of the disk cache cannot be used; another one is, which may not last."""
+
+
+class DiskFullError(WrapperIRError):
+    """A disk has no room for what is built.
+
+    Fields: ``directory`` lies on it, ``free`` is the number of bytes left there.
+    """
+
+    code = "WIR2108"
+    template = "the disk with {directory} is full: {free} bytes are left"
+    default_hint = (
+        "make room there (`wrapper-ir cache trim` removes what was not used for long), or name a"
+        " directory on another disk in the environment variable WRAPPER_IR_CACHE_DIR"
+    )
 
 
 class LibraryLoadError(WrapperIRError):

@@ -57,7 +57,7 @@ class HeaderStore:
         includes: Sequence[str] | None = None,
     ) -> None:
         named = os.environ.get("WRAPPER_IR_HEADER_DIR")
-        self._top = Path(named).expanduser() if named else cache.directory / "headers"
+        self._top = Path(named).expanduser() if named else cache.writable.directory / "headers"
         self._cache = cache
         self._environment = environment
         self._text = f"#include <{header}>\n"

@@ -20,7 +20,7 @@ from wrapper_ir.emitters.cpp.package_zip import check_metadata, write_package
 from wrapper_ir.errors import OptionError, UnsupportedError
 from wrapper_ir.lines.trace import Probe, ProbeLevel
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.outputs import Kind, contains, replacing
+from wrapper_ir.outputs import Kind, contains, replacing, why
 from wrapper_ir.outputs import check as check_output
 from wrapper_ir.toolchain.native import TRAILER_MAGIC
 
@@ -160,7 +160,7 @@ def _room(target: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
             yield Path(name)
     except OSError as error:
-        raise ExportPathError(target=str(target), reason=error.strerror or str(error)) from error
+        raise ExportPathError(target=str(target), reason=why(error)) from error
 
 
 def _package(
