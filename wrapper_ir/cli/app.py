@@ -10,10 +10,11 @@ from typing import NoReturn
 
 import click
 
-from wrapper_ir import __version__, outputs
+from wrapper_ir import __version__
 from wrapper_ir.cli.command import TRACEBACK, Group, examples, traceback_option
 from wrapper_ir.cli.completion import completion_options
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.outputs import command
 
 #: Command -> where it is defined, in the order in which help lists them.
 COMMANDS = {
@@ -67,7 +68,7 @@ class App(Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was asked for; end the process where it fails."""
         try:
-            with outputs.command():
+            with command():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise

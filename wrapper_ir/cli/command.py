@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wrapper_ir import outputs
 from wrapper_ir.cli.completion import INSTRUCTION_SETS, LEVELS, OPTIONS, PROGRAMS, TARGETS, files
 from wrapper_ir.errors import nearest
+from wrapper_ir.outputs import force
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +134,7 @@ def force_option(function: F) -> F:
 
 def _allow_overwriting(_: click.Context, __: click.Parameter, value: object) -> None:
     if value:
-        outputs.force()
+        force()
 
 
 def isa_option(function: F) -> F:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import functools
 import hashlib
+import itertools
 import os
 import platform
 import re
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain.cache import disk_full
-from wrapper_ir.toolchain.errors import CompilerNotFoundError
+from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldError
 from wrapper_ir.toolchain.isa import cpu_features
 from wrapper_ir.toolchain.processes import current
 
@@ -56,9 +57,14 @@ class Compiler:
 
     command: tuple[str, ...]  #: how to start it; more than one word for ``ccache g++``
     executable: Path  #: the file behind the last word of ``command``
-    version: str  #: what it says of itself, on one line
+    version: str  #: what it says of itself, on one line, and the options in ``command``
     major: int  #: major version
     clang: bool
+
+    @property
+    def name(self) -> str:
+        """What its kind is called."""
+        return "clang++" if self.clang else "g++"
 
     @property
     def gcc_major(self) -> int:
@@ -83,10 +89,16 @@ def compiler_command() -> tuple[tuple[str, ...], Path]:
     """
     default = "clang++" if sys.platform == "darwin" else "g++"
     words = tuple(shlex.split(os.environ.get("CXX", ""))) or (default,)
-    found = shutil.which(words[-1])
+    found = shutil.which(_program(words))
     if found is None:
         raise CompilerNotFoundError(command=" ".join(words), reason="is not on the path")
     return words, Path(found).resolve()
+
+
+def _program(words: tuple[str, ...]) -> str:
+    """Return the compiler's own name: in ``ccache g++ -m64`` the last word before the options."""
+    names = tuple(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    return (names or words)[-1]
 
 
 def find_compiler(cache: DiskCache | None = None) -> Compiler:
@@ -98,16 +110,26 @@ def find_compiler(cache: DiskCache | None = None) -> Compiler:
 
     Raises:
         CompilerNotFoundError: There is none, or it does not run.
+        CompilerTooOldError: It knows no C++20.
     """
     words, executable = compiler_command()
     stat = executable.stat()
     stamp = f"{words}\0{executable}\0{stat.st_mtime_ns}\0{stat.st_size}"
     if stamp not in _KNOWN:
-        _KNOWN[stamp] = parse_version(words, executable, _version_text(words, stamp, cache))
+        found = parse_version(words, executable, _version_text(words, stamp, cache))
+        least = _LEAST_CLANG if found.clang else _LEAST_GCC
+        if 0 < found.major < least:
+            raise CompilerTooOldError(
+                command=" ".join(words), version=found.version, name=found.name, least=least
+            )
+        _KNOWN[stamp] = found
     return _KNOWN[stamp]
 
 
 _KNOWN: dict[str, Compiler] = {}
+
+#: The first that take ``-std=c++20``, which PyTorch's headers want.
+_LEAST_GCC, _LEAST_CLANG = 10, 10
 
 
 def _version_text(words: tuple[str, ...], stamp: str, cache: DiskCache | None) -> str:
@@ -134,10 +156,11 @@ def parse_version(words: tuple[str, ...], executable: Path, text: str) -> Compil
     lines = [line.strip() for line in text.splitlines() if " version " in line]
     line = lines[-1] if lines else text.strip().replace("\n", " ")
     number = re.search(r"version (\d+)", line)
+    options = words[words.index(_program(words)) + 1 :]
     return Compiler(
         command=words,
         executable=executable,
-        version=line,
+        version=" ".join((line, *options)),
         major=int(number.group(1)) if number else 0,
         clang="clang" in line,
     )

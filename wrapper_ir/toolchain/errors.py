@@ -9,6 +9,7 @@ __all__ = [
     "CacheDirWarning",
     "CompileError",
     "CompilerNotFoundError",
+    "CompilerTooOldError",
     "DiskFullError",
     "IsaError",
     "KernelSourceError",
@@ -36,6 +37,18 @@ class CompilerNotFoundError(WrapperIRError):
     code = "WIR2102"
     template = "no C++ compiler: {command!r} {reason}"
     default_hint = "install g++, or name a compiler in the environment variable CXX"
+
+
+class CompilerTooOldError(WrapperIRError):
+    """The C++ compiler is older than the C++ that PyTorch's headers are written in.
+
+    Fields: ``command`` is what was started, ``version`` what it says of itself, ``name`` and
+    ``least`` the first that will do.
+    """
+
+    code = "WIR2109"
+    template = "the C++ compiler {command!r} is too old for C++20: {version}"
+    default_hint = "install {name} {least} or newer, or name one in the environment variable CXX"
 
 
 class CompileError(WrapperIRError):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, include_dirs, run
 from wrapper_ir.toolchain.errors import CompileError
+from wrapper_ir.toolchain.explain import shortened
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ def _compile(
                 unit=f"the runtime part ({unit.name})",
                 command=error.command,
                 excerpt="",
-                output=error.output,
+                output=shortened(error.output),
                 hint="is this a version of PyTorch and of the compiler that wrapper_ir knows?",
             ) from error
         return cache.put(key, "o", target)
