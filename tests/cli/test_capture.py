@@ -137,6 +137,30 @@ def test_run_random_is_the_same_each_time(room: Path, invoke: Invoke) -> None:
     assert y["min"] == 0.0
 
 
+SCALED = """
+wir 2
+program @scaled inference logical
+
+symbol scale : float
+symbol flag : bool
+symbol free : float
+input %x : f32[2] @cpu
+input scale
+input flag
+input free
+
+  assert scale == 2.5
+return %x, $scale, $flag, $free
+"""
+
+
+def test_run_makes_up_numbers(room: Path, invoke: Invoke) -> None:
+    (room / "scaled.wir").write_text(SCALED)
+    result = invoke("run", "scaled.wir", "--random", "0", "--json")
+    assert result.exit_code == 0, result.output
+    assert [each.get("value") for each in json.loads(result.stdout)] == [None, 2.5, True, 1.0]
+
+
 def test_run_takes_symbolic_sizes_at_their_hints(room: Path, invoke: Invoke) -> None:
     text = PROGRAM.replace(
         "input %x", "symbol s0 : int [1, 9] hint 3\ninput %free : f32[s0] @cpu\ninput %x"

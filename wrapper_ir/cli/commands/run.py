@@ -65,7 +65,8 @@ def run(  # noqa: PLR0913 - an option each
     """Plan, emit and load a program, call it once, and show its results.
 
     Inputs in a file go by the names that the program gives them, or in order. --random makes them
-    up: normal numbers, integers that are 0 or 1, symbolic sizes at their typical values.
+    up: normal numbers, integers that are 0 or 1, symbolic sizes at their typical values,
+    other numbers at what the program asserts of them, or 1.0.
     """
     check_inputs(inputs, seed)
     if output == "-":
