@@ -228,8 +228,9 @@ def _hints(program: Program) -> dict[str, float]:
 
 
 def _made_up(layout: Layout, hints: dict[str, float], generator: torch.Generator) -> Tensor:
-    size = [int(substitute(extent, hints)) for extent in layout.size]
-    stride = [int(substitute(step, hints)) for step in layout.stride]
+    sizes = {name: int(value) for name, value in hints.items()}
+    size = [int(substitute(extent, sizes)) for extent in layout.size]
+    stride = [int(substitute(step, sizes)) for step in layout.stride]
     dtype = getattr(torch, layout.dtype.torch_name)
     tensor = torch.empty_strided(size, stride, dtype=dtype, device=str(layout.device))
     if layout.dtype.is_floating or layout.dtype.is_complex:
