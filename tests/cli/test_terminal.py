@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 def test_tables_in_pipes_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    told = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", told)
     words = [f"inference: {name} of what was compiled" for name in ("output", "median", "spread")]
     table = Table(*words)
     table.add_row(*words)
     terminal.out().print(table)
-    written = sys.stdout.getvalue()  # type: ignore[attr-defined]  # the stream from above
+    written = told.getvalue()
     assert all(written.count(each) == 2 for each in words)
 
 

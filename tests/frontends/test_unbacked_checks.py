@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
-import wrapper_ir as wir
+from wrapper_ir.frontends.inductor import record
 
 
 def checked(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    size = n.sum().item()  # of a tensor that was computed, so Dynamo knows nothing of it
+    size: Any = n.sum().item()  # of a tensor that was computed, so Dynamo knows nothing of it
     torch._check(size >= 2)
     torch._check(size <= 6)
-    return x.new_zeros(size).sin() + x.sum()  # type: ignore[call-overload, no-any-return]
+    return x.new_zeros(size).sin() + x.sum()
 
 
 @pytest.mark.parametrize("emitter", ["stock", "python", "cpp", "fx"])
@@ -22,7 +24,7 @@ def test_a_failed_check_is_a_runtime_error(emitter: str) -> None:
     options = {} if emitter == "stock" else {"options": {"emitter": emitter}}
     given = (torch.ones(3), torch.tensor([1, 3])), (torch.ones(3), torch.tensor([4, 5]))
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
-        with wir.record() as programs:
+        with record() as programs:
             function = torch.compile(checked, fullgraph=True, **how, **options)  # type: ignore[call-overload]
             assert function(*given[0]).shape == (4,)
         assert bool(programs) == (emitter != "stock")
