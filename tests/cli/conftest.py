@@ -21,7 +21,10 @@ class Invoke(Protocol):
 
 
 @pytest.fixture
-def invoke() -> Invoke:
+def invoke(monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    # What a command says must not depend on how fast the machine is.
+    monkeypatch.setattr("wrapper_ir.cli.terminal.SILENCE", 1e6)
+
     def call(*words: str | Path, stdin: str | bytes | None = None) -> Result:
         return CliRunner().invoke(main, [str(word) for word in words], input=stdin)
 

@@ -29,6 +29,15 @@ def test_equal_runs(room: Path, invoke: Invoke) -> None:
     assert result.stdout == "no difference in 2 tensors\n"
 
 
+def test_kernels_of_other_names_are_compared(room: Path, invoke: Invoke) -> None:
+    bad = PROGRAM.replace("in_ptr0[i] : 0;", "in_ptr0[i] : -1;").replace("@relu", "@cpp_fused_3")
+    (room / "bad.wir").write_text(bad)
+    result = invoke("bisect", "small.wir", "--other", "bad.wir", "--random", "0", "--json")
+    assert result.exit_code == 1, result.output
+    found = json.loads(result.stdout)
+    assert (found["call"], found["buffer"]) == ("0000 relu", "y")
+
+
 def test_a_planted_fault_and_its_reproducer(room: Path, invoke: Invoke) -> None:
     bad = PROGRAM.replace("in_ptr0[i] : 0;", "in_ptr0[i] : -1;")
     (room / "bad.wir").write_text(bad)

@@ -74,7 +74,7 @@ def test_capture_emits_a_module_that_runs_from_anywhere(room: Path, invoke: Invo
     assert result.stdout == ""
     assert not (room / "net.wir").exists()
     model, _ = net()
-    assert torch.equal(load_file("w.safetensors")["up_weight"], model.up.weight)
+    assert torch.equal(load_file("w.py.safetensors")["up_weight"], model.up.weight)
     (room / "elsewhere").mkdir()
     done = warm.run(room / "w.py", "--calls", "2", "--batches", "1", cwd=room / "elsewhere")
     assert done.returncode == 0, done.stderr
@@ -88,10 +88,10 @@ def test_emit_with_constants(room: Path, invoke: Invoke) -> None:
     model, _ = net()
     for spelling in (("--constants", "beside"), ("--constants=beside",)):
         assert invoke("emit", "net.wir", "-o", "w.py", *spelling).exit_code == 0
-        assert torch.equal(load_file("w.safetensors")["up_weight"], model.up.weight)
-        (room / "w.safetensors").unlink()
+        assert torch.equal(load_file("w.py.safetensors")["up_weight"], model.up.weight)
+        (room / "w.py.safetensors").unlink()
     assert invoke("emit", "net.wir", "-o", "w.py", "--constants", "none").exit_code == 0
-    assert not (room / "w.safetensors").exists()
+    assert not (room / "w.py.safetensors").exists()
     (room / "net.safetensors").unlink()
     assert invoke("emit", "net.wir", "-o", "v.py").exit_code == 0
     result = invoke("emit", "net.wir", "-o", "u.py", "--constants", "beside")
@@ -135,6 +135,30 @@ def test_run_random_is_the_same_each_time(room: Path, invoke: Invoke) -> None:
     y, z = json.loads(first.stdout)
     assert (y["type"], y["shape"], z["shape"]) == ("float32", [4, 8], [4, 2])
     assert y["min"] == 0.0
+
+
+SCALED = """
+wir 2
+program @scaled inference logical
+
+symbol scale : float
+symbol flag : bool
+symbol free : float
+input %x : f32[2] @cpu
+input scale
+input flag
+input free
+
+  assert scale == 2.5
+return %x, $scale, $flag, $free
+"""
+
+
+def test_run_makes_up_numbers(room: Path, invoke: Invoke) -> None:
+    (room / "scaled.wir").write_text(SCALED)
+    result = invoke("run", "scaled.wir", "--random", "0", "--json")
+    assert result.exit_code == 0, result.output
+    assert [each.get("value") for each in json.loads(result.stdout)] == [None, 2.5, True, 1.0]
 
 
 def test_run_takes_symbolic_sizes_at_their_hints(room: Path, invoke: Invoke) -> None:

@@ -67,7 +67,7 @@ def test_demo_leaves_a_program_and_a_module_to_go_on_with(
         "program.safetensors",
         "program.wir",
         "wrapper.py",
-        "wrapper.safetensors",
+        "wrapper.py.safetensors",
     ]
     assert report["files"] == [str(out / "program.wir"), str(out / "wrapper.py")]
     program = wir.load(out / "program.wir")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wrapper_ir.cli.errors import FileError
-from wrapper_ir.cli.files import replacing, write_text
+from wrapper_ir.cli.files import MODULE, replacing, write_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_a_file_is_replaced_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("old")
-    with replacing(str(file)) as temporary:
+    with replacing(str(file), MODULE) as temporary:
         temporary.write_text("new")
         assert file.read_text() == "old"
     assert file.read_text() == "new"
@@ -28,7 +28,7 @@ def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
     file.write_text("old")
 
     def fail() -> None:
-        with replacing(str(file)) as temporary:
+        with replacing(str(file), MODULE) as temporary:
             temporary.write_text("half")
             raise KeyboardInterrupt
 
@@ -40,17 +40,17 @@ def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_missing_directory_is_an_error_of_ours(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No such file or directory"):
-        write_text(str(tmp_path / "nowhere" / "a.txt"), "text")
+        write_text(str(tmp_path / "nowhere" / "a.txt"), "text", MODULE)
 
 
 def test_a_directory_in_the_way_is_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     with pytest.raises(FileError, match="cannot write"):
-        write_text(str(tmp_path / "a"), "text")
+        write_text(str(tmp_path / "a"), "text", MODULE)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_files_are_readable_by_others_as_the_umask_says(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
-    write_text(str(tmp_path / "ours"), "text")
+    write_text(str(tmp_path / "ours"), "text", MODULE)
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -74,3 +75,68 @@ def test_an_interrupt_inside_of_a_command(
     monkeypatch.setattr(wrapper_ir.text, "load", interrupted)
     result = invoke("print", "small.wir")
     assert (result.exit_code, result.output) == (130, "")
+
+
+#: What runs our command line where Ctrl-C means what it means at a terminal.
+FROM_A_TERMINAL = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {MAIN}"
+
+LOADING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import wrapper_ir as wir
+wir.compile(wir.load("small.wir"), "cpp")
+"""
+
+#: A compiler that takes an hour for each file, and has a child that does the work.
+SLOW = """\
+#!/bin/sh
+case " $* " in
+*" -c "* | *" c++-header "*)
+    sleep 3600 &
+    echo $$ $! >> {pids}
+    wait
+    ;;
+esac
+exec g++ "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ([FROM_A_TERMINAL, "export", "small.wir", "-o", "small.pt2"], 130),
+        ([FROM_A_TERMINAL, "run", "small.wir", "--random", "0"], 130),
+        ([LOADING], -signal.SIGINT),
+    ],
+    ids=["export", "run", "load"],
+)
+def test_ctrl_c_ends_a_build_and_its_compilers(words: list[str], status: int, room: Path) -> None:
+    slow, pids, cache = room / "slow++", room / "pids", room / "cache"
+    slow.write_text(SLOW.format(pids=pids))
+    slow.chmod(0o755)
+    pids.touch()
+    environment = {**os.environ, "WRAPPER_IR_CACHE_DIR": str(cache), "CXX": str(slow)}
+    # A header of another cache would have this one wait for it.
+    environment.pop("WRAPPER_IR_HEADER_DIR", None)
+    before = {file.name for file in room.iterdir()}
+    command = [sys.executable, "-W", "ignore", "-c", *words]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
+        while not pids.read_text() and process.poll() is None:
+            time.sleep(0.05)
+        assert process.poll() is None, "it ended before there was a compiler to stop"
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=60) == status
+        finally:
+            process.kill()
+    assert [pid for pid in pids.read_text().split() if is_alive(int(pid))] == []
+    assert {file.name for file in room.iterdir()} == before | {"cache"}
+    assert list((cache / "tmp").glob("*")) == []
+    assert list(cache.rglob("unfinished*")) == []
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process runs; one that has ended may wait for its parent to notice."""
+    words = ["ps", "-o", "stat=", "-p", str(process)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip()[:1] not in ("", "Z")

@@ -165,6 +165,15 @@ def test_symbols() -> None:
         check_symbol("s0", 1, 2, 9, "size 0 of 'x'")
 
 
+def test_what_may_vary_is_told_from_what_may_not() -> None:
+    with pytest.raises(InputLayoutError) as caught:
+        check_layout(torch.ones(3, 5), "x", torch.float32, None, (None, 4), (4, 1))
+    assert "shown as * may vary" in str(caught.value.hint)
+    with pytest.raises(InputLayoutError) as caught:
+        check_layout(torch.ones(3, 5), "x", torch.float32, None, (3, 4), (4, 1))
+    assert "sizes were fixed" in str(caught.value.hint)
+
+
 def test_relations() -> None:
     check_that(True, "s0 % 8 == 0", s0=16)
     with pytest.raises(SymbolError, match=r"needs s0 == s1, but s0 is 3, s1 is 4"):

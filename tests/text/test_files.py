@@ -246,11 +246,12 @@ def test_a_failed_save_leaves_what_was_there(tmp_path: Path) -> None:
 
 def test_the_same_program_gives_the_same_files(tmp_path: Path) -> None:
     tensor = torch.randn(3, 3)
-    for name in ("a.wir", "b.wir"):
-        _program(w=tensor, v=tensor.t()).save(tmp_path / name)
-    assert (tmp_path / "a.wir").read_bytes() == (tmp_path / "b.wir").read_bytes()
-    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
-    with safe_open(tmp_path / "a.safetensors", framework="pt") as opened:
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        _program(w=tensor, v=tensor.t()).save(folder / "m.wir")
+    for name in ("m.wir", "m.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    with safe_open(tmp_path / "a" / "m.safetensors", framework="pt") as opened:
         assert json.loads(opened.metadata()["wrapper_ir"])["names"] == ["w", "v"]
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +13,7 @@ from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain import cache as cache_module
 from wrapper_ir.toolchain import locks
 from wrapper_ir.toolchain.cache import DiskCache, default_cache, default_dir
-from wrapper_ir.toolchain.errors import CacheDirError
+from wrapper_ir.toolchain.errors import CacheDirError, CacheDirWarning
 
 KEY = "ab" * 32
 OTHER = "cd" * 32
@@ -180,3 +182,84 @@ def test_without_byte_locks_the_whole_file_is_locked(
         assert not other
     with cache.locked([OTHER], wait=False) as free:
         assert free
+
+
+def test_a_home_that_cannot_be_written_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WRAPPER_IR_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/proc/nobody")  # nobody can make a directory there, nor can root
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.warns(CacheDirWarning, match="/proc/nobody") as told:
+        cache = default_cache()
+    assert default_cache() is cache  # and nothing is said again
+    assert len(told) == 1
+    assert cache.directory.parent == tmp_path
+    assert cache.directory.stat().st_mode & 0o077 == 0
+    cache.directory.chmod(0o777)
+    monkeypatch.setenv("WRAPPER_IR_CACHE_MAX_BYTES", "1000000")  # asks for another cache there
+    with pytest.raises(CacheDirError, match="others may write"):
+        default_cache()
+    monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", "/proc/nobody/cache")
+    with pytest.raises(CacheDirError, match="/proc/nobody/cache"):
+        default_cache()
+
+
+ON_A_FULL_DISK = """
+import os, sys, warnings
+from wrapper_ir.toolchain import cache, compiler
+from wrapper_ir.toolchain.errors import DiskFullError
+
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    kept = cache.default_cache()
+    file = kept.put("ab" * 32, "o", bytes(400_000))
+    assert kept.get_bytes("ab" * 32, "o") == bytes(400_000)
+    assert kept.get("ab" * 32, "o") == file
+    with kept.scratch() as scratch:
+        (scratch / "large").write_bytes(bytes(400_000))
+    print(len(told), str(told[0].message).partition(":")[0])
+    print(file.is_relative_to(os.environ["TMPDIR"]))
+small = cache.DiskCache(cache.default_dir().parent / "small")
+cache._ROOM = 0  # as if it had been empty when it was looked at
+for act in (
+    lambda: small.put("ab" * 32, "o", bytes(400_000)),
+    lambda: compiler.run(["g++", "-c", os.environ["SOURCE"], "-o", str(small.directory / "o")]),
+):
+    try:
+        act()
+    except DiskFullError as error:
+        print(len(str(error)) < 500, error.message.partition(":")[0])
+"""
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    full, spare, source = tmp_path / "full", tmp_path / "spare", tmp_path / "large.cpp"
+    full.mkdir()
+    spare.mkdir()
+    source.write_text("extern char large[400000]; char large[400000] = {1};\n")
+    environment = {
+        **{key: os.environ[key] for key in os.environ if not key.startswith("WRAPPER_IR_CACHE")},
+        "XDG_CACHE_HOME": str(full),
+        "TMPDIR": str(spare),
+        "SOURCE": str(source),
+    }
+    mount = f"mount -t tmpfs -o size=200k tmpfs '{full}' || exit 77"
+    words = [sys.executable, "-c", ON_A_FULL_DISK]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f'{mount}; exec "$0" "$@"', *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("needs a file system of its own")
+    where = f"the disk with {full}/small is full"
+    assert done.stdout.splitlines() == [
+        f"1 the cache directory {full}/wrapper_ir cannot be used",
+        "True",
+        f"True {where}",
+        f"True {where}",
+    ], done.stderr

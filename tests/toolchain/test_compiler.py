@@ -18,7 +18,8 @@ from wrapper_ir.toolchain.compiler import (
     parse_version,
     run,
 )
-from wrapper_ir.toolchain.errors import CompilerNotFoundError
+from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldError
+from wrapper_ir.toolchain.explain import shortened
 from wrapper_ir.toolchain.isa import detect
 
 if TYPE_CHECKING:
@@ -88,6 +89,39 @@ def test_the_environment_names_the_compiler(monkeypatch: pytest.MonkeyPatch) -> 
     found = find_compiler()
     assert found.command == ("env", "g++")
     assert found.executable.name.endswith(("g++", f"g++-{found.major}"))
+
+
+@pytest.mark.parametrize("words", ["g++ -std=c++11", "env g++ -std=c++11 -isystem /nowhere"])
+def test_the_environment_may_name_options(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", words)
+    found = find_compiler()
+    assert found.command == tuple(words.split())
+    assert found.executable.name.endswith(("g++", f"g++-{found.major}"))
+    monkeypatch.setenv("CXX", "g++")
+    assert find_compiler().version != found.version  # by which the cache tells objects apart
+
+
+@pytest.mark.parametrize(
+    ("version", "least"),
+    [("gcc version 9.4.0 (Ubuntu)", "g\\+\\+ 10"), ("Debian clang version 9.0.1", "clang")],
+)
+def test_a_compiler_that_is_too_old(
+    version: str, least: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "c++"
+    script.write_text(f"#!/bin/sh\necho '{version}'\n")
+    script.chmod(0o700)
+    monkeypatch.setenv("CXX", str(script))
+    with pytest.raises(CompilerTooOldError, match="too old") as caught:
+        find_compiler()
+    assert re.search(least, str(caught.value.hint))
+    assert len(str(caught.value)) < 600
+
+
+def test_what_a_compiler_says_is_cut() -> None:
+    said = "\n".join(f"error: {'std::tuple<' * 1000} {number}" for number in range(500))
+    assert len(shortened(said)) < 20_000
+    assert "452 lines more" in shortened(said)
 
 
 def test_no_compiler_is_an_error_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from wrapper_ir import __version__
 from wrapper_ir.cli.command import TRACEBACK, Group, examples, traceback_option
 from wrapper_ir.cli.completion import completion_options
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.outputs import command
 
 #: Command -> where it is defined, in the order in which help lists them.
 COMMANDS = {
@@ -67,7 +68,8 @@ class App(Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was asked for; end the process where it fails."""
         try:
-            return super().invoke(ctx)
+            with command():
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt as error:

@@ -8,6 +8,7 @@ import click
 
 from wrapper_ir.cli.completion import INSTRUCTION_SETS, LEVELS, OPTIONS, PROGRAMS, TARGETS, files
 from wrapper_ir.errors import nearest
+from wrapper_ir.outputs import force
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +119,22 @@ def check_inputs(inputs: str | None, seed: int | None) -> None:
     """Refuse both and neither of ``--inputs`` and ``--random``."""
     if (inputs is None) == (seed is None):
         raise click.UsageError("give either --inputs PATH or --random SEED")
+
+
+def force_option(function: F) -> F:
+    """Add ``--force``: outputs may take the place of files of other kinds."""
+    return click.option(
+        "--force",
+        is_flag=True,
+        expose_value=False,
+        callback=_allow_overwriting,
+        help="Write also over files that are something else.",
+    )(function)
+
+
+def _allow_overwriting(_: click.Context, __: click.Parameter, value: object) -> None:
+    if value:
+        force()
 
 
 def isa_option(function: F) -> F:

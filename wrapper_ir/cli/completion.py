@@ -140,7 +140,7 @@ def install(shell: str) -> str:
         FileError: It cannot be written.
     """
     from wrapper_ir.cli.errors import FileError
-    from wrapper_ir.cli.files import write_text
+    from wrapper_ir.cli.files import SCRIPT, write_text
 
     path = _place(shell)
     try:
@@ -148,7 +148,7 @@ def install(shell: str) -> str:
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(verb="write", file=repr(str(path)), reason=reason) from error
-    write_text(str(path), script(shell))
+    write_text(str(path), script(shell), SCRIPT)
     return f"{path}\n{_REMARKS[shell].format(path=path, folder=path.parent)}"
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.cli.errors import NoTextError
-from wrapper_ir.cli.files import STREAM, write_text
+from wrapper_ir.cli.files import MODULE, STREAM, check_output, write_text
 from wrapper_ir.cli.options import read_options
 from wrapper_ir.errors import UnsupportedError
+from wrapper_ir.outputs import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +49,7 @@ def render(program: Program, target: str, options: dict[str, Any]) -> Artifact:
 def write_module(artifact: Artifact, program: Program, file: str, *, constants: bool) -> None:
     """Write what was emitted; with ``constants``, first the values of constants beside it.
 
-    ``wrapper.py`` has them in ``wrapper.safetensors``, where it looks for them when it is run.
+    ``wrapper.py`` has them in ``wrapper.py.safetensors``, where it looks for them when it is run.
 
     Raises:
         UnsupportedError: The target's modules do not take constants from a file.
@@ -61,5 +62,6 @@ def write_module(artifact: Artifact, program: Program, file: str, *, constants: 
         from wrapper_ir.runtime import save_constants
 
         values = {variable: program.data[name] for variable, name in variables.items()}
-        save_constants(Path(file).with_suffix(".safetensors"), values)
-    write_text(file, artifact.source)
+        check_output(file, MODULE)
+        save_constants(beside(Path(file)), values, owner=file)
+    write_text(file, artifact.source, MODULE)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.export import ExportedProgram
 
+from wrapper_ir import outputs
 from wrapper_ir.cli.errors import (
     BadReferenceError,
     FileError,
@@ -99,11 +100,14 @@ def describe(error: BaseException) -> str:
 def _import(name: str) -> ModuleType:
     try:
         if name.endswith(".py"):
+            outputs.reading(name)
             return import_file(Path(name))
         directory = os.getcwd()
         if directory not in sys.path:
             sys.path.insert(0, directory)
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        outputs.reading(module.__file__ or os.devnull)
+        return module
     except FileError:
         raise
     except (Exception, SystemExit) as error:

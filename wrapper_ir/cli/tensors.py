@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import sympy
 import torch
 
 from wrapper_ir.cli.errors import FileError, InputsError
 from wrapper_ir.cli.files import replacing
 from wrapper_ir.lines import (
+    AssertSymbol,
     BufferInput,
     Input,
     Layout,
@@ -18,14 +21,27 @@ from wrapper_ir.lines import (
     Program,
     ScalarInput,
     SymbolKind,
+    walk,
 )
 from wrapper_ir.lines.control import input_name
 from wrapper_ir.lines.expr import substitute
+from wrapper_ir.outputs import Kind, contains, reading, safetensors_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
+
+
+_MARK: Final = "wrapper_ir"
+
+#: At the end of the archive, where readers look for nothing.
+_INPUTS_REMARK: Final = b"inputs, written by wrapper_ir"
+
+RESULTS: Final = Kind(
+    "a file of results", lambda file: safetensors_metadata(file).get(_MARK) == "results"
+)
+INPUTS: Final = Kind("a file of inputs that we wrote", contains(_INPUTS_REMARK), made_up=True)
 
 
 def names_of_inputs(program: Program) -> tuple[str, ...]:
@@ -61,10 +77,11 @@ def read_inputs(program: Program, file: str) -> tuple[Any, ...]:
 def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
     """Return inputs of a program's layouts: normal numbers, integers and truth values of 0 and 1.
 
-    Symbolic sizes are taken at their hints.
+    Symbolic sizes are taken at their hints; a number is the one that the program asserts, or else
+    its hint, or 1.0.
 
     Raises:
-        InputsError: A symbol has no hint.
+        InputsError: An integer has no hint.
     """
     generator = torch.Generator().manual_seed(seed)
     hints = _hints(program)
@@ -87,13 +104,15 @@ def write_results(path: Path, results: Sequence[Any]) -> None:
         for number, value in enumerate(results)
         if isinstance(value, torch.Tensor)
     }
-    save_file(tensors, path)
+    save_file(tensors, path, {_MARK: "results"})
 
 
 def write_inputs(file: str, inputs: Sequence[Any]) -> None:
     """Write inputs, tensors and numbers, to a ``.pt`` file that :func:`read_inputs` takes."""
-    with replacing(file) as temporary:
+    with replacing(file, INPUTS) as temporary:
         torch.save(list(inputs), temporary)
+        with zipfile.ZipFile(temporary, "a") as archive:
+            archive.comment = _INPUTS_REMARK
 
 
 def summary(value: object) -> dict[str, Any]:
@@ -116,6 +135,7 @@ def summary(value: object) -> dict[str, Any]:
 
 def _read(file: str) -> dict[str, Any] | Sequence[Any]:
     path = Path(file)
+    reading(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -162,7 +182,29 @@ def _no_object(declared: ObjectInput) -> InputsError:
     )
 
 
-def _hints(program: Program) -> dict[str, int]:
+def _pinned(program: Program) -> dict[str, float]:
+    """The symbols that the program asserts to be one number, with that number."""
+    found = {}
+    for _, line in walk(program):
+        condition = line.condition if isinstance(line, AssertSymbol) else None
+        if isinstance(condition, sympy.Eq) and condition.rhs.is_number:
+            found[str(condition.lhs)] = float(condition.rhs)
+    return found
+
+
+def _typical(name: str, program: Program, pinned: dict[str, float]) -> float | None:
+    """A value that a program takes for a number; None where nothing tells of one."""
+    info = program.symbols.get(name)
+    if info is None:
+        return None
+    if info.kind is SymbolKind.FLOAT:
+        return pinned.get(name, 1.0 if info.hint is None else float(info.hint))
+    if info.kind is SymbolKind.BOOL:
+        return bool(pinned.get(name, 1 if info.hint is None else info.hint))
+    return int(pinned[name]) if info.hint is None and name in pinned else info.hint
+
+
+def _hints(program: Program) -> dict[str, float]:
     for each in program.inputs:
         if isinstance(each, ObjectInput):
             raise _no_object(each)
@@ -170,22 +212,25 @@ def _hints(program: Program) -> dict[str, int]:
     for each in program.inputs:
         if isinstance(each, BufferInput):
             wanted |= program.layout(each.name).symbols
-    hints = {}
+    hints: dict[str, float] = {}
+    pinned = _pinned(program)
     for name in sorted(wanted):
         info = program.symbols.get(name)
         if info is not None and info.kind is SymbolKind.NONE:
             continue
-        if info is None or info.hint is None or info.kind is not SymbolKind.INT:
+        value = _typical(name, program, pinned)
+        if value is None:
             raise InputsError(
                 reason=f"there is no typical value for {name}", hint="give inputs with --inputs"
             )
-        hints[name] = info.hint
+        hints[name] = value
     return hints
 
 
-def _made_up(layout: Layout, hints: dict[str, int], generator: torch.Generator) -> Tensor:
-    size = [int(substitute(extent, hints)) for extent in layout.size]
-    stride = [int(substitute(step, hints)) for step in layout.stride]
+def _made_up(layout: Layout, hints: dict[str, float], generator: torch.Generator) -> Tensor:
+    sizes = {name: int(value) for name, value in hints.items()}
+    size = [int(substitute(extent, sizes)) for extent in layout.size]
+    stride = [int(substitute(step, sizes)) for step in layout.stride]
     dtype = getattr(torch, layout.dtype.torch_name)
     tensor = torch.empty_strided(size, stride, dtype=dtype, device=str(layout.device))
     if layout.dtype.is_floating or layout.dtype.is_complex:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+#: How long a step may take before it says that it goes on, and again (seconds).
+SILENCE = 10.0
+
+#: Columns of a stream that is no terminal: more than any table has.
+_WIDEST = 1000
+
+
 def out(*, color: bool = False) -> Console:
     """Return a console on standard output, as it is now (tests replace the stream).
 
@@ -20,29 +29,39 @@ def out(*, color: bool = False) -> Console:
     """
     from rich.console import Console
 
-    return Console(file=sys.stdout, highlight=False, force_terminal=True if color else None)
+    console = Console(file=sys.stdout, highlight=False, force_terminal=True if color else None)
+    return _unbounded(console)
 
 
 def err() -> Console:
     """Return a console on standard error."""
     from rich.console import Console
 
-    return Console(file=sys.stderr, highlight=False)
+    return _unbounded(Console(file=sys.stderr, highlight=False))
+
+
+def _unbounded(console: Console) -> Console:
+    """The console; one on no terminal is as wide as what it is given, unless ``COLUMNS`` says."""
+    if not console.file.isatty() and not os.environ.get("COLUMNS"):
+        console.width = _WIDEST
+    return console
 
 
 @contextlib.contextmanager
 def step(what: str, *, animate: bool = True, log: bool = False) -> Iterator[None]:
     """Show that ``what`` is being done, then that it is done and how long it took.
 
-    On a terminal a spinner turns. Elsewhere nothing is shown; or, with ``log``, a line, its end
-    when the step ends. ``animate=False`` keeps the spinner's thread away from what is measured.
+    On a terminal a spinner turns. Elsewhere nothing is shown until it has taken long; or, with
+    ``log``, a line, its end when the step ends. ``animate=False`` keeps the
+    spinner's thread away from what is measured.
     """
     from rich.markup import escape
 
     what = escape(what)
     console = err()
     if not log and not console.is_terminal:
-        yield
+        with _patience(console, what):
+            yield
         return
     start = time.perf_counter()
     spinner = console.status(f"{what} …") if animate and console.is_terminal else None
@@ -56,6 +75,25 @@ def step(what: str, *, animate: bool = True, log: bool = False) -> Iterator[None
         raise
     seconds = f"{time.perf_counter() - start:.1f} s"
     console.print(f"[green]✓[/] {what}  [dim]{seconds}[/]" if spinner else seconds)
+
+
+@contextlib.contextmanager
+def _patience(console: Console, what: str) -> Iterator[None]:
+    """Say now and then that a step goes on, so that nobody takes it for dead."""
+    over = threading.Event()
+    start = time.perf_counter()
+
+    def tell() -> None:
+        while not over.wait(SILENCE):
+            console.print(f"  {what} … {time.perf_counter() - start:.0f} s", soft_wrap=True)
+
+    thread = threading.Thread(target=tell, name="wrapper_ir patience", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextlib.contextmanager

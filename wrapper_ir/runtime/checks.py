@@ -130,7 +130,7 @@ def check_layout(
             expected=_described(dtype, device, size, stride),
             got=_description(tensor),
             difference=" and ".join(differences),
-            hint=_hint(tensor, differences, dtype),
+            hint=_hint(tensor, differences, dtype, size),
         )
 
 
@@ -194,13 +194,17 @@ def _description(tensor: object) -> str:
     return _described(tensor.dtype, tensor.device, tensor.shape, tensor.stride())
 
 
-def _hint(tensor: object, differences: list[str], dtype: torch.dtype) -> str:
+def _hint(
+    tensor: object, differences: list[str], dtype: torch.dtype, size: Sequence[int | None]
+) -> str:
     if differences == ["stride"] and isinstance(tensor, torch.Tensor):
         return "the elements are laid out differently: copy it into a tensor of these strides"
     if differences == ["dtype"]:
         return f"convert it with .to({dtype})"
     if differences == ["device"]:
         return "move it with .to(device)"
+    if differences == ["size"] and None in size:
+        return "sizes shown as * may vary; the others were fixed when the program was made"
     if differences in (["size"], ["rank"]):
         return "sizes were fixed when the program was made; declare those that vary as dynamic"
     return "pass inputs in the order and form in which the program was made"

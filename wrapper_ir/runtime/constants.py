@@ -13,10 +13,7 @@ and each is read as it is.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,10 +21,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from wrapper_ir import outputs
 from wrapper_ir.runtime.checks import TensorSpec, check_layout
 from wrapper_ir.runtime.errors import ConstantsError, InputLayoutError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping
 
 __all__ = ["load_constants", "save_constants"]
@@ -49,8 +48,16 @@ _NATIVE = frozenset(
 )
 _VERSION = "1"
 
+#: The key in the metadata with the name of the module to which the file belongs.
+_OWNER = "of"
 
-def save_constants(path: str | os.PathLike[str], tensors: Mapping[str, torch.Tensor]) -> None:
+
+def save_constants(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, torch.Tensor],
+    *,
+    owner: str | os.PathLike[str] | None = None,
+) -> None:
     """Write named tensors to a file, replacing it in one step.
 
     A reader sees the old file or the new one, never half of one; modules that have loaded the old
@@ -59,8 +66,10 @@ def save_constants(path: str | os.PathLike[str], tensors: Mapping[str, torch.Ten
     Args:
         path: The file.
         tensors: The constants; strided tensors of any element type, size, stride and device.
+        owner: The module that they belong to. What belongs to another one is not written over.
 
     Raises:
+        OverwriteError: The file exists and is not that of ``owner``.
         ConstantsError: A tensor cannot be stored, or the file cannot be written.
     """
     file = Path(path)
@@ -76,7 +85,7 @@ def save_constants(path: str | os.PathLike[str], tensors: Mapping[str, torch.Ten
         stored[name], note = _encode(tensor)
         if note:
             notes[name] = note
-    _write(file, stored, notes)
+    _write(file, stored, notes, None if owner is None else Path(owner))
 
 
 def _check_storable(file: Path, name: str, tensor: torch.Tensor) -> None:
@@ -145,19 +154,24 @@ def _overlaps(tensor: torch.Tensor) -> bool:
     return False
 
 
-def _write(file: Path, stored: dict[str, torch.Tensor], notes: dict[str, dict[str, Any]]) -> None:
+def _owner_of(metadata: Mapping[str, str]) -> str | None:
+    return metadata.get(_OWNER, "") if metadata.get("wrapper_ir") == _VERSION else None
+
+
+def _write(
+    file: Path,
+    stored: dict[str, torch.Tensor],
+    notes: dict[str, dict[str, Any]],
+    owner: Path | None,
+) -> None:
     metadata = {"wrapper_ir": _VERSION, "format": "pt", "notes": json.dumps(notes, sort_keys=True)}
-    unfinished: str | None = None
+    if owner is not None:
+        metadata[_OWNER] = owner.name
+    kind = outputs.sidecar(owner or file, _owner_of)._replace(made_up=owner is not None)
     try:
-        handle, unfinished = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        os.close(handle)
-        save_file(stored, unfinished, metadata)
-        Path(unfinished).chmod(0o644)
-        Path(unfinished).replace(file)
+        with outputs.replacing(file, kind) as unfinished:
+            save_file(stored, unfinished, metadata)
     except (OSError, SafetensorError) as error:
-        if unfinished is not None:
-            with contextlib.suppress(OSError):
-                Path(unfinished).unlink()
         raise ConstantsError(file=str(file), reason=f"cannot be written: {error}") from error
 
 

@@ -38,15 +38,20 @@ class InputCountError(WrapperIRError, TypeError):
     template = "the program takes {expected} inputs, not {got}"
 
 
-class SymbolError(WrapperIRError, AssertionError):
+class SymbolError(WrapperIRError, RuntimeError, AssertionError):
     """A symbolic size has a value that the program was not made for.
+
+    It is a RuntimeError, as what stock Inductor raises where a check of sizes known only at run
+    time fails, and an AssertionError, as what it raises for other inputs.
 
     Fields: ``relation`` is what has to hold, ``values`` what the symbols are.
     """
 
     code = "WIR2153"
     template = "the program needs {relation}, but {values}"
-    default_hint = "give inputs of other sizes, or make the program with wider dynamic shapes"
+    default_hint = (
+        "give inputs for which that holds, or make the program so that what varies is dynamic"
+    )
 
 
 class ConstantsError(WrapperIRError):

@@ -42,7 +42,8 @@ def random_tensor(
 def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
     """Give a module's constants values: those of the file beside it, else random ones.
 
-    The file is the module's with the suffix ``.safetensors``. Constants that have values keep them.
+    The file is called like the module's with ``.safetensors`` behind. Constants that have values
+    keep them.
 
     Args:
         module: The module's ``globals()``.
@@ -52,7 +53,7 @@ def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
     if not missing:
         return
     file = str(module.get("__file__", ""))
-    name = f"{file.rpartition('/')[2].removesuffix('.py')}.safetensors"
+    name = f"{file.rpartition('/')[2]}.safetensors"
     try:
         found = load_constants(file, name, missing)
     except ConstantsError as error:

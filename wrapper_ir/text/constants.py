@@ -42,6 +42,9 @@ Opened: TypeAlias = Any
 #: The key of our metadata in the file.
 METADATA: Final = "wrapper_ir"
 
+#: In it, the name of the program's file. Of two keys in the file the order would be chance.
+OWNER: Final = "of"
+
 #: Types that every version of the format has; others are stored as bytes.
 _NATIVE: Final = frozenset(
     (
@@ -62,8 +65,10 @@ class Piece(NamedTuple):
     stride: tuple[int, ...]
 
 
-def save_constants(program: Program, file: Path, shown: Path) -> None:
+def save_constants(program: Program, file: Path, shown: Path, *, owner: str) -> None:
     """Writes the values of a program's constants to ``file``, called ``shown`` in messages.
+
+    ``owner`` is the name of the program's file, to which they belong.
 
     Raises:
         ConstantsError: a value does not fit its layout, or is of no constant.
@@ -71,7 +76,7 @@ def save_constants(program: Program, file: Path, shown: Path) -> None:
     packer = _Packer(program, str(shown))
     packer.pack()
     places = {name: piece._asdict() for name, piece in packer.pieces.items()}
-    about = {"names": packer.names, "same": packer.same, "pieces": places}
+    about = {"names": packer.names, "same": packer.same, "pieces": places, OWNER: owner}
     if packer.objects:
         about["objects"] = packer.objects
     metadata = {METADATA: json.dumps(about, separators=(",", ":"))}
@@ -87,6 +92,18 @@ def save_constants(program: Program, file: Path, shown: Path) -> None:
         from safetensors import serialize  # noqa: PLC0415 - only where it is needed
 
         file.write_bytes(serialize({}, metadata))
+
+
+def owner_of(metadata: Mapping[str, str]) -> str | None:
+    """The name of the program's file to which constants belong, empty if it is not said.
+
+    None if the metadata is of another kind of file.
+    """
+    try:
+        about = json.loads(metadata.get(METADATA, ""))
+    except ValueError:
+        return None
+    return str(about.get(OWNER, "")) if isinstance(about, dict) else None
 
 
 class _Packer:
@@ -333,6 +350,8 @@ class _Loader:
             self.fail("it was not written by wrapper_ir")
         about = json.loads(metadata[METADATA])
         objects = about.pop("objects", []) if isinstance(about, dict) else None
+        if isinstance(about, dict):
+            about.pop(OWNER, None)  # files may have been renamed together
         if not _fits(about, {"names": list, "same": dict, "pieces": dict}):
             self.fail("its metadata is damaged")
         pieces = about["pieces"].values()

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir import outputs
 from wrapper_ir.text.errors import CharacterTextError, FileError, Place
 from wrapper_ir.text.printer import print_program
 from wrapper_ir.text.reader import parse
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     from wrapper_ir.lines import Program
 
+__all__ = ["PROGRAM", "load", "save"]
+
 _SUFFIX = ".safetensors"
+
+
+def _is_program(file: Path) -> bool:
+    """Whether the first line of a file that is no remark begins a program."""
+    with file.open("rb") as opened:
+        for line in opened:
+            words = line.split()
+            if words and not words[0].startswith(b";"):
+                return words[0] in (b"wir", b"program")
+    return False
+
+
+#: The text of a program.
+PROGRAM = outputs.Kind("a wrapper program", _is_program)
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
     """Writes a program's text to ``path``, and the values of its constants beside it.
 
-    ``m.wir`` has its constants in ``m.safetensors``; a program without constants has none. Origins
-    are kept. Each file appears whole or not at all.
+    ``m.wir`` has its constants in ``m.safetensors``, a file of another ending (``m.txt``) in one of
+    its whole name (``m.txt.safetensors``); a program without constants has none. Origins are kept.
+    Each file appears whole or not at all.
 
     Raises:
+        OverwriteError: the file for the constants exists and is not that of this program.
         FileError: a file cannot be written.
         ConstantsError: a value does not fit its layout.
         UnprintableError: the program has no text.
@@ -38,18 +55,21 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
     beside = _beside(file, "write") if has_values else None
     with contextlib.ExitStack() as stack:
         # Left in reverse order: the constants are in place before the text that needs them.
-        stack.enter_context(_replacing(file)).write_text(text, encoding="utf-8", newline="\n")
+        temporary = stack.enter_context(_replacing(file, PROGRAM))
+        temporary.write_text(text, encoding="utf-8", newline="\n")
         if beside is not None:
-            from wrapper_ir.text.constants import save_constants  # noqa: PLC0415 - may need torch
+            from wrapper_ir.text import constants  # noqa: PLC0415 - may need torch
 
-            save_constants(program, stack.enter_context(_replacing(beside)), beside)
+            kind = outputs.sidecar(file, constants.owner_of)
+            temporary = stack.enter_context(_replacing(beside, kind))
+            constants.save_constants(program, temporary, beside, owner=file.name)
 
 
 def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
     """Reads a program from a file.
 
     Args:
-        path: The text; constants are in the file beside it that ends in ``.safetensors``.
+        path: The text; constants are in the file beside it, as :func:`save` writes them.
         data: Whether to read the values of constants too. Without, torch is not needed.
 
     Raises:
@@ -58,10 +78,14 @@ def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
         ConstantsError: the values are missing or damaged, or do not fit the program.
     """
     file = Path(path)
+    outputs.reading(file)
     with _reporting("read", file):
         raw = file.read_bytes()
     program = parse(_decoded(raw, str(path)), source_name=str(path))
-    if not data or not (program.constants or program.objects):
+    if not (program.constants or program.objects):
+        return program
+    outputs.reading(outputs.beside(file))
+    if not data:
         return program
     from wrapper_ir.text.constants import load_constants  # noqa: PLC0415 - may need torch
 
@@ -74,7 +98,7 @@ def _beside(file: Path, action: str) -> Path:
     if file.suffix == _SUFFIX:
         reason = f"the values of its constants go to a file of this name; call it {file.stem}.wir"
         raise FileError(action=action, file=file, reason=reason)
-    return file.with_suffix(_SUFFIX)
+    return outputs.beside(file)
 
 
 def _decoded(raw: bytes, source: str) -> str:
@@ -91,22 +115,10 @@ def _decoded(raw: bytes, source: str) -> str:
 
 
 @contextlib.contextmanager
-def _replacing(file: Path) -> Iterator[Path]:
+def _replacing(file: Path, kind: outputs.Kind) -> Iterator[Path]:
     """A file to write to, which takes the place of ``file`` when all went well."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-    with _reporting("write", file):
-        if file.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        try:
-            temporary.touch()
-            mode = temporary.stat().st_mode  # what the umask allows; safetensors writes 0600
-            yield temporary
-            temporary.chmod(mode)
-            with temporary.open("rb+") as written:
-                os.fsync(written.fileno())
-            temporary.replace(file)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with _reporting("write", file), outputs.replacing(file, kind) as temporary:
+        yield temporary
 
 
 @contextlib.contextmanager

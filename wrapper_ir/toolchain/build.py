@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from wrapper_ir.toolchain.errors import CompileError, LinkError
 from wrapper_ir.toolchain.explain import excerpt, offending_lines, shortened
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa
+from wrapper_ir.toolchain.processes import pool
 from wrapper_ir.toolchain.units import Kernel, Unit, partition, unit_text
 
 if TYPE_CHECKING:
@@ -114,9 +115,9 @@ class _Work:
     def compile(self, units: Sequence[Unit]) -> list[Path]:
         """Return the objects of all files; files that fail are taken apart."""
         objects: dict[int, list[Path]] = {}
-        with ThreadPoolExecutor(max_workers=self._recipe.jobs) as pool:
+        with pool(self._recipe.jobs) as threads:
             futures = {
-                pool.submit(self._compile_unit, unit, f"u{index}", with_table=index == 0): index
+                threads.submit(self._compile_unit, unit, f"u{index}", with_table=index == 0): index
                 for index, unit in enumerate(units)
             }
             for future in as_completed(futures):

@@ -8,24 +8,30 @@ what follows the last section of an ELF file, so shared libraries keep the trail
 Three rules make it safe for several processes at once: an entry appears by renaming a finished
 file, is never changed afterwards, and is checked against its trailer before it is used; a damaged
 one is removed and counts as absent. ``locked`` lets one process build while others wait for it.
+
+Where the default directory cannot be written, or its disk has no room left, entries go to a
+directory of this user's among the temporary files, and a warning says so once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain import locks
-from wrapper_ir.toolchain.errors import CacheDirError
+from wrapper_ir.toolchain.errors import CacheDirError, CacheDirWarning, DiskFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,6 +45,9 @@ _DEFAULT_MAX_BYTES = 2 << 30
 _TOUCH_AFTER = 60.0
 #: Unfinished files older than this belong to processes that died (seconds).
 _STALE_AFTER = 24 * 3600.0
+#: A disk with less room than the first build takes counts as full (bytes).
+_ROOM = 256 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +86,41 @@ class DiskCache:
         self._objects = directory / "objects"
         self._scratch = directory / "tmp"
         self._lock_file = directory / "lock"
+        self._spare: DiskCache | None = None
         _make_private(directory)
+
+    @property
+    def writable(self) -> DiskCache:
+        """What new entries go to: this cache, or the spare one where this one's disk is full."""
+        spare = _spare_dir()
+        if self._spare is None and _free(self.directory) < _ROOM and spare != self.directory:
+            if _free(spare.parent) < _ROOM:
+                return self
+            self._spare = _cache_at(spare, self.max_bytes)
+            _warn(self.directory, "its disk is full", spare)
+        return self if self._spare is None else self._spare
 
     def get(self, key: str, kind: str) -> Path | None:
         """Return the file of an entry, trailer included, or None when absent or damaged."""
         file = self._file(key, kind)
-        return None if self._checked(file) is None else file
+        if self._checked(file) is not None:
+            return file
+        return None if self._spare is None else self._spare.get(key, kind)
 
     def get_bytes(self, key: str, kind: str) -> bytes | None:
         """Return the payload of an entry, or None when it is absent or damaged."""
-        return self._checked(self._file(key, kind))
+        found = self._checked(self._file(key, kind))
+        return (
+            found if found is not None or self._spare is None else self._spare.get_bytes(key, kind)
+        )
 
     def put(self, key: str, kind: str, payload: bytes | Path) -> Path:
         """Store an entry, replacing one of the same key, and return its file.
 
         A bound that is exceeded is restored at once; the new entry is never what is removed.
         """
+        if self.writable is not self:
+            return self.writable.put(key, kind, payload)
         content = payload.read_bytes() if isinstance(payload, Path) else payload
         file = self._file(key, kind)
         try:
@@ -104,6 +132,8 @@ class DiskCache:
                 unfinished.chmod(0o700)
                 unfinished.replace(file)
         except OSError as error:
+            if error.errno in _FULL:
+                raise disk_full(self.directory) from error
             raise CacheDirError(directory=str(self.directory), reason=str(error)) from error
         if len(content) > 1 << 14:  # scanning for each small record would cost more than it saves
             self.trim(keep=file)
@@ -128,10 +158,20 @@ class DiskCache:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Make a directory on the same file system, removed with what is left in it."""
-        self._scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self._scratch, ignore_cleanup_errors=True) as name:
-            yield Path(name)
+        """Make a directory on the same file system, removed with what is left in it.
+
+        Raises:
+            DiskFullError: What is written to it does not fit.
+        """
+        top = self.writable._scratch  # noqa: SLF001 - of this class
+        try:
+            top.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=top, ignore_cleanup_errors=True) as name:
+                yield Path(name)
+        except OSError as error:
+            if error.errno in _FULL:
+                raise disk_full(top.parent) from error
+            raise
 
     def stats(self) -> CacheStats:
         """Return what the cache holds now."""
@@ -215,17 +255,34 @@ def default_dir() -> Path:
     named = os.environ.get("WRAPPER_IR_CACHE_DIR")
     if named:
         return Path(named).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "wrapper_ir"
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "wrapper_ir"
+
+
+def disk_full(*directories: Path) -> DiskFullError:
+    """Return the error about the one of these directories whose disk has the least room left."""
+    fullest = min(directories, key=_free)
+    return DiskFullError(directory=str(fullest), free=f"{_free(fullest):,}")
 
 
 def default_cache() -> DiskCache:
     """Return the default cache; see ``default_dir`` for where it is.
 
+    A directory that nobody has named and that cannot be used, as in a container whose home is
+    read-only, is replaced by one among the temporary files.
+
     Raises:
         CacheDirError: The directory cannot be used.
     """
-    return _cache_at(default_dir(), _max_bytes_from_environment())
+    directory, bound = default_dir(), _max_bytes_from_environment()
+    try:
+        return _cache_at(directory, bound)
+    except CacheDirError as error:
+        if os.environ.get("WRAPPER_IR_CACHE_DIR"):
+            raise
+        spare = _cache_at(_spare_dir(), bound)
+        _warn(directory, str(error.fields["reason"]), spare.directory)
+        return spare
 
 
 @functools.lru_cache(maxsize=8)
@@ -263,13 +320,39 @@ def _max_bytes_from_environment() -> int:
     return value
 
 
+def _spare_dir() -> Path:
+    return Path(tempfile.gettempdir()) / f"wrapper_ir-{os.getuid()}"
+
+
+def _free(directory: Path) -> int:
+    """Return the bytes that are left for us on a directory's disk; many, where that is unknown."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return 1 << 62
+    return found.f_bavail * found.f_frsize
+
+
+@functools.cache
+def _warn(directory: Path, reason: str, spare: Path) -> None:
+    warnings.warn(
+        f"the cache directory {directory} cannot be used: {reason}; using {spare} instead"
+        " (WRAPPER_IR_CACHE_DIR names another one)",
+        CacheDirWarning,
+        stacklevel=2,
+    )
+
+
 def _make_private(directory: Path) -> None:
     """Make the directory, and refuse one that others could put code into."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        owner = directory.stat().st_uid
+        owner, mode = directory.stat().st_uid, directory.stat().st_mode
     except OSError as error:
-        raise CacheDirError(directory=str(directory), reason=str(error)) from error
+        reason = error.strerror or str(error)
+        raise CacheDirError(directory=str(directory), reason=reason) from error
+    if directory == _spare_dir() and mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise CacheDirError(directory=str(directory), reason="others may write to it")
     if os.getuid() not in (owner, 0) and owner != 0:
         raise CacheDirError(
             directory=str(directory), reason="it belongs to another user, whose code it may hold"

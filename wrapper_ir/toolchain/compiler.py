@@ -7,8 +7,10 @@ source this gives bitwise the same results.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
+import itertools
 import os
 import platform
 import re
@@ -17,16 +19,20 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wrapper_ir.toolchain.errors import CompilerNotFoundError
+from wrapper_ir.toolchain.cache import disk_full
+from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldError
 from wrapper_ir.toolchain.isa import cpu_features
+from wrapper_ir.toolchain.processes import current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wrapper_ir.errors import WrapperIRError
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.isa import Isa
 
@@ -51,9 +57,14 @@ class Compiler:
 
     command: tuple[str, ...]  #: how to start it; more than one word for ``ccache g++``
     executable: Path  #: the file behind the last word of ``command``
-    version: str  #: what it says of itself, on one line
+    version: str  #: what it says of itself, on one line, and the options in ``command``
     major: int  #: major version
     clang: bool
+
+    @property
+    def name(self) -> str:
+        """What its kind is called."""
+        return "clang++" if self.clang else "g++"
 
     @property
     def gcc_major(self) -> int:
@@ -78,10 +89,16 @@ def compiler_command() -> tuple[tuple[str, ...], Path]:
     """
     default = "clang++" if sys.platform == "darwin" else "g++"
     words = tuple(shlex.split(os.environ.get("CXX", ""))) or (default,)
-    found = shutil.which(words[-1])
+    found = shutil.which(_program(words))
     if found is None:
         raise CompilerNotFoundError(command=" ".join(words), reason="is not on the path")
     return words, Path(found).resolve()
+
+
+def _program(words: tuple[str, ...]) -> str:
+    """Return the compiler's own name: in ``ccache g++ -m64`` the last word before the options."""
+    names = tuple(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    return (names or words)[-1]
 
 
 def find_compiler(cache: DiskCache | None = None) -> Compiler:
@@ -93,16 +110,26 @@ def find_compiler(cache: DiskCache | None = None) -> Compiler:
 
     Raises:
         CompilerNotFoundError: There is none, or it does not run.
+        CompilerTooOldError: It knows no C++20.
     """
     words, executable = compiler_command()
     stat = executable.stat()
     stamp = f"{words}\0{executable}\0{stat.st_mtime_ns}\0{stat.st_size}"
     if stamp not in _KNOWN:
-        _KNOWN[stamp] = parse_version(words, executable, _version_text(words, stamp, cache))
+        found = parse_version(words, executable, _version_text(words, stamp, cache))
+        least = _LEAST_CLANG if found.clang else _LEAST_GCC
+        if 0 < found.major < least:
+            raise CompilerTooOldError(
+                command=" ".join(words), version=found.version, name=found.name, least=least
+            )
+        _KNOWN[stamp] = found
     return _KNOWN[stamp]
 
 
 _KNOWN: dict[str, Compiler] = {}
+
+#: The first that take ``-std=c++20``, which PyTorch's headers want.
+_LEAST_GCC, _LEAST_CLANG = 10, 10
 
 
 def _version_text(words: tuple[str, ...], stamp: str, cache: DiskCache | None) -> str:
@@ -129,10 +156,11 @@ def parse_version(words: tuple[str, ...], executable: Path, text: str) -> Compil
     lines = [line.strip() for line in text.splitlines() if " version " in line]
     line = lines[-1] if lines else text.strip().replace("\n", " ")
     number = re.search(r"version (\d+)", line)
+    options = words[words.index(_program(words)) + 1 :]
     return Compiler(
         command=words,
         executable=executable,
-        version=line,
+        version=" ".join((line, *options)),
         major=int(number.group(1)) if number else 0,
         clang="clang" in line,
     )
@@ -259,24 +287,25 @@ def link_flags() -> tuple[str, ...]:
     return ("-shared", f"-L{lib}", "-Wl,--as-needed", *torch, gomp, "-Wl,-z,noexecstack")
 
 
+def _disk_full(command: Sequence[str], cwd: Path | None) -> WrapperIRError:
+    """Compilers write their output, and what is on the way to it among the temporary files."""
+    output = command[command.index("-o") + 1] if "-o" in command[:-1] else "."
+    return disk_full((cwd or Path()) / Path(output).parent, Path(tempfile.gettempdir()))
+
+
 def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
     """Run a compiler or linker.
 
     Raises:
         CompilerRunError: It ended with an error, or could not be started.
+        DiskFullError: There is no room for what it makes.
     """
     try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            env=_plain_environment(),
-        )
+        status, said = current().run(command, cwd=cwd, env=_plain_environment())
     except OSError as error:
         raise CompilerRunError(command, str(error)) from error
-    if done.returncode != 0:
-        output = done.stdout.decode("utf-8", errors="replace").strip()
-        raise CompilerRunError(command, output or f"ended with status {done.returncode}")
+    if status != 0:
+        output = said.decode("utf-8", errors="replace").strip()
+        if os.strerror(errno.ENOSPC) in output:
+            raise _disk_full(command, cwd)
+        raise CompilerRunError(command, output or f"ended with status {status}")

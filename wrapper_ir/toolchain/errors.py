@@ -6,8 +6,11 @@ from wrapper_ir.errors import WrapperIRError
 
 __all__ = [
     "CacheDirError",
+    "CacheDirWarning",
     "CompileError",
     "CompilerNotFoundError",
+    "CompilerTooOldError",
+    "DiskFullError",
     "IsaError",
     "KernelSourceError",
     "LibraryLoadError",
@@ -34,6 +37,18 @@ class CompilerNotFoundError(WrapperIRError):
     code = "WIR2102"
     template = "no C++ compiler: {command!r} {reason}"
     default_hint = "install g++, or name a compiler in the environment variable CXX"
+
+
+class CompilerTooOldError(WrapperIRError):
+    """The C++ compiler is older than the C++ that PyTorch's headers are written in.
+
+    Fields: ``command`` is what was started, ``version`` what it says of itself, ``name`` and
+    ``least`` the first that will do.
+    """
+
+    code = "WIR2109"
+    template = "the C++ compiler {command!r} is too old for C++20: {version}"
+    default_hint = "install {name} {least} or newer, or name one in the environment variable CXX"
 
 
 class CompileError(WrapperIRError):
@@ -66,6 +81,24 @@ class CacheDirError(WrapperIRError):
     code = "WIR2105"
     template = "the cache directory {directory} cannot be used: {reason}"
     default_hint = "name a directory of your own in the environment variable WRAPPER_IR_CACHE_DIR"
+
+
+class CacheDirWarning(UserWarning):
+    """The directory of the disk cache cannot be used; another one is, which may not last."""
+
+
+class DiskFullError(WrapperIRError):
+    """A disk has no room for what is built.
+
+    Fields: ``directory`` lies on it, ``free`` is the number of bytes left there.
+    """
+
+    code = "WIR2108"
+    template = "the disk with {directory} is full: {free} bytes are left"
+    default_hint = (
+        "make room there (`wrapper-ir cache trim` removes what was not used for long), or name a"
+        " directory on another disk in the environment variable WRAPPER_IR_CACHE_DIR"
+    )
 
 
 class LibraryLoadError(WrapperIRError):

@@ -12,6 +12,8 @@ __all__ = ["excerpt", "offending_lines", "shortened"]
 
 #: Compiler messages that stand for all that follow.
 _MAX_MESSAGES = 12
+#: Templates have names of kilobytes.
+_MAX_COLUMNS = 300
 _CONTEXT = 2  #: source lines shown before and after an offending one
 
 
@@ -33,10 +35,14 @@ def excerpt(code: str, offending: Sequence[int]) -> str:
     return "\n".join(shown[number] for number in sorted(shown))
 
 
+def _cut(line: str) -> str:
+    return line if len(line) <= _MAX_COLUMNS else f"{line[:_MAX_COLUMNS]}..."
+
+
 def shortened(output: str) -> str:
     """Return the beginning of what a compiler said, and how much more there was."""
-    lines = output.splitlines()
+    lines = [_cut(line) for line in output.splitlines()]
     if len(lines) <= 4 * _MAX_MESSAGES:
-        return output
+        return "\n".join(lines)
     kept = lines[: 4 * _MAX_MESSAGES]
     return "\n".join([*kept, f"... and {len(lines) - len(kept)} lines more"])

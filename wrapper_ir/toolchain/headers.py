@@ -13,19 +13,16 @@ which several caches may share. ``WRAPPER_IR_PRECOMPILE_HEADERS=0`` does without
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import hashlib
 import os
-import signal
-import subprocess
-import threading
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain import locks
 from wrapper_ir.toolchain.compiler import include_dirs, include_flags
+from wrapper_ir.toolchain.processes import current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +57,7 @@ class HeaderStore:
         includes: Sequence[str] | None = None,
     ) -> None:
         named = os.environ.get("WRAPPER_IR_HEADER_DIR")
-        self._top = Path(named).expanduser() if named else cache.directory / "headers"
+        self._top = Path(named).expanduser() if named else cache.writable.directory / "headers"
         self._cache = cache
         self._environment = environment
         self._text = f"#include <{header}>\n"
@@ -135,49 +132,13 @@ class _Job:
             *self._flags,
             *("-x", "c++-header", str(self._header), "-o", str(unfinished)),
         ]
-        if _JOBS.run(command, unfinished) == 0:
+        status, _ = current().run(command, output=unfinished)
+        if status == 0:
             with unfinished.open("rb") as made:
                 os.fsync(made.fileno())
             gch = _precompiled(self._header)
             _checksum_file(gch).write_text(_checksum(unfinished), encoding="ascii")
             unfinished.replace(gch)
-
-
-class _Jobs:
-    """The headers in the making in this process; what still runs at its end is stopped."""
-
-    def __init__(self) -> None:
-        self._running: dict[Path, subprocess.Popen[bytes]] = {}
-        self._guard = threading.Lock()
-        atexit.register(self._stop)
-
-    def run(self, command: Sequence[str], output: Path) -> int:
-        """Run a command that makes ``output``; return its exit status."""
-        with self._guard:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that the compiler behind its driver can be stopped
-            )
-            self._running[output] = process
-        status = process.wait()
-        with self._guard:
-            del self._running[output]
-        if status != 0:
-            output.unlink(missing_ok=True)
-        return status
-
-    def _stop(self) -> None:
-        with self._guard:
-            for output, process in self._running.items():
-                with contextlib.suppress(OSError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                    output.unlink(missing_ok=True)
-
-
-_JOBS = _Jobs()
 
 
 def _precompiled(header: Path) -> Path:

@@ -12,7 +12,10 @@ import errno
 import fcntl
 import os
 import struct
+import time
 from typing import TYPE_CHECKING
+
+from wrapper_ir.toolchain.processes import current, is_pooled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +27,9 @@ __all__ = ["hold"]
 _FLOCK = "hhqqi0q"
 _SET_AND_WAIT = getattr(fcntl, "F_OFD_SETLKW", None)
 _SET = getattr(fcntl, "F_OFD_SETLK", None)
+
+#: How long a thread of a pool waits before it asks whether it is to stop (seconds).
+_LOOK_UP = 0.02
 
 
 @contextlib.contextmanager
@@ -62,6 +68,23 @@ def _take_all(descriptor: int, offsets: list[int], *, wait: bool) -> bool:
 
 
 def _take(descriptor: int, offset: int, *, wait: bool) -> None:
+    if not (wait and is_pooled()):
+        _take_byte(descriptor, offset, wait=wait)
+        return
+    # A signal interrupts the wait of the main thread alone: others look up from it.
+    while True:
+        try:
+            _take_byte(descriptor, offset, wait=False)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+        else:
+            return
+        time.sleep(_LOOK_UP)
+        current().check()
+
+
+def _take_byte(descriptor: int, offset: int, *, wait: bool) -> None:
     operation = _SET_AND_WAIT if wait else _SET
     if operation is not None:
         request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)

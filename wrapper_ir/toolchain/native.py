@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache as cached
 from pathlib import Path
@@ -20,6 +19,8 @@ from typing import TYPE_CHECKING
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, include_dirs, run
 from wrapper_ir.toolchain.errors import CompileError
+from wrapper_ir.toolchain.explain import shortened
+from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXPORTS",
+    "TRAILER_MAGIC",
     "constants_trailer",
     "native_flags",
     "native_include_dirs",
@@ -71,7 +73,8 @@ _GRAPHS = "graph_"
 #: The one file that such programs need on a GPU.
 _GPU_GRAPHS = "gpu_graphs"
 
-_TRAILER_MAGIC = b"WIRDATA1"
+#: Stands near the end of every file of constants beside a library.
+TRAILER_MAGIC = b"WIRDATA1"
 
 
 def native_include_dirs() -> tuple[Path, ...]:
@@ -173,8 +176,8 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
             def compile_one(unit: _Unit) -> Path:
                 return _compile(unit, keys[unit], cache, compiler, flags)
 
-            with ThreadPoolExecutor(max_workers=jobs or default_jobs()) as pool:
-                found |= dict(zip(missing, pool.map(compile_one, missing), strict=True))
+            with pool(jobs or default_jobs()) as threads:
+                found |= dict(zip(missing, threads.map(compile_one, missing), strict=True))
     return tuple(file for file in found.values() if file is not None)
 
 
@@ -188,7 +191,7 @@ def constants_trailer(size: int, sha256: bytes) -> bytes:
         size: Number of bytes before the trailer.
         sha256: Their digest, 32 bytes.
     """
-    return struct.pack("<8sQ32s", _TRAILER_MAGIC, size, sha256)
+    return struct.pack("<8sQ32s", TRAILER_MAGIC, size, sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +261,7 @@ def _compile(
                 unit=f"the runtime part ({unit.name})",
                 command=error.command,
                 excerpt="",
-                output=error.output,
+                output=shortened(error.output),
                 hint="is this a version of PyTorch and of the compiler that wrapper_ir knows?",
             ) from error
         return cache.put(key, "o", target)

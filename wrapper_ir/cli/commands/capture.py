@@ -11,6 +11,7 @@ import click
 from wrapper_ir.cli.command import (
     TRACEBACK,
     examples,
+    force_option,
     isa_option,
     target_options,
     traceback_option,
@@ -50,6 +51,7 @@ wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are
     help="Fold what depends on parameters alone, and pack weights for oneDNN.",
 )
 @target_options("--target")
+@force_option
 @traceback_option
 def capture(  # noqa: PLR0913 - one for each option
     reference: str,
@@ -73,7 +75,7 @@ def capture(  # noqa: PLR0913 - one for each option
     program (-o) and the module (--emit); without -o and --emit the program is printed.
     """
     from wrapper_ir.cli.emitting import check_target, render, write_module
-    from wrapper_ir.cli.files import save_program
+    from wrapper_ir.cli.files import MODULE, check_output, save_program
     from wrapper_ir.cli.reference import find_model
     from wrapper_ir.cli.terminal import step
 
@@ -82,6 +84,8 @@ def capture(  # noqa: PLR0913 - one for each option
     chosen = check_target(target, options) if emit_to is not None else {}
     with step("importing the model"):
         model = find_model(reference, args_reference)
+    check_output(output)
+    check_output(emit_to, MODULE)
     with step("capturing"):
         program = _from_fx(model) if frontend == "aten" else _capture(model, isa, freeze=freeze)
     if emit_to is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from wrapper_ir.cli.command import examples, json_option, traceback_option
+from wrapper_ir.cli.command import examples, force_option, json_option, traceback_option
 
 
 @click.command(epilog=examples("""
@@ -34,6 +34,7 @@ wrapper-ir demo --layers 1 --quick --json
 )
 @click.option("--quick", is_flag=True, help="Measure times with a few calls only.")
 @json_option
+@force_option
 @traceback_option
 def demo(out: Path, layers: int, threads: int, quick: bool, as_json: bool) -> None:
     """Compile, train and run a small transformer, and compare with eager and stock Inductor.

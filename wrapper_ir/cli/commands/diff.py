@@ -80,7 +80,6 @@ def _sources(a: Program, b: Program, target: str, options: dict[str, object]) ->
 
 
 def _show(found: ProgramDiff | SourceDiff, form: str) -> None:
-    from wrapper_ir.cli.files import STREAM, write_text
 
     if form == "rich":
         from wrapper_ir.cli.terminal import out
@@ -91,4 +90,5 @@ def _show(found: ProgramDiff | SourceDiff, form: str) -> None:
             console.print(line, soft_wrap=True)
         return
     texts = {"text": found.to_text, "json": found.to_json, "html": found.to_html}
-    write_text(STREAM, texts[form]())
+    text = texts[form]()
+    click.echo(text, nl=not text.endswith("\n"))

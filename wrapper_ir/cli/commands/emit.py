@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import click
 
-from wrapper_ir.cli.command import examples, program_argument, target_options, traceback_option
+from wrapper_ir.cli.command import (
+    examples,
+    force_option,
+    program_argument,
+    target_options,
+    traceback_option,
+)
 
 
 @click.command(epilog=examples("""
@@ -24,6 +30,7 @@ wrapper-ir print other.wir | wrapper-ir emit - --target python
     show_default=True,
     help="Where the values of constants go; beside: into a .safetensors file beside PATH.",
 )
+@force_option
 @traceback_option
 def emit(file: str, target: str, options: tuple[str, ...], output: str, constants: str) -> None:
     """Render a program. One whose memory is not planned yet is planned first.

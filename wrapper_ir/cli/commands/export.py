@@ -10,6 +10,7 @@ from wrapper_ir.cli.command import (
     debug_options,
     emitter_options,
     examples,
+    force_option,
     isa_option,
     program_argument,
     traceback_option,
@@ -50,6 +51,7 @@ wrapper-ir export gpu.wir -o gpu.pt2 -O cuda_graph=true   # captures its calls b
 @debug_options("Build in probes: print, check, stats, ...")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at once.")
 @emitter_options("the emitter cpp")
+@force_option
 @traceback_option
 def export(  # noqa: PLR0913 - one for each option
     file: str,

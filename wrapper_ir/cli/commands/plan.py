@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wrapper_ir.cli.command import examples, json_option, program_argument, traceback_option
+from wrapper_ir.cli.command import (
+    examples,
+    force_option,
+    json_option,
+    program_argument,
+    traceback_option,
+)
 from wrapper_ir.cli.completion import STRATEGIES
 
 if TYPE_CHECKING:
@@ -43,6 +49,7 @@ wrapper-ir plan program.wir -o planned.wir
 @click.option("--buffers", is_flag=True, help="Show where each buffer of an arena lies.")
 @click.option("--verify-each", is_flag=True, help="Have the plan examined by another algorithm.")
 @json_option
+@force_option
 @traceback_option
 def plan(  # noqa: PLR0913 - one parameter an option
     file: str,
@@ -62,7 +69,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
     storage, pool gives buffers places in arenas, none only frees. Kept arenas take in all they can;
     `emit -O arena=kept` makes code that keeps them from call to call.
     """
-    from wrapper_ir.cli.files import read_program, save_program, write_text
+    from wrapper_ir.cli.files import PICTURE, read_program, save_program, write_text
     from wrapper_ir.planning import check_plan, picture
     from wrapper_ir.planning import plan as plan_program
     from wrapper_ir.verify import verify
@@ -72,7 +79,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
         verify(done.program)
         check_plan(done.program)
     if svg is not None:
-        write_text(svg, picture(done.program))
+        write_text(svg, picture(done.program), PICTURE)
     if output is not None:
         save_program(done.program, output)
     to_stderr = "-" in (output, svg)

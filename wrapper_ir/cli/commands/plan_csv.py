@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wrapper_ir.cli.command import examples, json_option, traceback_option
+from wrapper_ir.cli.command import examples, force_option, json_option, traceback_option
 from wrapper_ir.cli.completion import files
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ wrapper-ir plan-csv - -o - < buffers.csv
     "--nodes", type=click.IntRange(0), help="How far the exact search goes; the default is 2000000."
 )
 @json_option
+@force_option
 @traceback_option
 def plan_csv(
     file: str,
@@ -49,7 +50,7 @@ def plan_csv(
     are kept. What is written has a column offset besides. Progress and the summary go to standard
     error. The exit code is 1 if the plan needs more than --capacity.
     """
-    from wrapper_ir.cli.files import read_text, write_text
+    from wrapper_ir.cli.files import TABLE, read_text, write_text
     from wrapper_ir.planning import NODES, assign_offsets, read_intervals, write_intervals
 
     table = read_intervals(read_text(file), "<stdin>" if file == "-" else file)
@@ -61,7 +62,7 @@ def plan_csv(
         progress=None if as_json else lambda text: click.echo(f"  {text}", err=True),
     )
     seconds = time.perf_counter() - start
-    write_text(output, write_intervals(table, plan.offsets))
+    write_text(output, write_intervals(table, plan.offsets), TABLE)
     _tell(plan, len(table.rows), seconds, as_json=as_json)
     if capacity is not None and plan.height > capacity:
         click.echo(f"{plan.height:,} bytes are more than the capacity of {capacity:,}", err=True)

@@ -11,6 +11,7 @@ import click
 
 from wrapper_ir.cli.command import (
     examples,
+    force_option,
     inputs_options,
     json_option,
     program_argument,
@@ -36,6 +37,7 @@ wrapper-ir reduce big.wir --fails './my_check.sh'
 @inputs_options
 @click.option("-o", "--output", metavar="PATH", help="Where to  [default: FILE.small.wir]")
 @json_option
+@force_option
 @traceback_option
 def reduce(  # noqa: PLR0913 - an option each
     file: str,
@@ -58,7 +60,7 @@ def reduce(  # noqa: PLR0913 - an option each
         raise click.UsageError("give either --fails COMMAND or --differs NAMES")
     if differs is not None and (inputs is None) == (seed is None):
         raise click.UsageError("with --differs, give either --inputs PATH or --random SEED")
-    from wrapper_ir.cli.files import read_program, save_program
+    from wrapper_ir.cli.files import check_output, read_program, save_program
     from wrapper_ir.cli.tensors import names_of_inputs, write_inputs
     from wrapper_ir.cli.terminal import counting
     from wrapper_ir.debugging import reduce as smaller
@@ -67,6 +69,8 @@ def reduce(  # noqa: PLR0913 - an option each
     from wrapper_ir.verify import verify
 
     program = read_program(file, data=True)
+    target_file = output or f"{Path(file).stem if file != '-' else program.name}.small.wir"
+    check_output(target_file)
     verify(program)
     values: dict[str, object] = {}
     if differs is None:
@@ -84,7 +88,6 @@ def reduce(  # noqa: PLR0913 - an option each
             return is_alike
 
         small = smaller(program, fails_alike)
-    target_file = output or f"{Path(file).stem if file != '-' else program.name}.small.wir"
     save_program(small, target_file)
     beside = None
     if values and target_file != "-":

@@ -12,6 +12,7 @@ from wrapper_ir.cli.command import (
     check_inputs,
     debug_options,
     examples,
+    force_option,
     inputs_options,
     json_option,
     program_argument,
@@ -46,6 +47,7 @@ wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 @click.option("-o", "--output", metavar="PATH", help="Write the results (.safetensors).")
 @debug_options("Show values: print, names, check, save, stats, ...")
 @json_option
+@force_option
 @traceback_option
 def run(  # noqa: PLR0913 - an option each
     file: str,
@@ -63,15 +65,16 @@ def run(  # noqa: PLR0913 - an option each
     """Plan, emit and load a program, call it once, and show its results.
 
     Inputs in a file go by the names that the program gives them, or in order. --random makes them
-    up: normal numbers, integers that are 0 or 1, symbolic sizes at their typical values.
+    up: normal numbers, integers that are 0 or 1, symbolic sizes at their typical values,
+    other numbers at what the program asserts of them, or 1.0.
     """
     check_inputs(inputs, seed)
     if output == "-":
         raise click.UsageError("results go to a file; --json prints what they are like")
     from wrapper_ir.api import compile as compile_program
     from wrapper_ir.cli.emitting import check_target
-    from wrapper_ir.cli.files import read_program, replacing
-    from wrapper_ir.cli.tensors import made_up_inputs, read_inputs, summary, write_results
+    from wrapper_ir.cli.files import check_output, read_program, replacing
+    from wrapper_ir.cli.tensors import RESULTS, made_up_inputs, read_inputs, summary, write_results
     from wrapper_ir.cli.terminal import step
     from wrapper_ir.debug_printer import make_printer
     from wrapper_ir.interpreter import interpret
@@ -82,6 +85,7 @@ def run(  # noqa: PLR0913 - an option each
         arguments = read_inputs(program, inputs)
     else:
         arguments = made_up_inputs(program, seed or 0)
+    check_output(output, RESULTS)
     printer = make_printer(debug, debug_filter, poison=debug_poison)
     function: Callable[..., Sequence[Any]]
     if interpreted:
@@ -91,7 +95,7 @@ def run(  # noqa: PLR0913 - an option each
             function = compile_program(program, target=target, debug=printer or "off", **chosen)
     results = _call(function, arguments)
     if output is not None:
-        with replacing(output) as temporary:
+        with replacing(output, RESULTS) as temporary:
             write_results(temporary, results)
     _show([summary(value) for value in results], as_json)
 

@@ -31,7 +31,7 @@ def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
 
     Not so with --brief, which leaves out the sources of kernels and the structure of arguments.
     """
-    from wrapper_ir.cli.files import read_program, write_text
+    from wrapper_ir.cli.files import read_program
     from wrapper_ir.text import print_program
 
     text = print_program(read_program(file), origins=origins)
@@ -41,7 +41,7 @@ def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     if color is None:
         color = sys.stdout.isatty()
     if not color:
-        write_text("-", text)
+        click.echo(text, nl=not text.endswith("\n"))
         return
     from wrapper_ir.cli.highlight import print_highlighted
 

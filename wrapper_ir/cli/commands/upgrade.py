@@ -28,6 +28,7 @@ def upgrade(files: tuple[str, ...], check: bool) -> None:
     from wrapper_ir.cli.files import STREAM, read_text, write_text
     from wrapper_ir.text import parse
     from wrapper_ir.text import upgrade as upgrade_text
+    from wrapper_ir.text.files import PROGRAM
 
     found = []
     for file in files:
@@ -39,6 +40,6 @@ def upgrade(files: tuple[str, ...], check: bool) -> None:
         click.echo("".join(f"{file}\n" for file, text, new in found if new != text), nl=False)
         sys.exit(any(new != text for _, text, new in found))
     for file, new in old:
-        write_text(file, new)
+        write_text(file, new, PROGRAM, in_place=True)
         if file != STREAM:
             click.echo(f"upgraded {file}", err=True)

@@ -19,7 +19,7 @@ from wrapper_ir.cli.demo.timing import interleaved_medians
 from wrapper_ir.cli.demo.training import Outcome, bare_step, differences, max_difference, train_step
 from wrapper_ir.cli.emitting import write_module
 from wrapper_ir.cli.errors import BypassedError
-from wrapper_ir.cli.files import save_program
+from wrapper_ir.cli.files import MODULE, check_output, save_program
 from wrapper_ir.frontends.inductor import capture, record
 from wrapper_ir.lines import GraphRole, Program
 from wrapper_ir.planning import plan as plan_memory
@@ -53,6 +53,8 @@ def tell(plan: Plan) -> Report:
         BypassedError: A compilation did not go through us.
         WrapperIRError: Something else failed.
     """
+    check_output(str(plan.out / "program.wir"))
+    check_output(str(plan.out / "wrapper.py"), MODULE)
     torch.set_num_threads(plan.threads)
     with step("making the model"):
         example = load_example(plan.layers)

@@ -168,7 +168,8 @@ def cache_facts() -> CacheFacts:
 
     directory = str(default_dir())
     try:
-        cache = default_cache()
+        cache = default_cache().writable
+        directory = str(cache.directory)
         with cache.scratch() as scratch:  # the permissions alone do not tell of a full disk
             (scratch / "written").write_bytes(bytes(1 << 16))
     except (WrapperIRError, OSError) as error:

@@ -7,7 +7,6 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,10 +24,11 @@ from wrapper_ir.toolchain.objects import (
     precompiled,
     stand_in,
 )
+from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 __all__ = [
     "Steps",
@@ -202,10 +202,6 @@ class Work:
         """Threads to run compilers, and a directory in ``folder`` that goes when all is done."""
         with (
             tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as scratch,
-            ThreadPoolExecutor(self.jobs) as pool,
+            pool(self.jobs) as threads,
         ):
-            try:
-                yield pool, Path(scratch)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)  # what has not begun need not begin
-                raise
+            yield threads, Path(scratch)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.program import FrozenMap
-from wrapper_ir.runtime import InputCountError, check_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +33,8 @@ def check_objects(program: Program) -> None:
     Raises:
         InputLayoutError: One is of another class, or no object.
     """
+    from wrapper_ir.runtime import check_object  # noqa: PLC0415 - it imports torch
+
     for name, item in program.objects.items():
         check_object(program.data[name], name, item.class_name)
 
@@ -67,6 +68,8 @@ def with_objects(
 
     def _check(got: int) -> None:
         if got != count:
+            from wrapper_ir.runtime import InputCountError  # noqa: PLC0415 - as above
+
             raise InputCountError(expected=count, got=got)
 
     made: Any = run_boxed if boxed else run

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -21,8 +20,12 @@ from wrapper_ir.emitters.cpp.package_zip import check_metadata, write_package
 from wrapper_ir.errors import OptionError, UnsupportedError
 from wrapper_ir.lines.trace import Probe, ProbeLevel
 from wrapper_ir.lines.walk import walk
+from wrapper_ir.outputs import Kind, contains, replacing, why
+from wrapper_ir.outputs import check as check_output
+from wrapper_ir.toolchain.native import TRAILER_MAGIC
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Mapping
 
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
@@ -38,6 +41,12 @@ _LEVELS: Final = (
     ProbeLevel.CHECK_NAN,
     ProbeLevel.STATS,
 )
+
+#: What stands in what we export, whatever the program.
+_PACKAGE: Final = Kind("a package that we exported", contains(b"WRAPPER_IR_ISA"))
+_LIBRARY: Final = Kind("a library that we exported", contains(b"WrapperIR"))
+_DEBUG: Final = Kind("debug information of ours", contains(b"WrapperIR"), made_up=True)
+_CONSTANTS: Final = Kind("a library's constants", contains(TRAILER_MAGIC), made_up=True)
 
 _ENDINGS: Final = (".pt2", ".so", "")
 
@@ -132,6 +141,11 @@ def _check_path(target: Path) -> None:
         reason = "it is a directory"
     if reason is not None:
         raise ExportPathError(target=str(target), reason=reason)
+    if target.suffix:
+        check_output(target, _LIBRARY if target.suffix == ".so" else _PACKAGE)
+        check_output(target.with_name(f"{target.name}.debug"), _DEBUG)
+    if target.suffix == ".so":
+        check_output(target.with_suffix(".constants"), _CONSTANTS)
 
 
 def _is_ours(folder: Path) -> bool:
@@ -146,7 +160,7 @@ def _room(target: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
             yield Path(name)
     except OSError as error:
-        raise ExportPathError(target=str(target), reason=error.strerror or str(error)) from error
+        raise ExportPathError(target=str(target), reason=why(error)) from error
 
 
 def _package(
@@ -160,24 +174,27 @@ def _package(
     made = room / "made"
     write_package(made, artifact, library, options.isa, metadata)
     if library.debug_file is not None:
-        _put(library.debug_file, target.with_name(f"{target.name}.debug"))
-    _put(made, target)
+        _put(library.debug_file, target.with_name(f"{target.name}.debug"), _DEBUG)
+    _put(made, target, _PACKAGE)
 
 
 def _library(artifact: CppArtifact, target: Path, room: Path, options: BuildOptions) -> None:
     library = build(artifact, room, options, name=target.stem)
     # The library comes last: what it needs is there when it appears.
-    for file in (library.constants_file, library.debug_file, library.file):
+    files = (library.constants_file, library.debug_file, library.file)
+    for file, kind in zip(files, (_CONSTANTS, _DEBUG, _LIBRARY), strict=True):
         if file is not None:
-            _put(file, target.with_name(file.name))
+            _put(file, target.with_name(file.name), kind)
 
 
-def _put(file: Path, target: Path) -> None:
+def _put(file: Path, target: Path, kind: Kind) -> None:
     """Gives a finished file its name; it may be read by whoever the umask lets."""
-    umask = os.umask(0)
-    os.umask(umask)
-    file.chmod((0o777 if file.suffix == ".so" else 0o666) & ~umask)
-    file.replace(target)
+    with replacing(target, kind) as temporary:
+        mode = temporary.stat().st_mode
+        if file.suffix == ".so":
+            mode |= (mode & 0o444) >> 2
+        file.chmod(mode)
+        file.replace(temporary)
 
 
 def _folder(artifact: CppArtifact, target: Path, room: Path, options: BuildOptions) -> None:

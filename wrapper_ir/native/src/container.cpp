@@ -57,11 +57,23 @@ void check_device(const ProgramInfo& program, const char* device) {
                              (device == nullptr ? "" : device) + "'");
 }
 
-void check_count(const char* what, std::size_t expected, std::size_t got) {
+void check_count(const char* what, std::size_t expected, std::size_t got,
+                 const char* remark = "") {
   if (expected == got) return;
   throw Error("WIR2152", std::string("the program ") + what + " " + std::to_string(expected) +
                              (std::strcmp(what, "takes") == 0 ? " inputs" : " results") +
-                             ", not " + std::to_string(got));
+                             ", not " + std::to_string(got) + remark);
+}
+
+// PyTorch's loaders pass tensors on and leave out everything else.
+const char* remark_on_numbers(const ProgramInfo& program) {
+  for (std::size_t i = 0; i < program.num_inputs; ++i) {
+    const Kind kind = program.inputs[i].kind;
+    if (kind == Kind::kInteger || kind == Kind::kReal || kind == Kind::kBool) {
+      return "; a number is passed as a tensor of one element, 3 as torch.tensor(3)";
+    }
+  }
+  return "";
 }
 
 // A pytree, as PyTorch writes it, of a tuple with so many leaves.
@@ -316,7 +328,9 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
                     void* stream) {
   Owned owned(program_, inputs, num_inputs);
   for (std::size_t i = 0; i < num_outputs; ++i) outputs[i] = nullptr;
-  if (!owned.accepted()) check_count("takes", program_.num_given(), num_inputs);
+  if (!owned.accepted()) {
+    check_count("takes", program_.num_given(), num_inputs, remark_on_numbers(program_));
+  }
   check_count("returns", program_.num_outputs, num_outputs);
 
   Call call;

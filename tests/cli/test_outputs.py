@@ -1,0 +1,153 @@
+"""No command writes over what it did not make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import wrapper_ir as wir
+from wrapper_ir.errors import WrapperIRError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Invoke
+
+WEIGHTS = """\
+wir 2
+program @{name} inference logical
+
+input %x : f32[2, 2] @cpu
+constant %w : f32[2, 2] @cpu = parameter "w"
+
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+
+  %z = allocate : f32[2, 2] @cpu
+  aten::mm.out(%x, %w, out=out %z)
+return %z
+"""
+
+
+def weights(value: float, name: str = "mlp") -> wir.Program:
+    program = wir.parse(WEIGHTS.format(name=name))
+    return program.replace(data={"w": torch.full((2, 2), value)})
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.fixture
+def mlp(room: Path) -> Path:
+    weights(3.0).save(room / "mlp.wir")
+    return room
+
+
+def test_emitting_beside_a_program_leaves_its_weights(mlp: Path, invoke: Invoke) -> None:
+    before = contents(mlp)
+    words = ("emit", "mlp.wir", "--target", "python", "-o", "mlp.py", "--constants", "beside")
+    for _ in range(2):  # what was made for the output is replaced
+        result = invoke(*words)
+        assert result.exit_code == 0, result.output
+    after = contents(mlp)
+    assert after.keys() - before.keys() == {"mlp.py", "mlp.py.safetensors"}
+    assert before.items() <= after.items()
+    assert torch.equal(load_file("mlp.py.safetensors")["w"], torch.full((2, 2), 3.0))
+    assert invoke("run", "mlp.wir", "--random", "0").exit_code == 0
+
+
+def test_outputs_of_other_names_have_constants_of_their_own(room: Path) -> None:
+    for number, name in enumerate(("m.wir", "m.txt", "m.2")):
+        weights(float(number)).save(room / name)
+    for number, name in enumerate(("m.wir", "m.txt", "m.2")):
+        assert wir.load(room / name).data["w"][0, 0] == number
+    with pytest.raises(WrapperIRError, match="constants of 'm'") as caught:
+        weights(9.0).save(room / "m")  # its constants would be called like those of m.wir
+    assert caught.value.code == "WIR0004"
+    assert wir.load(room / "m.wir").data["w"][0, 0] == 0
+
+
+def test_a_checkpoint_beside_a_program_is_kept(room: Path) -> None:
+    save_file({"theirs": torch.ones(3)}, room / "m.safetensors")
+    before = contents(room)
+    with pytest.raises(WrapperIRError, match=r"m\.safetensors"):
+        weights(1.0).save(room / "m.wir")
+    assert contents(room) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "emit mlp.wir -o mlp.wir",
+        "emit mlp.wir -o mlp.wir --force",
+        "emit mlp.wir -o mlp.safetensors",
+        "emit mlp.wir -o mlp.safetensors --force",
+        "plan mlp.wir -o mlp.wir",
+        "plan mlp.wir --svg mlp.wir",
+        "plan mlp.wir --svg net_model.py",
+        "plan mlp.wir -o planned --svg planned",
+        "run mlp.wir --random 0 -o mlp.safetensors",
+        "run mlp.wir --inputs in.safetensors -o in.safetensors",
+        "run mlp.wir --inputs in.safetensors -o checkpoint.safetensors",
+        "emit mlp.wir -o net_model.py",
+        "emit mlp.wir -o mlp.py --constants beside",
+        "capture net_model.py:make --emit net_model.py",
+        "capture net_model.py:make --emit net_model.py --force",
+        "capture net_model.py:make -o notes.txt",
+        "capture net_model.py:make -o checkpoint.wir",
+        "plan-csv table.csv -o table.csv",
+        "plan-csv table.csv -o notes.txt",
+        "export mlp.wir -o notes.so",
+        "export mlp.wir -o notes.pt2",
+        "export mlp.wir -o clear.so --constants beside",
+    ],
+)
+def test_what_is_there_is_kept(mlp: Path, invoke: Invoke, words: str) -> None:
+    (mlp / "notes.txt").write_text("mine\n")
+    (mlp / "notes.so").write_text("mine\n")
+    (mlp / "notes.pt2").write_text("mine\n")
+    (mlp / "clear.constants").write_text("mine\n")
+    (mlp / "table.csv").write_text("lower,upper,size\n0,2,8\n")
+    save_file({"x": torch.ones(2, 2)}, mlp / "in.safetensors")
+    save_file({"theirs": torch.ones(2, 2)}, mlp / "checkpoint.safetensors")
+    save_file({"theirs": torch.ones(2, 2)}, mlp / "mlp.py.safetensors")
+    before = contents(mlp)
+    result = invoke(*words.split())
+    assert result.exit_code == 2, result.output
+    assert "WIR0004" in result.stderr
+    # Of two outputs the other one may be there.
+    assert before.items() <= contents(mlp).items()
+
+
+def test_force_writes_over_what_is_meant(mlp: Path, invoke: Invoke) -> None:
+    (mlp / "old.py").write_text("mine\n")
+    save_file({"theirs": torch.ones(2, 2)}, mlp / "old.py.safetensors")
+    words = ("emit", "mlp.wir", "-o", "old.py", "--constants", "beside", "--force")
+    assert invoke(*words).exit_code == 0
+    assert "Wrapper program" in (mlp / "old.py").read_text()
+    assert "w" in load_file("old.py.safetensors")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "emit mlp.wir -o made.py",
+        "emit mlp.wir -o made.cpp --target cpp",
+        "emit mlp.wir -o made.fx --target fx",
+        "plan mlp.wir -o planned.wir --svg planned.svg",
+        "run mlp.wir --random 0 -o results.safetensors",
+        "plan-csv table.csv -o planned.csv",
+        "export mlp.wir -o made.so --constants beside --debug-info",
+        "export mlp.wir -o made.pt2 --debug-info",
+        "export mlp.wir -o made",
+        "reduce mlp.wir --fails false",
+    ],
+)
+def test_what_a_command_made_it_makes_again(mlp: Path, invoke: Invoke, words: str) -> None:
+    (mlp / "table.csv").write_text("lower,upper,size\n0,2,8\n")
+    for _ in range(2):
+        result = invoke(*words.split())
+        assert result.exit_code == 0, result.output

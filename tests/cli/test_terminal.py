@@ -1,0 +1,76 @@
+"""What is shown where there is no terminal, and what starting costs."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.table import Table
+
+from wrapper_ir.cli import terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_tables_in_pipes_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    told = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", told)
+    words = [f"inference: {name} of what was compiled" for name in ("output", "median", "spread")]
+    table = Table(*words)
+    table.add_row(*words)
+    terminal.out().print(table)
+    written = told.getvalue()
+    assert all(written.count(each) == 2 for each in words)
+
+
+def test_a_long_step_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", told)
+    with terminal.bar("building it"):
+        pass
+    assert told.getvalue() == ""
+    monkeypatch.setattr(terminal, "SILENCE", 0.01)
+    with terminal.bar("building it"):
+        while told.getvalue().count("building it …") < 2:
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--help",
+        "print small.wir",
+        "emit small.wir",
+        "emit small.wir --target cpp",
+        "plan small.wir",
+    ],
+)
+def test_what_needs_no_torch_imports_none(words: str, room: Path) -> None:
+    program = (
+        "import sys; from wrapper_ir.cli.app import main\n"
+        "main(sys.argv[1:], standalone_mode=False)\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_help_and_our_emitters_are_light() -> None:
+    program = (
+        "import sys; import wrapper_ir.cli.app\n"
+        "print('sympy' in sys.modules)\n"
+        "from wrapper_ir.emitters import emitter_class\n"
+        "for name in ('python', 'cpp', 'fx'): emitter_class(name)\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "False\nFalse\n", done.stderr

@@ -1,0 +1,35 @@
+"""What a check of sizes that are known only at run time raises: what stock Inductor does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from wrapper_ir.frontends.inductor import record
+
+
+def checked(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    size: Any = n.sum().item()  # of a tensor that was computed, so Dynamo knows nothing of it
+    torch._check(size >= 2)
+    torch._check(size <= 6)
+    return x.new_zeros(size).sin() + x.sum()
+
+
+@pytest.mark.parametrize("emitter", ["stock", "python", "cpp", "fx"])
+def test_a_failed_check_is_a_runtime_error(emitter: str) -> None:
+    torch._dynamo.reset()
+    how = {"backend": "inductor"} if emitter == "stock" else {"backend": "wrapper_ir"}
+    options = {} if emitter == "stock" else {"options": {"emitter": emitter}}
+    given = (torch.ones(3), torch.tensor([1, 3])), (torch.ones(3), torch.tensor([4, 5]))
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        with record() as programs:
+            function = torch.compile(checked, fullgraph=True, **how, **options)  # type: ignore[call-overload]
+            assert function(*given[0]).shape == (4,)
+        assert bool(programs) == (emitter != "stock")
+        with pytest.raises(RuntimeError):
+            function(*given[1])
+        if emitter != "stock":  # as released code may expect
+            with pytest.raises(AssertionError):
+                function(*given[1])
