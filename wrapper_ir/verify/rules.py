@@ -386,6 +386,12 @@ BAD_PARAM = _rule(1074, "bad-param", "{name} has two parameters called {param!r}
 BAD_STREAM = _rule(
     1075, "bad-stream", "the stream of a call cannot be {stream}", "streams count from 0"
 )
+NO_MEMORY = _rule(
+    1076,
+    "no-memory",
+    "{name} is called on {device}, where buffers have no memory",
+    "a kernel touches memory: call it where the memory is, or leave the call out",
+)
 
 # Library ops.
 UNKNOWN_KEYWORD = _rule(
