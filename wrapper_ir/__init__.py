@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from wrapper_ir.errors import UnsupportedError as UnsupportedError
     from wrapper_ir.errors import WrapperIRError as WrapperIRError
     from wrapper_ir.frontends.aten import from_fx as from_fx
-    from wrapper_ir.frontends.inductor import capture as capture
-    from wrapper_ir.frontends.inductor import record as record
+    from wrapper_ir.frontends.inductor.capture import capture as capture
+    from wrapper_ir.frontends.inductor.record import record as record
     from wrapper_ir.interpreter import interpret as interpret
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
     from wrapper_ir.planning import plan_memory as plan_memory
@@ -78,7 +78,7 @@ _EXPORTS = {
     "VerificationError": "wrapper_ir.verify",
     "WrapperIRError": "wrapper_ir.errors",
     "canonical": "wrapper_ir.diffing",
-    "capture": "wrapper_ir.frontends.inductor",
+    "capture": "wrapper_ir.frontends.inductor.capture",
     "compile": "wrapper_ir.api",
     "cuda_graph_status": "wrapper_ir.api",
     "diagnose": "wrapper_ir.verify",
@@ -93,7 +93,7 @@ _EXPORTS = {
     "parse": "wrapper_ir.text",
     "plan_memory": "wrapper_ir.planning",
     "print_program": "wrapper_ir.text",
-    "record": "wrapper_ir.frontends.inductor",
+    "record": "wrapper_ir.frontends.inductor.record",
     "release": "wrapper_ir.api",
     "verify": "wrapper_ir.verify",
 }

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from wrapper_ir import outputs
 from wrapper_ir.cli.errors import FileError
 from wrapper_ir.outputs import Kind, begins_with
+from wrapper_ir.outputs import check as check_file
+from wrapper_ir.outputs import reading as note_read
+from wrapper_ir.outputs import replacing as replacing_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +59,7 @@ def read_text(file: str) -> str:
     if file == STREAM and sys.stdin is None:  # closed by whoever started us
         raise FileError(verb="read", file=name, reason="it is closed")
     if file != STREAM:
-        outputs.reading(file)
+        note_read(file)
     try:
         raw = sys.stdin.buffer.read() if file == STREAM else Path(file).read_bytes()
         return raw.decode("utf-8")
@@ -112,7 +114,7 @@ def check_output(file: str | None, kind: Kind | None = None) -> None:
 
     if file is not None and file != STREAM:
         with _reporting(file):
-            outputs.check(Path(file), kind or PROGRAM)
+            check_file(Path(file), kind or PROGRAM)
 
 
 @contextlib.contextmanager
@@ -127,7 +129,7 @@ def replacing(file: str, kind: Kind, *, in_place: bool = False) -> Iterator[Path
     """
     with (
         _reporting(file),
-        outputs.replacing(Path(file), kind, in_place=in_place) as temporary,
+        replacing_output(Path(file), kind, in_place=in_place) as temporary,
     ):
         yield temporary
 

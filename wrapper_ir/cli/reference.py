@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.export import ExportedProgram
 
-from wrapper_ir import outputs
 from wrapper_ir.cli.errors import (
     BadReferenceError,
     FileError,
@@ -23,6 +22,7 @@ from wrapper_ir.cli.errors import (
     UserCodeError,
 )
 from wrapper_ir.errors import nearest
+from wrapper_ir.outputs import reading as note_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,13 +100,13 @@ def describe(error: BaseException) -> str:
 def _import(name: str) -> ModuleType:
     try:
         if name.endswith(".py"):
-            outputs.reading(name)
+            note_read(name)
             return import_file(Path(name))
         directory = os.getcwd()
         if directory not in sys.path:
             sys.path.insert(0, directory)
         module = importlib.import_module(name)
-        outputs.reading(module.__file__ or os.devnull)
+        note_read(module.__file__ or os.devnull)
         return module
     except FileError:
         raise

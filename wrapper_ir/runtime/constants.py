@@ -21,7 +21,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from wrapper_ir import outputs
+from wrapper_ir.outputs import replacing, sidecar
 from wrapper_ir.runtime.checks import TensorSpec, check_layout
 from wrapper_ir.runtime.errors import ConstantsError, InputLayoutError
 
@@ -167,9 +167,9 @@ def _write(
     metadata = {"wrapper_ir": _VERSION, "format": "pt", "notes": json.dumps(notes, sort_keys=True)}
     if owner is not None:
         metadata[_OWNER] = owner.name
-    kind = outputs.sidecar(owner or file, _owner_of)._replace(made_up=owner is not None)
+    kind = sidecar(owner or file, _owner_of)._replace(made_up=owner is not None)
     try:
-        with outputs.replacing(file, kind) as unfinished:
+        with replacing(file, kind) as unfinished:
             save_file(stored, unfinished, metadata)
     except (OSError, SafetensorError) as error:
         raise ConstantsError(file=str(file), reason=f"cannot be written: {error}") from error

@@ -6,7 +6,9 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir import outputs
+from wrapper_ir.outputs import Kind, replacing, sidecar
+from wrapper_ir.outputs import beside as beside_of
+from wrapper_ir.outputs import reading as note_read
 from wrapper_ir.text.errors import CharacterTextError, FileError, Place
 from wrapper_ir.text.printer import print_program
 from wrapper_ir.text.reader import parse
@@ -33,7 +35,7 @@ def _is_program(file: Path) -> bool:
 
 
 #: The text of a program.
-PROGRAM = outputs.Kind("a wrapper program", _is_program)
+PROGRAM = Kind("a wrapper program", _is_program)
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
@@ -60,7 +62,7 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
         if beside is not None:
             from wrapper_ir.text import constants  # noqa: PLC0415 - may need torch
 
-            kind = outputs.sidecar(file, constants.owner_of)
+            kind = sidecar(file, constants.owner_of)
             temporary = stack.enter_context(_replacing(beside, kind))
             constants.save_constants(program, temporary, beside, owner=file.name)
 
@@ -78,13 +80,13 @@ def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
         ConstantsError: the values are missing or damaged, or do not fit the program.
     """
     file = Path(path)
-    outputs.reading(file)
+    note_read(file)
     with _reporting("read", file):
         raw = file.read_bytes()
     program = parse(_decoded(raw, str(path)), source_name=str(path))
     if not (program.constants or program.objects):
         return program
-    outputs.reading(outputs.beside(file))
+    note_read(beside_of(file))
     if not data:
         return program
     from wrapper_ir.text.constants import load_constants  # noqa: PLC0415 - may need torch
@@ -98,7 +100,7 @@ def _beside(file: Path, action: str) -> Path:
     if file.suffix == _SUFFIX:
         reason = f"the values of its constants go to a file of this name; call it {file.stem}.wir"
         raise FileError(action=action, file=file, reason=reason)
-    return outputs.beside(file)
+    return beside_of(file)
 
 
 def _decoded(raw: bytes, source: str) -> str:
@@ -115,9 +117,9 @@ def _decoded(raw: bytes, source: str) -> str:
 
 
 @contextlib.contextmanager
-def _replacing(file: Path, kind: outputs.Kind) -> Iterator[Path]:
+def _replacing(file: Path, kind: Kind) -> Iterator[Path]:
     """A file to write to, which takes the place of ``file`` when all went well."""
-    with _reporting("write", file), outputs.replacing(file, kind) as temporary:
+    with _reporting("write", file), replacing(file, kind) as temporary:
         yield temporary
 
 

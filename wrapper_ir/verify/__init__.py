@@ -88,6 +88,7 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1073 a number fits the parameter's machine type
 - WIR1074 a kernel's parameters have different names
 - WIR1075 a line's stream is the caller's, 0, or one that the program declares for its device
+- WIR1076 kernels are called where buffers have memory, not on ``meta``
 - WIR1082 keyword arguments exist
 - WIR1083 ... and are given once
 - WIR1084 ``none`` is given to torch's own ops only where the schema says that it is optional
@@ -96,6 +97,10 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1087 a result is declared fresh, or a view, as the schema's alias sets say
 - WIR1088 a view says of which argument, a fresh result of none; a held one is of a call that is
   given an object
+- WIR1089 what an op writes is not the memory of an argument that it reads, unless the schema has
+  both in one alias set; an op of torch's own may be given one view for both where it works element
+  by element, and a part of it never
+- WIR1090 what a collective works on is not used, or returned, before ``wait_tensor``
 
 **Regions**
 

@@ -389,6 +389,12 @@ BAD_STREAM = _rule(
     "the stream of a line cannot be {stream}: {why}",
     "0 is the caller's stream; declare others, as in 'stream 1 @cuda:0'",
 )
+NO_MEMORY = _rule(
+    1076,
+    "no-memory",
+    "{name} is called on {device}, where buffers have no memory",
+    "a kernel touches memory: call it where the memory is, or leave the call out",
+)
 
 # Library ops.
 UNKNOWN_KEYWORD = _rule(
@@ -423,6 +429,19 @@ BAD_RELATION = _rule(
 )
 BAD_ALIAS_SOURCE = _rule(
     1088, "bad-alias-source", "%{result} is declared as {given}, {why}", "{fix}"
+)
+SHARED_ARGUMENT = _rule(
+    1089,
+    "shared-argument",
+    "{name} writes '{argument}', %{written}, and reads '{other}', %{read}, in the same memory",
+    "copy what is read, or let the op's schema say that both may be one by putting them into the"
+    " same alias set: 'Tensor(a) {other}' and 'Tensor(a!) {argument}'",
+)
+NOT_WAITED_FOR = _rule(
+    1090,
+    "not-waited-for",
+    "%{name} is used while {op} may still be at work on it",
+    "call _c10d_functional::wait_tensor on it first",
 )
 
 # Regions.

@@ -15,6 +15,7 @@ from wrapper_ir.emitters.fx.packing import pack
 from wrapper_ir.emitters.fx.region import RegionBase, Storage, extent_of, torch_dtype
 from wrapper_ir.emitters.fx.sharing import places
 from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
+from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.lines.args import (
     Access,
     Arg,
@@ -33,6 +34,7 @@ from wrapper_ir.lines.args import (
     StringArg,
 )
 from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.kernels import (
     CppKernel,
@@ -65,8 +67,8 @@ def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
     """Whether what an op writes as a whole has the same layout after torch made it functional."""
     if not (storage.is_whole or storage.node.op in ("placeholder", "get_attr")):
         return True  # perhaps a view
-    if op == "aten::copy_":
-        return True
+    if op == "aten::copy_" or handed_over(op) is not None:
+        return True  # the one keeps it; the other has to be given the caller's tensor itself
     return op in _GIVE_CONTIGUOUS and layout.is_contiguous
 
 
@@ -106,6 +108,10 @@ class CallLines(RegionBase):
     def visit_kernel_call(self, line: KernelCall) -> None:
         if pinned := self.context.triton.get(line.kernel):
             self._launch(line, pinned)
+            return
+        problem = launch_problem(self.context.program.kernels[line.kernel].source, line.device)
+        if problem:
+            self.unsupported(line, problem)
             return
         op = self.context.kernel(line.kernel)
         if op is None:  # its definition was refused
