@@ -139,7 +139,8 @@ def test_without_torch(torchless: Path) -> None:
     assert done.returncode == 1
     assert "torch: torch is not installed\n  hint: install torch 2.11 to " in done.stdout
     assert done.stdout.endswith("Nothing was run: that takes torch.\nSomething is wrong.\n")
-    assert done.stderr == ""
+    # A slow machine is told that the step goes on, and nothing else is said.
+    assert [line for line in done.stderr.splitlines() if " … " not in line] == []
     assert not any(line.endswith("…") for line in done.stdout.splitlines())
     report = json.loads(consult("--json", python=torchless).stdout)
     assert (report["ok"], report["trials"]) == (False, [])
@@ -203,7 +204,8 @@ def test_no_compiler_and_no_cache(tmp_path: Path) -> None:
     assert "cache: WIR2105: the cache directory ~/file cannot be used" in done.stdout
     assert "python: WIR2105" in done.stdout
     assert "somebody" not in done.stdout
-    assert done.stderr == ""
+    # A slow machine is told that the step goes on, and nothing else is said.
+    assert [line for line in done.stderr.splitlines() if " … " not in line] == []
 
 
 def test_the_disk_is_asked_about_where_the_cache_is(tmp_path: Path) -> None:
