@@ -1,4 +1,4 @@
-"""The C++ types of the parameters of kernels, for every emitter that has kernels compiled."""
+"""What kernels in C++ take and where they run, for every emitter that has kernels compiled."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.dtype import DType
-from wrapper_ir.lines.kernels import BufferParam, ScalarType
+from wrapper_ir.lines.kernels import BufferParam, CppKernel, ScalarType
+from wrapper_ir.lines.layout import CPU
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines.kernels import Param
+    from wrapper_ir.lines.kernels import KernelSource, Param
+    from wrapper_ir.lines.layout import Device
 
-__all__ = ["ELEMENTS", "cpp_type"]
+__all__ = ["ELEMENTS", "cpp_type", "launch_problem"]
 
 ELEMENTS: Final = {
     DType.FLOAT64: "double",
@@ -56,3 +58,13 @@ def cpp_type(param: Param) -> str | None:
     if element is None:
         return None
     return f"const {element}*" if param.access is Access.READ else f"{element}*"
+
+
+def launch_problem(source: KernelSource, device: Device) -> str | None:
+    """What keeps a kernel from being launched on a device; ``None`` where nothing does.
+
+    A C++ kernel is a function of this process: it reads and writes what the host can address.
+    """
+    if isinstance(source, CppKernel) and device.type != CPU.type:
+        return f"C++ kernels do not run on {device}"
+    return None

@@ -88,6 +88,7 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1073 a number fits the parameter's machine type
 - WIR1074 a kernel's parameters have different names
 - WIR1075 a line's stream is the caller's, 0, or one that the program declares for its device
+- WIR1076 kernels are called where buffers have memory, not on ``meta``
 - WIR1082 keyword arguments exist
 - WIR1083 ... and are given once
 - WIR1084 ``none`` is given to torch's own ops only where the schema says that it is optional

@@ -44,6 +44,9 @@ _WHAT: Final[dict[type, str]] = {
     ListArg: "a list",
 }
 
+_NO_MEMORY: Final = "meta"
+"""The device whose tensors have a layout and nothing else."""
+
 _LIMITS: Final = {
     ScalarType.INT64: (-(2**63), 2**63 - 1),
     ScalarType.INT32: (-(2**31), 2**31 - 1),
@@ -98,6 +101,8 @@ class Calls:
                 fix="call it with an extern line",
             )
             return
+        if line.device.type == _NO_MEMORY:
+            self.state.report(rules.NO_MEMORY, name=shown(line.kernel), device=line.device)
         self._check_grid(line, kernel)
         if len(line.args) != len(kernel.params):
             self.state.report(

@@ -389,6 +389,12 @@ BAD_STREAM = _rule(
     "the stream of a line cannot be {stream}: {why}",
     "0 is the caller's stream; declare others, as in 'stream 1 @cuda:0'",
 )
+NO_MEMORY = _rule(
+    1076,
+    "no-memory",
+    "{name} is called on {device}, where buffers have no memory",
+    "a kernel touches memory: call it where the memory is, or leave the call out",
+)
 
 # Library ops.
 UNKNOWN_KEYWORD = _rule(

@@ -19,6 +19,7 @@ from wrapper_ir.emitters.cpp.places import place_of
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.emitters.cpp.types import parameter_type
+from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.library import FIXED_WRITERS
 from wrapper_ir.lines.args import (
     BufferArg,
@@ -78,8 +79,9 @@ class CallLines(RegionBase):
         if isinstance(definition.source, TritonKernel):
             self._launch(line, definition, definition.source)
             return
-        if line.device != CPU:
-            self.unsupported(line, f"C++ kernels do not run on {line.device}")
+        problem = launch_problem(definition.source, line.device)
+        if problem:
+            self.unsupported(line, problem)
             return
         if any(isinstance(a, ScalarArg) and free_symbols(a.value) for a in line.args):
             self.mark(line)

@@ -15,6 +15,7 @@ from wrapper_ir.emitters.fx.packing import pack
 from wrapper_ir.emitters.fx.region import RegionBase, Storage, extent_of, torch_dtype
 from wrapper_ir.emitters.fx.sharing import places
 from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
+from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.lines.args import (
     Access,
     Arg,
@@ -106,6 +107,10 @@ class CallLines(RegionBase):
     def visit_kernel_call(self, line: KernelCall) -> None:
         if pinned := self.context.triton.get(line.kernel):
             self._launch(line, pinned)
+            return
+        problem = launch_problem(self.context.program.kernels[line.kernel].source, line.device)
+        if problem:
+            self.unsupported(line, problem)
             return
         op = self.context.kernel(line.kernel)
         if op is None:  # its definition was refused

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.ops import default_is
 from wrapper_ir.emitters.python.region import RegionBase
@@ -84,10 +85,16 @@ class CallLines(RegionBase):
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
-        kernel = self.context.kernel(line.kernel, line.device)
+        source = self.context.program.kernels[line.kernel].source
+        problem = launch_problem(source, line.device)
+        if problem:
+            self.unsupported(line, problem)
         args = [self.arg(line, arg) for arg in line.args]
-        if line.grid:
+        if isinstance(source, TritonKernel):
+            kernel = self.context.kernel(line.kernel, line.device)
             args = [self.context.dims(line.grid), self._stream(line), *args]
+        else:
+            kernel = self.context.kernel(line.kernel)
         with self.profiled(line.kernel):
             self.put(statement(call(kernel, *args), self.writer.width))
 
