@@ -65,6 +65,30 @@ def test_stock_stands_in_counted_and_announced() -> None:
     assert statistics.programs == 0
 
 
+@torch.library.custom_op("wir_tests::reverse_into", mutates_args={"target"})
+def reverse_into(source: Tensor, target: Tensor) -> None:
+    target.copy_(source.flip(0))
+
+
+@reverse_into.register_fake
+def _(source: Tensor, target: Tensor) -> None:
+    pass
+
+
+def reversing(x: Tensor) -> Tensor:
+    reverse_into(x, x)
+    return x + 1
+
+
+def test_an_op_that_reads_what_it_writes_is_refused_and_stock_stands_in() -> None:
+    with pytest.raises(Exception, match="WIR1089"):
+        compiled(reversing)(torch.arange(6.0))
+    torch._dynamo.reset()
+    with pytest.warns(StockFallbackWarning, match="WIR1089"):
+        result = compiled(reversing, on_unsupported="stock")(torch.arange(6.0))
+    assert result.tolist() == [6, 5, 4, 3, 2, 1]
+
+
 def test_stock_stands_in_under_an_installation() -> None:
     x = torch.linspace(-1, 2, 8)
     with install(on_unsupported="stock"), pytest.warns(StockFallbackWarning):

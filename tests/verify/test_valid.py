@@ -187,6 +187,74 @@ GOOD = {
       yield
     }
 """,
+    "an op that may be given one buffer twice, and views that only come near each other": """
+  extern mylib::reverse_into(Tensor src, Tensor(a!) dst) -> ()
+  extern mylib::in_lists(Tensor[] src, Tensor(a!)[] dst) -> ()
+  extern mylib::may_be_one(Tensor(a) src, Tensor(a!) dst) -> ()
+  extern mylib::in_place(Tensor(a!) x, Tensor(b!) y) -> ()
+  %p = allocate zeroed : f32[8, 8] @cpu
+  %q = allocate zeroed : f32[8] @cpu
+  mylib::reverse_into(%q, inout %p)
+  mylib::may_be_one(%p, inout %p)
+  mylib::in_place(inout %p, inout %p)
+  %left = reinterpret %p : f32[8, 4]{8, 1} @cpu
+  %right = reinterpret %p : f32[8, 4]{8, 1}+4 @cpu
+  mylib::reverse_into(%left, inout %right)
+  mylib::in_lists([%left, %q], [inout %right])
+  %even = reinterpret %q : f32[4]{2} @cpu
+  %odd = reinterpret %q : f32[4]{2}+1 @cpu
+  %halves = reinterpret %q : f16[4]{4}+3 @cpu
+  mylib::reverse_into(%even, inout %odd)
+  mylib::reverse_into(%even, inout %halves)
+  %none = reinterpret %p : f32[0, 8] @cpu
+  mylib::reverse_into(%none, inout %none)
+  %r = allocate zeroed : f32[s1, 16] @cpu
+  %first = reinterpret %r : f32[s1, 8]{16, 1} @cpu
+  %second = reinterpret %r : f32[s1, 8]{16, 1}+8 @cpu
+  mylib::reverse_into(%first, inout %second)
+  %s = allocate zeroed : f32[s1 + 4] @cpu
+  %head = reinterpret %s : f32[s1] @cpu
+  %end = reinterpret %s : f32[4]+s1 @cpu
+  mylib::reverse_into(%head, inout %end)
+  free %p
+  free %q
+  free %r
+  free %s
+""",
+    "what torch's own ops may be given twice, and what torch finds too hard to tell": """
+  extern aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
+  extern aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
+  extern aten::mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+  extern aten::addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, \
+Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+  extern aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()
+  extern aten::set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)
+  extern _c10d_functional::all_gather_into_tensor_out(Tensor input, int group_size, \
+Any group_name, *, Tensor(a!) out) -> Tensor(a!)
+  extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
+  %p = allocate zeroed : f32[8, 8] @cpu
+  %q = allocate zeroed : f32[8, 8] @cpu
+  aten::add_.Tensor(inout %p, %p)
+  aten::copy_(inout %p, %p)
+  aten::mul.out(%p, %p, out=out %p)
+  aten::addmm.out(%p, %q, %q, out=out %p)
+  aten::_foreach_add_.List([inout %p, inout %q], [%p, %q])
+  %upper = reinterpret %p : f32[4, 8] @cpu
+  %lower = reinterpret %p : f32[4, 8]+32 @cpu
+  %row = reinterpret %p : f32[1, 8]{64, 1} @cpu
+  %flat = reinterpret %p : f32[8] @cpu
+  aten::add_.Tensor(inout %upper, %lower)
+  aten::add_.Tensor(inout %row, %flat)
+  %left = reinterpret %p : f32[8, 4]{8, 1} @cpu
+  %middle = reinterpret %p : f32[8, 4]{8, 1}+2 @cpu
+  aten::copy_(inout %left, %middle)
+  aten::set_.source_Tensor(inout %flat, %upper)
+  _c10d_functional::all_gather_into_tensor_out(%upper, 2, "default", out=out %p)
+  _c10d_functional::wait_tensor(%lower)
+  aten::copy_(inout %q, %p)
+  free %p
+  free %q
+""",
     "a donated parameter may be taken by its region": """
   cond s0 > 2 with (inout %y)
     then (%t : f32[s1] @cpu donated) {

@@ -97,6 +97,10 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1087 a result is declared fresh, or a view, as the schema's alias sets say
 - WIR1088 a view says of which argument, a fresh result of none; a held one is of a call that is
   given an object
+- WIR1089 what an op writes is not the memory of an argument that it reads, unless the schema has
+  both in one alias set; an op of torch's own may be given one view for both where it works element
+  by element, and a part of it never
+- WIR1090 what a collective works on is not used, or returned, before ``wait_tensor``
 
 **Regions**
 

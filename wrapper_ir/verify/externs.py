@@ -67,11 +67,14 @@ class Externs:
         self.symbols = symbols
         self.kernels = kernels
 
-    def check(self, line: ExternKernel) -> None:
-        """Checks one call against its op's schema."""
+    def check(self, line: ExternKernel) -> list[tuple[SchemaArg, Arg]]:
+        """Checks one call against its op's schema; gives each argument with what that says of it.
+
+        None where the op or its schema is not known.
+        """
         kernel = self.kernels.find(line.op)
         if kernel is None:
-            return
+            return []
         if not isinstance(kernel.source, TorchOp):
             self.state.report(
                 rules.WRONG_CALL,
@@ -80,14 +83,15 @@ class Externs:
                 mnemonic=line.mnemonic,
                 fix="call it with a call line",
             )
-            return
+            return []
         schema = self.kernels.schema(line.op)
         if schema is None:
-            return
+            return []
         bound = self._bind(line, schema)
         for declared, arg in bound:
             self._check_arg(line, declared, arg)
         self._check_results(line, schema, bound)
+        return bound
 
     def _bind(self, line: ExternKernel, schema: OpSchema) -> list[tuple[SchemaArg, Arg]]:
         """Each argument with what the schema says of it; checks that all are there, once."""
@@ -140,7 +144,7 @@ class Externs:
             wanted = (declared.type.class_name or declared.type.base) + declared.type.suffix
             rule = rules.UNWANTED_NONE if fault == "none" else rules.ARGUMENT_KIND
             self.state.report(rule, which=which, name=shown(line.op), expected=wanted, given=fault)
-        for buffer in _buffers_in(arg):
+        for buffer in buffers_in(arg):
             if declared.type.writes and not buffer.access.writes:
                 report_access(
                     self.state, which, shown(line.op), buffer, Access.READ_WRITE, "schema"
@@ -267,7 +271,7 @@ class Externs:
             buffer.buffer
             for declared, arg in bound
             if "*" in sets or sets & declared.type.alias_sets
-            for buffer in _buffers_in(arg)
+            for buffer in buffers_in(arg)
         }
         listed = ", ".join(f"%{name}" for name in sorted(legal)) or "an argument"
         if result.relation is Relation.FRESH:
@@ -303,7 +307,7 @@ def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) 
     elif not result.of:
         fault = ("but not of what", "name the argument that it is a view of")
     else:
-        buffers = {buffer.buffer for arg in args for buffer in _buffers_in(arg)}
+        buffers = {buffer.buffer for arg in args for buffer in buffers_in(arg)}
         strangers = [name for name in result.of if name not in buffers]
         if strangers:
             fault = (f"but %{strangers[0]} is not an argument of the call", "name an argument")
@@ -313,12 +317,13 @@ def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) 
         )
 
 
-def _buffers_in(arg: Arg) -> Iterator[BufferArg]:
+def buffers_in(arg: Arg) -> Iterator[BufferArg]:
+    """The buffers of an argument, those in lists included."""
     if isinstance(arg, BufferArg):
         yield arg
     elif isinstance(arg, ListArg):
         for item in arg.items:
-            yield from _buffers_in(item)
+            yield from buffers_in(item)
 
 
 def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType | None, str]:

@@ -430,6 +430,19 @@ BAD_RELATION = _rule(
 BAD_ALIAS_SOURCE = _rule(
     1088, "bad-alias-source", "%{result} is declared as {given}, {why}", "{fix}"
 )
+SHARED_ARGUMENT = _rule(
+    1089,
+    "shared-argument",
+    "{name} writes '{argument}', %{written}, and reads '{other}', %{read}, in the same memory",
+    "copy what is read, or let the op's schema say that both may be one by putting them into the"
+    " same alias set: 'Tensor(a) {other}' and 'Tensor(a!) {argument}'",
+)
+NOT_WAITED_FOR = _rule(
+    1090,
+    "not-waited-for",
+    "%{name} is used while {op} may still be at work on it",
+    "call _c10d_functional::wait_tensor on it first",
+)
 
 # Regions.
 PARAMS_DIFFER = _rule(

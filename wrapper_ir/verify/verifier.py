@@ -27,12 +27,14 @@ from wrapper_ir.lines.fields import misfits
 from wrapper_ir.text.words import MAX_DEPTH
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import Calls
+from wrapper_ir.verify.collectives import Collectives
 from wrapper_ir.verify.control import Control
 from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs
 from wrapper_ir.verify.kernels import Kernels
 from wrapper_ir.verify.lifetimes import Lifetimes
 from wrapper_ir.verify.objects import Objects
+from wrapper_ir.verify.overlaps import Overlaps
 from wrapper_ir.verify.packed import (
     check_packed_line,
     check_packed_results,
@@ -109,6 +111,8 @@ class _Verifier(LineVisitor[None]):
         self.kernels = Kernels(self.state)
         self.calls = Calls(self.state, self.symbols, self.kernels)
         self.externs = Externs(self.state, self.symbols, self.kernels)
+        self.overlaps = Overlaps(self.state, self.lifetimes)
+        self.collectives = Collectives(self.state, self.lifetimes)
         self.control = Control(self.state, self.symbols, self.lifetimes)
         self.objects = Objects(self.state, self.lifetimes)
         self.pools = Pools(self.state, self.lifetimes)
@@ -165,6 +169,7 @@ class _Verifier(LineVisitor[None]):
             storage = None
             if isinstance(value, BufferValue):
                 storage = self.lifetimes.result(value.buffer, position, place)
+                self.collectives.check_result(value.buffer, place)
             elif isinstance(value, ScalarValue):
                 self.symbols.need(free_symbols(value.value), place)
                 self.symbols.check_kinds(value.value, place)
@@ -196,6 +201,7 @@ class _Verifier(LineVisitor[None]):
             lifetimes.peek(name)
         if isinstance(line, RegionLine):
             self.regions(line)
+        self.collectives.check(line, found)
         for name in found.kills:
             lifetimes.kill(name)
         self.defines(line, found)
@@ -282,8 +288,9 @@ class _Verifier(LineVisitor[None]):
         self.calls.check(line)
 
     def visit_extern_kernel(self, line: ExternKernel) -> None:
-        """Checks arguments and results against the op's schema."""
-        self.externs.check(line)
+        """Checks arguments and results against the op's schema, and what arguments share."""
+        self.overlaps.check(line, self.externs.check(line))
+        self.collectives.start(line)
 
     def visit_bind_symbol(self, line: BindSymbol) -> None:
         """Checks that the buffer has what the symbol is bound to."""

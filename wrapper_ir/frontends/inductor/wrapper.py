@@ -29,6 +29,7 @@ from wrapper_ir.frontends.inductor.session import Session, open_recorders, stati
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.frontends.inductor.unsupported import announcing, may_refuse, refuse
 from wrapper_ir.lines.expr import UnsupportedExprError
+from wrapper_ir.verify import VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +39,15 @@ if TYPE_CHECKING:
 
 __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
 
-#: Errors that mean "this graph has no typed form", as opposed to a fault of ours.
-UNSUPPORTED = (EmitError, UnsupportedError, UnsupportedExprError, UnsupportedLineError)
+#: Errors that mean "this graph has no typed form", as opposed to a fault of ours; a program that
+#: the verifier refuses may be what the model asked for, such as an op that reads what it writes.
+UNSUPPORTED = (
+    EmitError,
+    UnsupportedError,
+    UnsupportedExprError,
+    UnsupportedLineError,
+    VerificationError,
+)
 
 
 class _Notes:

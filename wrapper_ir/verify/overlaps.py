@@ -1,0 +1,213 @@
+"""Calls of library ops that write memory which another of their arguments reads.
+
+An op that reads ``%x`` while it writes ``%x`` gives whatever the order of its loops makes of it.
+Its schema says where that is meant: arguments of one alias set, ``Tensor(a)`` and ``Tensor(a!)``,
+may be the same memory, others may not. Torch's own schemas do not say it; for ``aten`` the rules
+are those that torch checks by itself when it runs: what is written may be all of what is read
+(``add_(x, x)``), as such ops work element by element, but not a part of it, and products of
+matrices allow neither. Where views have gaps torch does not look, and nothing is said here. Other
+ops that come with torch are left alone: a collective gathers into a part of what it is given.
+
+Two arguments that an op writes are its own business, as is what kernels do: a fused kernel knows
+what it is called with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from wrapper_ir.lines.expr import dim
+from wrapper_ir.verify import rules
+from wrapper_ir.verify.externs import buffers_in
+from wrapper_ir.verify.kernels import shown
+from wrapper_ir.verify.prove import end_of, sizes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wrapper_ir.lines import Arg, Dim, ExternKernel, Layout, SchemaArg
+    from wrapper_ir.verify.lifetimes import Lifetimes
+    from wrapper_ir.verify.prove import Facts
+    from wrapper_ir.verify.state import State
+    from wrapper_ir.verify.storage import Buffer
+
+#: Namespaces of ops that come with torch, whose schemas do not say which arguments may be one.
+_OF_TORCH: Final = frozenset("""
+    _c10d_functional _c10d_functional_autograd _dtensor _inductor_test _quantized _test aten c10d
+    c10d_functional debugprims fsdp higher_order inductor mkl mkldnn onednn prepacked prim prims
+    profiler quantized rngprims sparse streams symm_mem torch_attn wrapper_ir xpu
+    """.split())  # noqa: SIM905 - one name a line would take the page
+
+#: Ops of torch's that read these arguments until they are done writing.
+_READ_TO_THE_END: Final = {
+    "aten::mm.out": ("self", "mat2"),
+    "aten::bmm.out": ("self", "mat2"),
+    "aten::addmm.out": ("mat1", "mat2"),
+    "aten::addmm_": ("mat1", "mat2"),
+    "aten::baddbmm.out": ("batch1", "batch2"),
+    "aten::baddbmm_": ("batch1", "batch2"),
+}
+
+#: Ops of torch's that look at the layout of an argument, or take it over, and at no element.
+_WITHOUT_ELEMENTS: Final = ("aten::set_", "aten::resize_as_")
+
+_MOST_STEPS: Final = 4096
+"""The search for a shared byte gives up after so many, and the program gets the benefit."""
+
+
+class _Given(NamedTuple):
+    """A buffer that is passed, and what the schema says of its argument."""
+
+    declared: SchemaArg
+    buffer: Buffer
+    layout: Layout
+
+
+class Overlaps:
+    """The check of what arguments share."""
+
+    def __init__(self, state: State, lifetimes: Lifetimes) -> None:
+        self.state = state
+        self.lifetimes = lifetimes
+
+    def check(self, line: ExternKernel, bound: Sequence[tuple[SchemaArg, Arg]]) -> None:
+        """Checks one call; ``bound`` is each argument with what the schema says of it."""
+        if not any(declared.type.writes for declared, _ in bound):
+            return
+        namespace = line.op.partition("::")[0]
+        if namespace in _OF_TORCH and namespace != "aten":
+            return
+        given = list(self._given(bound))
+        read = [each for each in given if not each.declared.type.writes]
+        for written in given:
+            if written.declared.type.writes:
+                found = (other for other in read if self._is_fault(line, written, other))
+                self._report(line, written, next(found, None))
+
+    def _report(self, line: ExternKernel, written: _Given, read: _Given | None) -> None:
+        if read is not None:
+            self.state.report(
+                rules.SHARED_ARGUMENT,
+                name=shown(line.op),
+                written=written.buffer.name,
+                argument=written.declared.name,
+                read=read.buffer.name,
+                other=read.declared.name,
+            )
+
+    def _given(self, bound: Sequence[tuple[SchemaArg, Arg]]) -> Iterator[_Given]:
+        """The buffers of which it is certain whose storage they are."""
+        for declared, arg in bound:
+            for each in buffers_in(arg):
+                buffer = self.lifetimes.buffers.get(each.buffer)
+                if buffer and buffer.layout and buffer.is_certain and len(buffer.storages) == 1:
+                    yield _Given(declared, buffer, buffer.layout)
+
+    def _is_fault(self, line: ExternKernel, written: _Given, read: _Given) -> bool:
+        """Whether the op cannot write the one argument while it reads the other."""
+        if written.buffer.storages != read.buffer.storages or _may_be_one(written, read):
+            return False
+        if line.op.startswith("aten::"):
+            name = read.declared.name
+            return _is_refused_by_torch(line.op, name, written.layout, read.layout)
+        return share_a_byte(written.layout, read.layout, self.state.facts)
+
+
+def _may_be_one(a: _Given, b: _Given) -> bool:
+    """Whether the schema has both arguments in one alias set."""
+    ours, theirs = a.declared.type.alias_sets, b.declared.type.alias_sets
+    return bool(ours & theirs) or "*" in ours or "*" in theirs
+
+
+def _is_refused_by_torch(op: str, read: str, a: Layout, b: Layout) -> bool:
+    """Whether an op of torch's own cannot write ``a`` while it reads ``b`` of the same storage."""
+    if op.partition(".")[0] in _WITHOUT_ELEMENTS or not (a.is_static and b.is_static):
+        return False
+    if 0 in (*a.size, *b.size) or not (_is_dense(a) and _is_dense(b)):
+        return False
+    if _places(a) == _places(b) and a.offset == b.offset and a.dtype is b.dtype:
+        return read in _READ_TO_THE_END.get(op, ())
+    return max(_start(a), _start(b)) < min(end_of(a), end_of(b))
+
+
+def share_a_byte(a: Layout, b: Layout, facts: Facts) -> bool:
+    """Whether two views of one storage provably share a byte wherever both have elements."""
+    if 0 in (*a.size, *b.size):
+        return False
+    if (a.dtype, a.size, a.stride, a.offset) == (b.dtype, b.size, b.stride, b.offset):
+        return True
+    if type(a.offset) is int and type(b.offset) is int and _meet(a, b):
+        return True
+    if (a.is_static and b.is_static) or not (a.is_contiguous and b.is_contiguous):
+        return False
+    sizes = sizes_of(a) | sizes_of(b)
+    return facts.exceeds(end_of(a), _start(b), sizes) and facts.exceeds(end_of(b), _start(a), sizes)
+
+
+def _start(layout: Layout) -> Dim:
+    return dim(layout.offset * layout.dtype.itemsize)
+
+
+def _places(layout: Layout) -> list[tuple[Dim, Dim]]:
+    """Sizes and strides without the dimensions of one element."""
+    pairs = zip(layout.size, layout.stride, strict=True)
+    return [(size, stride) for size, stride in pairs if size != 1]
+
+
+def _is_dense(layout: Layout) -> bool:
+    """Whether each element of a static layout has a place of its own, and none is between them."""
+    step: Dim = 1
+    for stride, size in sorted((stride, size) for size, stride in _places(layout)):
+        if stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _meet(a: Layout, b: Layout) -> bool:
+    """Whether some elements of both share a byte, as far as known sizes and strides show.
+
+    Of a dimension that is not known only the first place is looked at. With the indices of ``b``
+    counted from their ends, the question is whether a sum of multiples, each at most so many times,
+    is a given number.
+    """
+    terms: dict[int, int] = {}
+    goal = _start(b) - _start(a) + b.dtype.itemsize - 1
+    for layout, is_second in ((a, False), (b, True)):
+        size = layout.dtype.itemsize
+        known = [(1, size)]
+        for count, stride in zip(layout.size, layout.stride, strict=True):
+            if type(count) is int and type(stride) is int:
+                known.append((stride * size, count))
+                goal += is_second * stride * size * (count - 1)
+        for step, count in known:
+            if step:
+                terms[step] = terms.get(step, 0) + count - 1
+    return _Search(sorted(terms.items(), reverse=True)).reaches(goal)
+
+
+class _Search:
+    """Whether a number is a sum of multiples: the largest steps first, cut where none can fit."""
+
+    def __init__(self, terms: list[tuple[int, int]]) -> None:
+        self.terms = terms
+        self.steps = _MOST_STEPS
+        #: What the terms from each place on add up to at most.
+        self.rest = [0]
+        for step, most in reversed(terms):
+            self.rest.insert(0, self.rest[0] + step * most)
+
+    def reaches(self, goal: int, at: int = 0) -> bool:
+        if not 0 <= goal <= self.rest[at]:
+            return False
+        if at == len(self.terms):
+            return True
+        step, most = self.terms[at]
+        least = max(0, -((self.rest[at + 1] - goal) // step))
+        for times in range(min(most, goal // step), least - 1, -1):
+            self.steps -= 1
+            if self.steps < 0:
+                return False
+            if self.reaches(goal - step * times, at + 1):
+                return True
+        return False
