@@ -14,6 +14,8 @@ program @p inference logical
 input %x : f32[64, 64] @cpu
 
 extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+extern aten::addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, \
+Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
 extern aten::mm(Tensor self, Tensor mat2) -> Tensor
 
   %first = allocate : f32[64, 64] @cpu
@@ -32,7 +34,10 @@ return %last, %between
     ("between", "reused"),
     [
         # Its result is made before it: what it may work with besides is no tensor.
-        ("%between = allocate : f32[64] @cpu\n  aten::mm.out(%half, %x, out=out %half)", True),
+        (
+            "%between = allocate : f32[64] @cpu\n  aten::addmm.out(%half, %x, %x, out=out %half)",
+            True,
+        ),
         ("%between = aten::mm(%half, %x) : f32[64, 64] @cpu", False),
     ],
 )

@@ -26,6 +26,7 @@ from wrapper_ir.lines.args import (
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.program import AnyLine, Program
 
 
@@ -61,8 +62,8 @@ class Effects:
     defines_objects: list[str] = dataclasses.field(default_factory=list)
     """Objects that the line makes, which may hold what it reads, writes and defines."""
     held: list[str] = dataclasses.field(default_factory=list)
-    """Buffers whose storage such an object may hold from here on: its owner may let it go, but it
-    is never given to anything else."""
+    """Buffers whose storage such an object, or a tensor of the caller's, may hold from here on: its
+    owner may let it go, but it is never given to anything else."""
 
     @property
     def written(self) -> list[str]:
@@ -81,6 +82,22 @@ class Effects:
         return list(
             dict.fromkeys((*self.uses, *self.reads, *self.writes, *self.kills, *self.takes))
         )
+
+
+#: Ops that make their first argument a view of another one's storage, and the position of that.
+_HANDING_OVER: Final = {
+    "aten::set_.source_Tensor": 1,
+    "aten::set_.source_Tensor_storage_offset": 1,
+}
+
+
+def handed_over(op: str) -> int | None:
+    """Return the position of the argument whose storage an op gives to its first argument, if any.
+
+    What the first argument held before goes; its tensor, which the caller may have, keeps the new
+    storage for good. Schemas do not say so.
+    """
+    return _HANDING_OVER.get(op)
 
 
 def effects(line: AnyLine, program: Program | None = None) -> Effects:
@@ -102,6 +119,8 @@ def effects(line: AnyLine, program: Program | None = None) -> Effects:
         found.held[:0] = dict.fromkeys((*found.reads, *found.writes))
     if found.defines_objects:
         found.held.extend(name for name in found.defines if name not in found.held)
+    if type(line) is ExternKernel and line.op in _HANDING_OVER:
+        found.held.extend(found.reads)
     if program is None:
         return found
     for name in found.defines:

@@ -21,6 +21,7 @@ from wrapper_ir.lines import (
     StringArg,
     TorchOp,
 )
+from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import counted, described, report_access
 from wrapper_ir.verify.kernels import shown
@@ -273,6 +274,9 @@ class Externs:
             if "*" in sets or sets & declared.type.alias_sets
             for buffer in buffers_in(arg)
         }
+        position = handed_over(line.op)
+        if position is not None and position < len(line.args):
+            legal.update(buffer.buffer for buffer in buffers_in(line.args[position]))
         listed = ", ".join(f"%{name}" for name in sorted(legal)) or "an argument"
         if result.relation is Relation.FRESH:
             self._report_relation(line, result, given, f"a view of {listed}")

@@ -34,6 +34,7 @@ from wrapper_ir.lines.args import (
     StringArg,
 )
 from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.kernels import (
     CppKernel,
@@ -66,8 +67,8 @@ def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
     """Whether what an op writes as a whole has the same layout after torch made it functional."""
     if not (storage.is_whole or storage.node.op in ("placeholder", "get_attr")):
         return True  # perhaps a view
-    if op == "aten::copy_":
-        return True
+    if op == "aten::copy_" or handed_over(op) is not None:
+        return True  # the one keeps it; the other has to be given the caller's tensor itself
     return op in _GIVE_CONTIGUOUS and layout.is_contiguous
 
 

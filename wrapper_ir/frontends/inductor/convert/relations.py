@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NamedArg, Relation
+from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.schema import parse_schema
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ def result_relation(
     kwargs: Sequence[NamedArg],
 ) -> tuple[Relation, tuple[str, ...]]:
     """Return the relation of the result at ``path``, and the buffers that it concerns."""
+    position = handed_over(op.name())
+    if position is not None:
+        return Relation.ALIAS, tuple(_buffers(args[position]))
     returns: Any = op._schema.returns
     index = path[0] if len(returns) > 1 and path else 0
     info = returns[index].alias_info if isinstance(index, int) and index < len(returns) else None
@@ -82,8 +86,12 @@ def offset_in_argument(
     found = held.meta.get("val")
     for index in path:
         found = found[index]
-    pairs = zip(op._schema.arguments, held.args, strict=False)
-    viewed = [value for parameter, value in pairs if parameter.alias_info is not None]
+    position = handed_over(op.name())
+    if position is not None:
+        viewed = [held.args[position]]
+    else:
+        pairs = zip(op._schema.arguments, held.args, strict=False)
+        viewed = [value for parameter, value in pairs if parameter.alias_info is not None]
     given = viewed[0].meta.get("val") if len(viewed) == 1 and hasattr(viewed[0], "meta") else None
     if given is None:
         return None
