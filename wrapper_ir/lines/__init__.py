@@ -66,7 +66,7 @@ from wrapper_ir.lines.kernels import (
     TorchOp,
     TritonKernel,
 )
-from wrapper_ir.lines.layout import CPU, Device, Layout, contiguous_strides
+from wrapper_ir.lines.layout import CPU, Device, Layout, LayoutKind, contiguous_strides
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -171,6 +171,7 @@ __all__ = [
     "KernelDefinition",
     "KernelSource",
     "Layout",
+    "LayoutKind",
     "Line",
     "LineVisitor",
     "ListArg",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -34,6 +35,17 @@ CPU: Final = Device("cpu")
 """The host."""
 
 
+class LayoutKind(enum.Enum):
+    """How a tensor keeps its elements; torch's name for it."""
+
+    STRIDED = "strided"
+    SPARSE_COO = "sparse_coo"
+    SPARSE_CSR = "sparse_csr"
+    SPARSE_CSC = "sparse_csc"
+    SPARSE_BSR = "sparse_bsr"
+    SPARSE_BSC = "sparse_bsc"
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Type, device, size, stride and storage offset of a view; counts are in elements of ``dtype``.
@@ -43,6 +55,9 @@ class Layout:
     constant), so a layout says by itself which part of its storage a view covers. Ownership is not
     part of a layout: it is in the defining
     line. Immutable; expressions are canonical (see :mod:`wrapper_ir.lines.expr`).
+
+    A layout of another ``kind`` than strided has no elements at strides: library ops make such
+    buffers and take them, and nothing else looks inside.
     """
 
     dtype: DType
@@ -50,6 +65,7 @@ class Layout:
     size: tuple[Dim, ...]
     stride: tuple[Dim, ...]
     offset: Dim = 0
+    kind: LayoutKind = LayoutKind.STRIDED
     _symbols: frozenset[str] | None = field(default=None, init=False, compare=False, repr=False)
     """Kept once looked for: every pass asks it of every line."""
 

@@ -19,6 +19,7 @@ from wrapper_ir.lines import (
     EnumArg,
     Input,
     Layout,
+    LayoutKind,
     ListArg,
     NamedArg,
     NoneArg,
@@ -57,6 +58,7 @@ Target: TypeAlias = tuple[str, TargetKind]
 _ACCESS: Final = {"in": Access.READ, "out": Access.WRITE, "inout": Access.READ_WRITE}
 _FIRST_RELATION: Final = frozenset(RELATIONS)
 _CPU_TEXT: Final = "@cpu"
+_KINDS: Final = {kind.value: kind for kind in LayoutKind if kind is not LayoutKind.STRIDED}
 
 
 class ItemParser:
@@ -117,10 +119,10 @@ class ItemParser:
         if cursor.accept("{"):
             stride = tuple(self.exprs.dim(cursor) for _ in listed(cursor, "}"))
         offset = self.exprs.dim(cursor) if cursor.accept("+") else 0
+        kind = next((k for word, k in _KINDS.items() if cursor.accept(word)), LayoutKind.STRIDED)
         device = self.device(cursor)
-        return Layout(
-            dtype, device, size, contiguous_strides(size) if stride is None else stride, offset
-        )
+        strides = contiguous_strides(size) if stride is None else stride
+        return Layout(dtype, device, size, strides, offset, kind)
 
     def define(self, cursor: Cursor, name: str) -> None:
         """Reads the layout of a buffer and keeps it."""

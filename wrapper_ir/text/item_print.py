@@ -18,6 +18,7 @@ from wrapper_ir.lines import (
     EnumArg,
     Input,
     Layout,
+    LayoutKind,
     ListArg,
     NamedArg,
     NoneArg,
@@ -157,6 +158,8 @@ class ItemPrinter:
             text += f"{{{self.scalars(layout.stride)}}}"
         if layout.offset != 0:
             text += f"+{self.exprs.print(layout.offset, Level.ATOM)}"
+        if layout.kind is not LayoutKind.STRIDED:
+            text += f" {layout.kind.value}"
         return f"{text} {self.device(layout.device)}"
 
     def layout_of(self, name: str) -> str:

@@ -23,6 +23,8 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1014 what owns its storage (allocations, inputs, constants, fresh results) begins at its start
 - WIR1015 a pool has one dimension
 - WIR1016 a constant's layout is known numbers
+- WIR1017 what is not strided is made by library ops, given to library ops, checked, freed and
+  returned, and nothing else
 
 **Lifetimes.** A name is a view; a storage has one owner; ending it ends every view of it.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.lines import AssertLayout, BufferInput, ExternKernel, Free, LayoutKind
 from wrapper_ir.lines.expr import INT64_MAX
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.prove import end_of, same
@@ -11,7 +12,7 @@ from wrapper_ir.verify.prove import end_of, same
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wrapper_ir.lines import Device, Dim, Layout
+    from wrapper_ir.lines import AnyLine, Device, Dim, Effects, Layout
     from wrapper_ir.verify.state import Place, State
 
 
@@ -84,3 +85,29 @@ def difference(
 
 def _listed(values: tuple[Dim, ...]) -> str:
     return f"[{', '.join(map(str, values))}]"
+
+
+def not_strided(state: State) -> frozenset[str]:
+    """The buffers that keep their elements otherwise than at strides."""
+    layouts = state.program.buffers.items()
+    return frozenset(name for name, each in layouts if each.kind is not LayoutKind.STRIDED)
+
+
+def check_kinds(state: State, line: AnyLine, found: Effects, names: frozenset[str]) -> None:
+    """Checks that only what takes any tensor mentions a buffer that is not strided."""
+    if not names or isinstance(line, (ExternKernel, AssertLayout, Free)):
+        return
+    for name in sorted(names.intersection((*found.defines, *found.touched, *found.peeks))):
+        _report_kind(state, name, f"'{line.mnemonic}' wants strides")
+
+
+def check_kinds_of_inputs(state: State, names: frozenset[str]) -> None:
+    """Checks that inputs and constants are strided."""
+    inputs = [item.name for item in state.program.inputs if isinstance(item, BufferInput)]
+    for name in sorted(names.intersection((*inputs, *state.program.constants))):
+        _report_kind(state, name, "programs are given tensors with strides")
+
+
+def _report_kind(state: State, name: str, why: str) -> None:
+    kind = state.program.buffers[name].kind.value
+    state.report(rules.NOT_STRIDED, name=name, kind=kind, why=why)

@@ -128,6 +128,12 @@ SYMBOLIC_CONSTANT = _rule(
     "the layout of constant %{name} mentions {symbols}",
     "a constant's layout is known numbers",
 )
+NOT_STRIDED = _rule(
+    1017,
+    "not-strided",
+    "%{name} is {kind}, but {why}",
+    "only library ops look into a tensor that is not strided: convert it with one of them",
+)
 
 # Lifetimes.
 UNDEFINED = _rule(

@@ -32,6 +32,7 @@ from wrapper_ir.verify.control import Control
 from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs
 from wrapper_ir.verify.kernels import Kernels
+from wrapper_ir.verify.layouts import check_kinds, check_kinds_of_inputs, not_strided
 from wrapper_ir.verify.lifetimes import Lifetimes
 from wrapper_ir.verify.objects import Objects
 from wrapper_ir.verify.overlaps import Overlaps
@@ -118,11 +119,13 @@ class _Verifier(LineVisitor[None]):
         self.pools = Pools(self.state, self.lifetimes)
         self.streams = Streams(self.state, self.lifetimes)
         self.packed = packed_constants(self.state)
+        self.not_strided = not_strided(self.state)
 
     def run(self) -> tuple[Diagnostic, ...]:
         """Checks the whole program."""
         check_tables(self.state)
         check_packed_table(self.state, self.packed)
+        check_kinds_of_inputs(self.state, self.not_strided)
         self.symbols.check_table()
         self.lifetimes.define_constants()
         self.objects.define_constants()
@@ -184,6 +187,7 @@ class _Verifier(LineVisitor[None]):
             state.report(rules.BAD_ORIGIN, origin=line.origin, count=count)
         found = effects(line, state.program)
         check_packed_line(state, line, found, self.packed)
+        check_kinds(state, line, found, self.not_strided)
         if found.uses_symbols:
             self.uses_symbols(line, found)
         # Metadata and ends do not ask for the numbers in a layout.

@@ -10,6 +10,7 @@ from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.emitters.facts import is_of_attention
 from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.layout import LayoutKind
 from wrapper_ir.lines.symbols import (
     AssertLayout,
     AssertSymbol,
@@ -75,7 +76,11 @@ class SymbolLines(RegionBase):
             return
         self.mark(line)
         handle = self.handle(line.buffer)
-        if not is_checked:
+        kind = self.layout(line.buffer).kind
+        if kind is not LayoutKind.STRIDED:
+            subject = literals.string(line.subject)
+            self.put(f"wir::check_kind({handle}, {subject}, aoti_torch_layout_{kind.value}());")
+        elif not is_checked:
             subject = literals.string(line.subject)
             anywhere = is_of_attention(line) and line.buffer in self.context.random_states
             spec = self.spec(line.buffer, anywhere=anywhere)

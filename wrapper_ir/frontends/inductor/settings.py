@@ -36,7 +36,8 @@ class Settings:
         emitter: Name of an emitter of the registry, such as ``python``.
         memory: How storage is planned; by default ``pool`` where arenas are kept from call to call
             (the emitters' option ``arena``), ``reuse`` otherwise.
-        on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning.
+        on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning, for a graph
+            that fails while it is compiled; a compiled graph that fails in a call raises.
         emitter_options: Options of the emitter itself, as sorted pairs.
         debug: Level of the debug printer: a name, or Inductor's number for it. The environment
             variable ``WRAPPER_IR_DEBUG`` gives the default.

@@ -43,7 +43,7 @@ from wrapper_ir.lines.args import (
 )
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.layout import CPU, Layout
+from wrapper_ir.lines.layout import CPU, Layout, LayoutKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -207,6 +207,7 @@ class ExternConverter:
             shared.buffers.update((r.out, _PACKED) for r in defined if isinstance(r, ResultBuffer))
         related = tuple(_related(op, result, ordered, named) for result in defined)
         self._note_offsets(op, related, getattr(node, "origins", None) or ())
+        self._note_kinds(op, related, getattr(node, "origins", None) or ())
         device = node.get_device()
         line = ExternKernel(
             op=self._scope.shared.declare(op),
@@ -252,6 +253,25 @@ class ExternConverter:
                 begin = viewed.offset * viewed.dtype.itemsize + scope.dim(distance)
                 offset = scope.dim(begin / sympy.Integer(layout.dtype.itemsize))
                 scope.shared.buffers[result.out] = replace(layout, offset=offset)
+
+    def _note_kinds(
+        self,
+        op: torch._ops.OpOverload | Method,
+        results: Sequence[CallResult],
+        traced: Iterable[Any],
+    ) -> None:
+        """Give results that are not strided their kind: Inductor takes all tensors for strided."""
+        calls = [each for each in traced if each.target is op]
+        for result in results if len(calls) == 1 else ():
+            found = calls[0].meta.get("val")
+            for step in result.path:
+                found = found[step]
+            if not isinstance(result, ResultBuffer):
+                continue
+            if isinstance(found, torch.Tensor) and found.layout is not torch.strided:
+                kind = LayoutKind(str(found.layout).removeprefix("torch."))
+                layout = self._scope.layout(result.out)
+                self._scope.shared.buffers[result.out] = replace(layout, kind=kind)
 
     def _note_quantised(self, results: Sequence[CallResult], args: Sequence[Any]) -> None:
         """Give a result the element type that the call asks for: Inductor knows none of these."""

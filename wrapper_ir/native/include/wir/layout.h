@@ -170,6 +170,19 @@ inline void check_result(AtenTensorHandle tensor, const char* op, const TensorSp
   if (__builtin_expect(!found.fits(spec), 0)) refuse_result(op, found, spec);
 }
 
+// A tensor that `op` returned and that keeps its elements otherwise than at strides.
+inline void check_kind(AtenTensorHandle tensor, const char* op, std::int32_t layout) {
+  std::int32_t found = 0;
+  check(aoti_torch_get_layout(tensor, &found));
+  if (__builtin_expect(found != layout, 0)) {
+    throw Error("WIR2156",
+                std::string("'") + op + "' returned a tensor stored as torch." +
+                    (found == 0 ? "strided" : layout_name(found)) + ", not as torch." +
+                    layout_name(layout),
+                "make the program again, with the torch version and settings it runs under");
+  }
+}
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_address(const char* name,
                                                                   std::int64_t alignment,
                                                                   const void* address) {
