@@ -52,7 +52,7 @@ inline void check(AOTITorchError error) {
   throw Error("WIR2153",
               "the program needs " + std::string(relation) + ", but " +
                   (values.empty() ? "it does not hold" : values),
-              "give inputs of other sizes, or make the program with wider dynamic shapes");
+              "give inputs for which that holds, or make the program so that what varies is dynamic");
 }
 
 }  // namespace wir

@@ -3,6 +3,7 @@
 // Strides of dimensions of size 1, and of tensors without elements, do not count.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include <wir/dtype.h>
@@ -132,6 +133,10 @@ inline std::string hint_for(const std::string& difference, const TensorSpec& spe
     return std::string("convert it with .to(torch.") + dtype_name(spec.dtype) + ")";
   }
   if (difference == "device") return "move it with .to(device)";
+  if (difference == "size" && std::find(spec.size, spec.size + spec.rank, kDynamic) !=
+                                  spec.size + spec.rank) {
+    return "sizes shown as * may vary; the others were fixed when the program was made";
+  }
   if (difference == "size" || difference == "rank") {
     return "sizes were fixed when the program was made; declare those that vary as dynamic";
   }
