@@ -19,7 +19,7 @@ pytest.importorskip("wrapper_ir.emitters.fx")
 NOT_BACK = {"while_stacked": "while_loop_stack_output"}
 """Programs whose graph module has no form, with a part of the reason."""
 
-STATIC_INSIDE = ("cond_integers", "cond_nested")
+STATIC_INSIDE = ("cond_integers", "cond_nested", "switch")
 """Programs whose graph module notes sizes inside of inner regions as numbers."""
 
 

@@ -42,7 +42,9 @@ def test_every_dtype_of_torch_has_a_name_here() -> None:
     theirs = {v for v in vars(torch).values() if isinstance(v, torch.dtype)}
     ours = {getattr(torch, d.torch_name) for d in DType}
     packed = {str(d) for d in theirs - ours}
-    # Types of less than a byte, which no tensor of torch's kernels has.
+    # Types of less than a byte, which no tensor of torch's kernels has; and the complex numbers of
+    # bfloat16 since PyTorch 2.14, which next to no op takes, and only those releases have.
+    packed.discard("torch.bcomplex32")
     assert all(
         any(
             word in name
