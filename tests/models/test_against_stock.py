@@ -32,7 +32,15 @@ def test_inference(case: Case) -> None:
     check(case, training=False, comparable=case.doubles and not case.random)
 
 
-@pytest.mark.parametrize("case", TRAINING, ids=str)
+#: Those that take longest to compile; `make models` has them.
+LONG = ("gpt2", "unet", "conv_net", "dlrm", "lstm", "experts")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=pytest.mark.models if str(c) in LONG else ()) for c in TRAINING],
+    ids=str,
+)
 def test_training(case: Case) -> None:
     """Two steps: results, gradients of parameters and arguments, statistics, random state."""
     check(case, training=True, comparable=case.doubles and not case.training_random)

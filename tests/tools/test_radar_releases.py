@@ -17,7 +17,7 @@ from tools.radar.modules import Definition
 from tools.radar.ours import python_uses
 from tools.radar.sources import Sources
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.releases
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "wrapper_ir"
