@@ -1,4 +1,4 @@
-"""Writes wrapper_ir/planning/out_ops.txt: which ops can write into memory that is given to them.
+"""Adds to wrapper_ir/planning/out_ops.txt: which of torch's ops write into memory given to them.
 
     python tools/make_out_ops.py
 
@@ -6,7 +6,8 @@ A line is an op whose results are all fresh tensors and its ``out=`` overload, b
 ``|`` between them and ``pointwise`` in front where the op is one. Listed are pairs that take the
 same arguments, and whose ``out=`` overload really writes there: those that torch generated for
 others (``torch.Tag.generated``) allocate and copy inside, composite ones may. Random ops are left
-out, since the order in which numbers are drawn may follow the memory.
+out, since the order in which numbers are drawn may follow the memory. The table holds those of
+every release that is supported: run the script on each.
 """
 
 from __future__ import annotations
@@ -30,8 +31,15 @@ HEAD = """\
 
 
 def table() -> str:
-    """The text of the table."""
-    return HEAD + "".join(f"{line}\n" for line in lines())
+    """The text of the table, with the lines that it has now."""
+    now = {li for li in TABLE.read_text(encoding="utf-8").splitlines() if not li.startswith("#")}
+    found = sorted(now.union(lines()), key=by_op)
+    return HEAD + "".join(f"{line}\n" for line in found)
+
+
+def by_op(line: str) -> str:
+    """What lines are sorted by."""
+    return line.removeprefix("pointwise ")
 
 
 def lines() -> list[str]:
@@ -52,7 +60,7 @@ def lines() -> list[str]:
             if len(match) == 1:
                 kind = "pointwise " if torch.Tag.pointwise in op.tags else ""
                 found.append(f"{kind}{op._schema} | {match[0]._schema}")
-    return sorted(found, key=lambda line: line.removeprefix("pointwise "))
+    return sorted(found, key=by_op)
 
 
 def outputs(op: OpOverload) -> list[torch.Argument]:

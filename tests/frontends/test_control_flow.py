@@ -22,6 +22,7 @@ from tests.frontends.flows import (
     table,
 )
 from tests.frontends.support import DYNAMIC, captured
+from tests.release import TORCH
 from wrapper_ir.frontends.inductor import statistics
 from wrapper_ir.lines import (
     AssertLayout,
@@ -114,7 +115,7 @@ def all_lines(program: Program, kind: type) -> list[Any]:
 
 
 @pytest.mark.skipif(
-    torch.__version__.startswith("2.11."),
+    TORCH < (2, 12),
     reason="torch.export of PyTorch 2.11 takes no region that is compiled once inside of a branch",
 )
 def test_all_kinds_captured_in_one_another() -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import wrapper_ir as wir
+from tests.release import TORCH
 from wrapper_ir.lines import Reuse
 
 pytestmark = pytest.mark.filterwarnings(
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings(
 EMITTERS = ["python", "cpp", "fx"]
 
 #: Earlier releases tell the layout that an input has in the end, which stock does not look at.
-TELLS_LAYOUTS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 15)
+TELLS_LAYOUTS = TORCH >= (2, 15)
 
 
 def replaced(x: Tensor, y: Tensor) -> Tensor:

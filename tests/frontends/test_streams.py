@@ -12,11 +12,10 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests.frontends.no_gpu import compiled_for_gpu, stream
+from tests.release import TORCH
 from wrapper_ir.lines import Event, MemoryPool, Program
 from wrapper_ir.lines.layout import Device
 from wrapper_ir.runtime import UserObjectError, user_object
-
-TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 
 pytestmark = [
     pytest.mark.skipif(TORCH < (2, 12), reason="Inductor knows streams since 2.12"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 import wrapper_ir as wir
 from tests.planning.test_reuse import reuses
+from tools import make_out_ops
 from wrapper_ir.lines import Allocate, ExternKernel, Program, walk
 from wrapper_ir.planning import insert_frees, plan, plan_externs, reuse_in_place
 from wrapper_ir.planning.out_ops import is_pointwise_out, out_op
@@ -39,13 +39,7 @@ def test_the_table_is_what_the_installed_torch_says() -> None:
             op = installed(schema)
             if op is not None:  # an older torch may lack some
                 assert torch.Tag.generated not in op.tags, schema  # type: ignore[attr-defined]
-    if torch.__version__.startswith("2.13."):
-        spec = importlib.util.spec_from_file_location("make", ROOT / "tools" / "make_out_ops.py")
-        assert spec is not None
-        assert spec.loader is not None
-        tool = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(tool)
-        assert tool.table() == TABLE.read_text(encoding="utf-8")
+    assert make_out_ops.table() == TABLE.read_text(encoding="utf-8")
 
 
 def test_ops_whose_out_overload_allocates_inside_are_not_in_it() -> None:

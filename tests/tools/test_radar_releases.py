@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.release import TORCH
 from tools.radar import drift
 from tools.radar.facts import Release
 from tools.radar.modules import Definition
@@ -90,7 +91,7 @@ def test_seeded_renames_in_torch_are_found_and_no_others(tmp_path):
 
 
 @pytest.mark.skipif(not OLDER.exists(), reason="there is no environment with torch 2.13")
-@pytest.mark.skipif(torch.__version__[:4] != "2.15", reason="what is new is that of torch 2.15")
+@pytest.mark.skipif(TORCH != (2, 15), reason="what is new is that of torch 2.15")
 def test_from_2_13_to_2_15():
     found = drift(OLDER, INSTALLED, OURS)
 
