@@ -32,9 +32,10 @@ HEAD = """\
 
 def table() -> str:
     """The text of the table, with the lines that it has now."""
-    now = {li for li in TABLE.read_text(encoding="utf-8").splitlines() if not li.startswith("#")}
-    found = sorted(now.union(lines()), key=by_op)
-    return HEAD + "".join(f"{line}\n" for line in found)
+    now = [li for li in TABLE.read_text(encoding="utf-8").splitlines() if not li.startswith("#")]
+    # An op is pointwise whether or not an early release has the tag; so such a line comes last.
+    found = {by_op(line): line for line in sorted({*now, *lines()})}
+    return HEAD + "".join(f"{found[op]}\n" for op in sorted(found))
 
 
 def by_op(line: str) -> str:
