@@ -11,6 +11,9 @@ STAMP  := $(VENV)/.wrapper-ir-installed
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
+# Tests and benchmarks start hundreds of processes, which are to find our modules compiled, as users do.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Warnings are errors. The variable silences an advertisement.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -75,6 +75,8 @@ def compile_apart(backend: str, name: str, training: bool, caches: Path) -> floa
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         "WRAPPER_IR_CACHE_DIR": str(caches / "wrapper_ir"),
     }
+    # An installed package has its bytecode, as torch has here; ours is written by the first process.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "benchmarks.compile_time", "--here", backend, name]
     command += ["--training"] if training else []
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
