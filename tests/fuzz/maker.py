@@ -478,15 +478,19 @@ class Maker(State):
             operands.append(other)
         if symbols and self.maybe(0.3):
             operands.append(self.pick(symbols))
-        predicate = self.pick(predicates)
-        if self.maybe(0.7):
-            self.own(self.b.cond(predicate, operands, self.branch, self.branch))
-            return
-        number, result = self.b.cond(
-            predicate, operands, self.numbered_branch, self.numbered_branch
-        )
-        self.numbers.append(number)
-        self.own(result)
+        is_numbered = self.maybe(0.3)
+        branch = self.numbered_branch if is_numbered else self.branch
+        if self.maybe(0.4):
+            counts = ("i64", "i32", "u8")
+            ints = [b for b in self.scope.vars if b.dtype.short in counts and b.layout.numel == 1]
+            selector = self.pick((*ints, *symbols[:2], self.chance.randrange(-1, 4)))
+            found = self.b.switch(selector, operands, [branch] * self.chance.randrange(1, 5))
+        else:
+            found = self.b.cond(self.pick(predicates), operands, branch, branch)
+        if is_numbered:
+            number, found = found
+            self.numbers.append(number)
+        self.own(found)
 
     def numbered_branch(self, source: Any, *others: Any) -> Any:
         """A region that gives a number and a buffer."""

@@ -37,7 +37,7 @@ def call(s: State, op: str, *args: Any, may: bool = False, **kwargs: Any) -> lis
         warnings.simplefilter("ignore")
         try:
             given = function(*map(_example, args), **{k: _example(v) for k, v in kwargs.items()})
-        except (RuntimeError, IndexError, ValueError, NotImplementedError):
+        except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError):
             return []  # torch does not take these: so no program has them
     leaves = _leaves(given)
     wanted: list[Any] = [Result(layout_of(t), path) for path, t in leaves]
@@ -339,7 +339,7 @@ def _write(s: State, op: str, x: Buffer, *args: Any) -> None:
     function = getattr(getattr(torch.ops.aten, base), overload or "default")
     try:
         function(_example(x), *map(_example, args))
-    except (RuntimeError, IndexError, ValueError, NotImplementedError):
+    except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError):
         return
     if s.maybe(0.2):
         s.see(s.b.extern(schema(op), x, *args, result=x.layout), x)
@@ -373,7 +373,7 @@ def into(s: State) -> None:
     try:
         like = layout_of(plain(*map(_example, args)).contiguous())
         function(*map(_example, args), out=example(like))
-    except (RuntimeError, IndexError, ValueError, NotImplementedError):
+    except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError):
         return
     old = s.find(static=True, written=True, avoid=tuple(_buffers(list(args))))
     out = old if old is not None and (old.dtype, old.size) == (like.dtype, like.size) else None

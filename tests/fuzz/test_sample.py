@@ -67,9 +67,8 @@ def test_the_sample_has_everything_in_it() -> None:
     found = Reach()
     for seed in range(60):
         found.add(make(seed).program)
-    # Probes go in when a program has been planned. Programs run on the CPU, which has no streams;
-    # and there are no choices among several yet.
-    left_out = ["RecordEvent", "WaitEvent", "Synchronize", "Switch"]
+    # Probes go in when a program has been planned. Programs run on the CPU, which has no streams.
+    left_out = ["RecordEvent", "WaitEvent", "Synchronize"]
     assert found.missing == [*left_out, "Probe"]
     found.add(probed(wir.plan_memory(make(0).program)))
     assert found.missing == left_out
