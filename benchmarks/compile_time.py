@@ -75,7 +75,7 @@ def compile_apart(backend: str, name: str, training: bool, caches: Path) -> floa
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         "WRAPPER_IR_CACHE_DIR": str(caches / "wrapper_ir"),
     }
-    # An installed package has its bytecode, as torch has here; ours is written by the first process.
+    # An installed package has its bytecode, as torch has here; the first process writes ours.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "benchmarks.compile_time", "--here", backend, name]
     command += ["--training"] if training else []
