@@ -12,13 +12,12 @@ A block says by its language, or by a remark right above it, what becomes of it:
 
 from __future__ import annotations
 
-import configparser
 import doctest
 import os
 import re
 import subprocess
 import sys
-import tomllib
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,10 +84,13 @@ def tour(page: Path, folder: Path) -> None:
 
     Commands that show their standard error, by ``2>&1``, may fail.
     """
+    installed = folder / "installed"
+    site = sysconfig.get_path("purelib", vars={"base": str(installed)})
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', ROOT)}",
+        "PYTHONPATH": f"{folder}:{site}:{os.environ.get('PYTHONPATH', ROOT)}",
+        **_installing(installed),
     }
     for variable in [each for each in environment if each.startswith("PYTEST_")]:
         del environment[variable]  # those of the run that we are in ourselves
@@ -98,8 +100,6 @@ def tour(page: Path, folder: Path) -> None:
             with (folder / step.file).open("a", encoding="utf-8") as file:
                 file.write(("\n" if step.file in written else "") + step.text)
             written.add(step.file)
-            if step.file == "pyproject.toml":
-                _install(folder)
             continue
         command, shown = step
         if command.startswith("cat ") and "<<" not in command:
@@ -118,14 +118,12 @@ def tour(page: Path, folder: Path) -> None:
         assert agrees(shown, done.stdout), said
 
 
-def _install(folder: Path) -> None:
-    """Make a package's entry points known, as an installer would."""
-    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    about = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    about.mkdir()
-    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    (about / "METADATA").write_text(metadata, encoding="utf-8")
-    points = configparser.ConfigParser(delimiters=("=",))
-    points.read_dict(project["entry-points"])
-    with (about / "entry_points.txt").open("w", encoding="utf-8") as file:
-        points.write(file)
+def _installing(folder: Path) -> dict[str, str]:
+    """An environment in which ``pip install`` changes only a folder, and fetches nothing."""
+    return {
+        "PIP_PREFIX": str(folder),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # which is how pip spells that there is none
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }

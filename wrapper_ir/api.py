@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.debug_printer import make_printer, with_debugging
-from wrapper_ir.emitters.registry import make_emitter
+from wrapper_ir.emitters.faults import faults_of
+from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.program import Stage
@@ -41,6 +42,7 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
         OptionValueError: It has, but not with that value.
         VerificationError: The program breaks a rule of the IR.
         EmitError: The target cannot express some of its lines.
+        EmitterFaultError: An emitter of another package failed.
         NotAProgramError: What was given is no program.
     """
     as_program(program, "wir.emit")
@@ -81,7 +83,9 @@ def compile(
     if printer is not None:
         make_emitter(target, options)  # a word that it does not know is no reason to plan
         program = with_debugging(_planned(program, options), printer)
-    function = emit(program, target, **options).load()
+    artifact = emit(program, target, **options)
+    with faults_of(emitter_class(target), "what it made was loaded"):
+        function = artifact.load()
     if printer is None or printer.hook is None:
         return function
     from wrapper_ir.runtime.probes import Hooked  # noqa: PLC0415 - imports torch

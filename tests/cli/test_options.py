@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from wrapper_ir.cli.errors import OptionSyntaxError
-from wrapper_ir.cli.options import option_types, read_options, type_name
+from wrapper_ir.cli.options import read_options
+from wrapper_ir.emitters.options import options_of, type_name
 from wrapper_ir.errors import OptionError, OptionValueError
 
 
@@ -90,8 +91,9 @@ def test_no_key(word: str) -> None:
 
 
 def test_options_are_the_initialising_fields() -> None:
-    assert "derived" not in option_types(Emitter)
-    assert "name" not in option_types(Emitter)
+    names = [option.name for option in options_of(Emitter)]
+    assert "derived" not in names
+    assert "name" not in names
 
 
 @pytest.mark.parametrize(
@@ -106,4 +108,4 @@ def test_options_are_the_initialising_fields() -> None:
     ],
 )
 def test_types_as_users_say_them(name: str, said: str) -> None:
-    assert type_name(option_types(Emitter)[name]) == said
+    assert type_name(next(o.kind for o in options_of(Emitter) if o.name == name)) == said

@@ -37,10 +37,13 @@ COMMANDS = {
     "doctor": "wrapper_ir.cli.commands.doctor:doctor",
 }
 
-_DIFFERENCE, _BAD_INPUT, _OUR_FAULT = 1, 2, 3
+_DIFFERENCE, _BAD_INPUT, _FAULT = 1, 2, 3
 
 #: The code of NonFiniteError, what ``run --debug check`` is there to find. Its module needs torch.
 _NOT_FINITE = "WIR1502"
+
+#: The codes of EmitterFaultError and ArtifactError, which likewise need not be imported.
+_FAULTS_OF_OTHERS = ("WIR2008", "WIR2009")
 
 #: What shells give a command that Ctrl-C has ended.
 _INTERRUPTED = 130
@@ -93,7 +96,8 @@ def _fail(error: Exception) -> NoReturn:
     if isinstance(error, WrapperIRError):
         click.secho("error: ", fg="red", bold=True, nl=False, err=True)
         click.echo(str(error), err=True)
-        sys.exit(_DIFFERENCE if error.code == _NOT_FINITE else _BAD_INPUT)
+        others = {_NOT_FINITE: _DIFFERENCE, **dict.fromkeys(_FAULTS_OF_OTHERS, _FAULT)}
+        sys.exit(others.get(error.code, _BAD_INPUT))
     if isinstance(error, OSError) and error.errno in _FULL:
         click.secho("error: ", fg="red", bold=True, nl=False, err=True)
         click.echo(f"cannot write: {error}", err=True)
@@ -101,7 +105,7 @@ def _fail(error: Exception) -> NoReturn:
     click.secho("internal error: ", fg="red", bold=True, nl=False, err=True)
     click.echo(f"{type(error).__name__}: {error}", err=True)
     click.echo("  hint: this is a fault of wrapper-ir; --traceback shows where", err=True)
-    sys.exit(_OUR_FAULT)
+    sys.exit(_FAULT)
 
 
 def _is_verification(error: Exception) -> bool:
@@ -122,7 +126,7 @@ wrapper-ir verify m.wir && wrapper-ir emit m.wir --target python -o wrapper.py
 
 \b
 Exit codes: 0 done, 1 rules broken or differences found, 2 wrong usage or bad input,
-3 a fault of wrapper-ir itself, 130 interrupted.
+3 a fault of wrapper-ir or of another package's emitter, 130 interrupted.
 `wrapper-ir COMMAND --help` shows examples of each command.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")

@@ -96,7 +96,7 @@ def emitter_options(owner: str = "the emitter") -> Callable[[F], F]:
         "options",
         multiple=True,
         metavar="KEY=VALUE",
-        help=f"An option of {owner}.",
+        help=f"An option of {owner}; `wrapper-ir emitters` lists them.",
         shell_complete=OPTIONS,
     )
 

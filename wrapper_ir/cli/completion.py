@@ -95,18 +95,18 @@ def _corpus() -> Iterable[str]:
 
 def _options(ctx: click.Context, _: click.Parameter, word: str) -> list[CompletionItem[str]]:
     """Propose ``key=`` and ``key=value`` of the emitter that was named before."""
-    from wrapper_ir.cli.options import option_types, type_name
-    from wrapper_ir.emitters import emitter_class
+    from wrapper_ir.emitters import emitter_class, options_of
     from wrapper_ir.errors import WrapperIRError
 
     try:
-        kinds = option_types(emitter_class(str(ctx.params.get("target") or "cpp")))
+        options = options_of(emitter_class(str(ctx.params.get("target") or "cpp")))
     except WrapperIRError:
         return []
     found = []
-    for key, kind in kinds.items():
-        values = type_name(kind).split(" | ")
-        found += [f"{key}={value}" for value in values] if len(values) > 1 else [f"{key}="]
+    for option in options:
+        values = option.takes.split(" | ")
+        many = [f"{option.name}={value}" for value in values]
+        found += many if len(values) > 1 else [f"{option.name}="]
     return [CompletionItem(each) for each in found if each.startswith(word)]
 
 

@@ -39,14 +39,21 @@ def render(program: Program, target: str, options: dict[str, Any]) -> Artifact:
         WrapperIRError: The program is faulty, or cannot be rendered.
     """
     from wrapper_ir.api import emit
+    from wrapper_ir.emitters import ArtifactError, emitter_class, faults_of
+    from wrapper_ir.emitters.faults import package_of
 
-    artifact = emit(program, target, **options)
-    if not artifact.source:
+    artifact, emitter = emit(program, target, **options), emitter_class(target)
+    with faults_of(emitter, "it gave its text"):
+        text: object = artifact.source
+    if not text:
         raise NoTextError(target=target)
+    if not isinstance(text, str):
+        reason = f"its text is a '{type(text).__name__}'"
+        raise ArtifactError(emitter=target, package=package_of(emitter), reason=reason)
     return artifact
 
 
-def write_module(artifact: Artifact, program: Program, file: str, *, constants: bool) -> None:
+def write_module(artifact: Artifact, target: str, file: str, *, constants: bool) -> None:
     """Write what was emitted; with ``constants``, first the values of constants beside it.
 
     ``wrapper.py`` has them in ``wrapper.py.safetensors``, where it looks for them when it is run.
@@ -56,12 +63,15 @@ def write_module(artifact: Artifact, program: Program, file: str, *, constants: 
         WrapperIRError: A file cannot be written, or values are missing.
     """
     if constants and file != STREAM:
-        variables = getattr(artifact, "constants", None)
-        if variables is None:
-            raise UnsupportedError(what="a file of constants", where="this target")
+        from wrapper_ir.emitters import TakesConstants, emitter_class, faults_of
+
+        if not isinstance(artifact, TakesConstants):
+            where = f"emitter '{target}', whose text takes none"
+            raise UnsupportedError(what="a file of constants", where=where)
         from wrapper_ir.runtime import save_constants
 
-        values = {variable: program.data[name] for variable, name in variables.items()}
+        with faults_of(emitter_class(target), "it gave the values of constants"):
+            values = artifact.constants_beside()
         check_output(file, MODULE)
         save_constants(beside(Path(file)), values, owner=file)
     write_text(file, artifact.source, MODULE)

@@ -1,14 +1,14 @@
-"""``-O key=value``: options of an emitter, read from the fields of its dataclass."""
+"""``-O key=value``: words become values of an emitter's options."""
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import types
 import typing
 from typing import TYPE_CHECKING, Literal
 
 from wrapper_ir.cli.errors import OptionSyntaxError
+from wrapper_ir.emitters.options import options_of
 from wrapper_ir.errors import OptionError, OptionValueError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def read_options(emitter: type, words: Iterable[str]) -> dict[str, object]:
         OptionError: The emitter has no such option.
         OptionValueError: The option has, but not with this value.
     """
-    kinds = option_types(emitter)
+    kinds = {option.name: option.kind for option in options_of(emitter)}
     owner = f"emitter {getattr(emitter, 'name', emitter.__name__)!r}"
     found: dict[str, object] = {}
     for word in words:
@@ -66,30 +66,6 @@ def read_pairs(words: Iterable[str]) -> dict[str, str]:
             raise OptionSyntaxError(text=word)
         found[key] = value
     return found
-
-
-def option_types(emitter: type) -> dict[str, object]:
-    """Return the type of each option of an emitter, in the order of its fields."""
-    if not dataclasses.is_dataclass(emitter):
-        return {}
-    hints = typing.get_type_hints(emitter)
-    return {field.name: hints[field.name] for field in dataclasses.fields(emitter) if field.init}
-
-
-def type_name(kind: object) -> str:
-    """Return a type as a user of the command line would say it."""
-    origin = typing.get_origin(kind)
-    if origin is Literal:
-        return " | ".join(map(str, typing.get_args(kind)))
-    if origin in (typing.Union, types.UnionType):
-        return " | ".join(type_name(choice) for choice in typing.get_args(kind))
-    if kind is type(None):
-        return "none"
-    if origin is tuple:
-        return f"{type_name(typing.get_args(kind)[0])},…"
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return " | ".join(str(member.value) for member in kind)
-    return "true | false" if kind is bool else str(getattr(kind, "__name__", kind))
 
 
 def _convert(word: str, kind: object) -> object:

@@ -12,9 +12,12 @@ from wrapper_ir.emitters.base import (
     Emitter,
     LogicalProgramError,
     Problems,
+    TakesConstants,
     Unsupported,
+    constant_values,
 )
-from wrapper_ir.emitters.options import check_options
+from wrapper_ir.emitters.faults import ArtifactError, EmitterFaultError, faults_of
+from wrapper_ir.emitters.options import Option, check_options, options_of
 from wrapper_ir.emitters.registry import (
     DuplicateEmitterError,
     EmitterLoadError,
@@ -27,17 +30,24 @@ from wrapper_ir.emitters.registry import (
 
 __all__ = [
     "Artifact",
+    "ArtifactError",
     "DuplicateEmitterError",
     "EmitError",
     "Emitter",
+    "EmitterFaultError",
     "EmitterLoadError",
     "LogicalProgramError",
+    "Option",
     "Problems",
+    "TakesConstants",
     "UnknownEmitterError",
     "Unsupported",
     "check_options",
+    "constant_values",
     "emitter_class",
     "emitter_names",
+    "faults_of",
     "make_emitter",
     "option_names",
+    "options_of",
 ]

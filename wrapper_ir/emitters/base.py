@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final, runtime_checka
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.faults import ArtifactError, faults_of, package_of
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import AnyLine, Program, Stage
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.lines.origin import Origin
 
@@ -33,7 +34,9 @@ __all__ = [
     "MissingConstantError",
     "MissingOpError",
     "Problems",
+    "TakesConstants",
     "Unsupported",
+    "constant_values",
 ]
 
 
@@ -159,12 +162,30 @@ class Artifact(Protocol):
         """
 
 
+@runtime_checkable
+class TakesConstants(Artifact, Protocol):
+    """An artifact whose text finds its constants in a file, as ``emit --constants beside`` writes.
+
+    The file is called like the text's with ``.safetensors`` behind;
+    :func:`wrapper_ir.runtime.load_constants` reads it.
+    """
+
+    def constants_beside(self) -> Mapping[str, Any]:
+        """What the file has to hold: the value of each constant, by the text's name for it.
+
+        Raises:
+            MissingConstantError: The program has constants whose values are not there.
+        """
+
+
 class Emitter(ABC):
     """Base of all emitters. A subclass is a frozen dataclass; its fields are its options.
 
     Options appear under their names in ``wir.emit(program, target, **options)`` and on the command
-    line. A field's metadata may hold ``help``, one line of text, ``choices`` and ``least``;
-    :func:`check_options`, called by ``__post_init__``, holds values against them.
+    line. What a field says of them is read by :func:`wrapper_ir.emitters.options_of`: its type and
+    default, and in its metadata ``help``, one line of text, ``choices``, ``least`` and
+    ``expected``. Values are held against that where an emitter is chosen by its name; for those who
+    make one themselves, ``__post_init__`` may call :func:`wrapper_ir.emitters.check_options`.
     """
 
     name: ClassVar[str]
@@ -178,6 +199,8 @@ class Emitter(ABC):
             VerificationError: The program breaks a rule of the IR.
             LogicalProgramError: Its memory is not planned.
             EmitError: The target cannot express some of its lines; holds all of them.
+            EmitterFaultError: An emitter of another package failed.
+            ArtifactError: What it made is no artifact.
         """
         # The verifier is a big module; asking for an emitter's options should not load it.
         from wrapper_ir.verify import verify  # noqa: PLC0415
@@ -186,12 +209,16 @@ class Emitter(ABC):
             raise LogicalProgramError(emitter=self.name, program=program.name)
         verify(program)
         problems = Problems()
-        artifact = self.render(program, problems)
+        with faults_of(type(self), f"it rendered the program '{program.name}'"):
+            artifact = self.render(program, problems)
         if problems.found:
             first = problems.found[0]
             raise EmitError(
                 emitter=self.name, problems=problems.found, origin=_where(program, first.line)
             )
+        reason = _not_an_artifact(artifact)
+        if reason:
+            raise ArtifactError(emitter=self.name, package=package_of(type(self)), reason=reason)
         return artifact
 
     @abstractmethod
@@ -200,6 +227,29 @@ class Emitter(ABC):
 
         The artifact is thrown away when there are problems.
         """
+
+
+def _not_an_artifact(given: object) -> str:
+    """Why something is no artifact; empty if it is one. Its text is not asked for: it may cost."""
+    what = f"a '{type(given).__name__}'"
+    if not hasattr(type(given), "source") and not hasattr(given, "source"):
+        return f"{what} has no 'source'"
+    lacking = [name for name in ("load", "load_boxed") if not callable(getattr(given, name, None))]
+    return f"{what} has no method '{lacking[0]}'" if lacking else ""
+
+
+def constant_values(program: Program) -> dict[str, Any]:
+    """The values of a program's constants, tensors and objects, by their names in the program.
+
+    Raises:
+        MissingConstantError: Some are not there.
+    """
+    names = (*program.constants, *program.objects)
+    missing = [name for name in names if name not in program.data]
+    if missing:
+        listed = ", ".join(f"'{name}'" for name in missing)
+        raise MissingConstantError(program=program.name, names=listed)
+    return {name: program.data[name] for name in names}
 
 
 def _where(program: Program, line: AnyLine) -> str | None:

@@ -7,12 +7,14 @@ matter of who comes first.
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import Emitter
-from wrapper_ir.errors import OptionError, WrapperIRError, nearest
+from wrapper_ir.emitters.faults import GROUP, faults_of
+from wrapper_ir.emitters.options import check_values, options_of
+from wrapper_ir.errors import WrapperIRError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +29,6 @@ __all__ = [
     "make_emitter",
     "option_names",
 ]
-
-GROUP: Final = "wrapper_ir.emitters"
-"""The entry point group."""
 
 
 class UnknownEmitterError(WrapperIRError):
@@ -48,10 +47,14 @@ class DuplicateEmitterError(WrapperIRError):
 
 
 class EmitterLoadError(WrapperIRError):
-    """An entry point does not lead to an emitter."""
+    """An entry point does not lead to an emitter.
+
+    Fields: ``emitter``, the ``value`` of the entry point, the ``package`` that has it, ``reason``.
+    """
 
     code = "WIR2005"
-    template = "emitter '{emitter}' ({value}) cannot be loaded: {reason}"
+    template = "emitter '{emitter}' ({value}, of {package}) cannot be loaded: {reason}"
+    default_hint = "the fault is in that package: install another version of it, or none"
 
 
 def emitter_names() -> tuple[str, ...]:
@@ -93,23 +96,30 @@ def emitter_class(name: str) -> type[Emitter]:
 
 def _load(point: EntryPoint) -> type[Emitter]:
     def fail(reason: str) -> EmitterLoadError:
-        return EmitterLoadError(emitter=point.name, value=point.value, reason=reason)
+        dist = point.dist
+        package = "a package without a name" if dist is None else f"{dist.name} {dist.version}"
+        return EmitterLoadError(
+            emitter=point.name, value=point.value, package=package, reason=reason
+        )
 
     try:
         found: object = point.load()
     except (ImportError, AttributeError) as error:
         raise fail(str(error)) from error
+    except Exception as error:  # whatever importing a module of somebody else's may raise
+        raise fail(f"{type(error).__name__}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Emitter)):
         raise fail("it is not a subclass of wrapper_ir.emitters.Emitter")
     if not hasattr(found, "__dataclass_fields__"):
         raise fail("it is not a dataclass")
+    if inspect.isabstract(found):
+        raise fail("it lacks " + ", ".join(sorted(found.__abstractmethods__)))
     return found
 
 
 def option_names(emitter: type[Emitter]) -> tuple[str, ...]:
     """The names of an emitter's options, in the order of its fields."""
-    fields = dataclasses.fields(emitter)  # type: ignore[arg-type]  # checked when it was loaded
-    return tuple(field.name for field in fields)
+    return tuple(option.name for option in options_of(emitter))
 
 
 def make_emitter(name: str, options: Mapping[str, Any]) -> Emitter:
@@ -120,10 +130,9 @@ def make_emitter(name: str, options: Mapping[str, Any]) -> Emitter:
             :func:`emitter_class`).
         OptionError: It has no such option.
         OptionValueError: It has, but not with that value.
+        EmitterFaultError: An emitter of another package failed when it was made.
     """
     cls = emitter_class(name)
-    legal = option_names(cls)
-    for option in options:
-        if option not in legal:
-            raise OptionError(option=option, legal=legal, owner=f"emitter '{name}'")
-    return cls(**options)
+    check_values(options_of(cls), options, owner=f"emitter '{name}'")
+    with faults_of(cls, "it took its options"):
+        return cls(**options)

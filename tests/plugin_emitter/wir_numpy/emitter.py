@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from wir_numpy.lines import Lines
-from wrapper_ir.emitters import Emitter, Problems
+from wrapper_ir.emitters import Emitter, Problems, constant_values
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines import BufferInput, CppKernel, Program
 from wrapper_ir.lines.walk import Path
@@ -47,8 +47,9 @@ class NumpyArtifact:
         """The same, of one list that it empties."""
         module: dict[str, Any] = {}
         exec(compile(self.source, "<wir_numpy>", "exec"), module)
+        values = constant_values(self.program)
         for variable, name in self.constants.items():
-            module[variable] = _array(self.program.data[name])
+            module[variable] = _array(values[name])
         check = InputChecks(*_specs(self.program))
 
         def call(inputs: list[Any]) -> tuple[Any, ...]:

@@ -91,7 +91,7 @@ def capture(  # noqa: PLR0913 - one for each option
     if emit_to is not None:
         with step(f"emitting {target}"):
             artifact = render(program, target, chosen)
-        write_module(artifact, program, emit_to, constants=emit_to != "-")
+        write_module(artifact, target, emit_to, constants=emit_to != "-")
     if output is not None or emit_to is None:
         save_program(program, output or "-")
 

@@ -46,4 +46,4 @@ def emit(file: str, target: str, options: tuple[str, ...], output: str, constant
         raise click.UsageError("--constants beside needs files, not standard input and output")
     chosen = check_target(target, options)
     program = read_program(file, data=beside)
-    write_module(render(program, target, chosen), program, output, constants=beside)
+    write_module(render(program, target, chosen), target, output, constants=beside)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -40,7 +39,7 @@ def emitters(as_json: bool) -> None:
 
 
 def _describe(name: str) -> dict[str, Any]:
-    from wrapper_ir.emitters import emitter_class
+    from wrapper_ir.emitters import emitter_class, options_of
     from wrapper_ir.errors import WrapperIRError
 
     try:
@@ -48,32 +47,8 @@ def _describe(name: str) -> dict[str, Any]:
     except WrapperIRError as error:
         return {"name": name, "about": "", "error": error.message, "options": []}
     about = (emitter.__doc__ or "").strip().partition("\n")[0]
-    return {"name": name, "about": about, "options": _options(emitter)}
-
-
-def _options(emitter: type) -> list[dict[str, Any]]:
-    from wrapper_ir.cli.options import option_types, type_name
-
-    kinds = option_types(emitter)
-    assert dataclasses.is_dataclass(emitter)
-    return [
-        {
-            "name": field.name,
-            "values": " | ".join(map(str, field.metadata.get("choices", ())))
-            or type_name(kinds[field.name]),
-            "default": _default(field),
-            "help": field.metadata.get("help", ""),
-        }
-        for field in dataclasses.fields(emitter)
-        if field.init
+    options = [
+        {"name": each.name, "values": each.takes, "default": each.default_text, "help": each.help}
+        for each in options_of(emitter)
     ]
-
-
-def _default(field: dataclasses.Field[Any]) -> str:
-    default: Any = field.default
-    if default is dataclasses.MISSING:
-        make: Any = field.default_factory
-        if make is dataclasses.MISSING:
-            return "none, it must be given"
-        default = make()
-    return str(default).lower() if isinstance(default, bool) else str(default)
+    return {"name": name, "about": about, "options": options}

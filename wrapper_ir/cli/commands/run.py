@@ -77,6 +77,7 @@ def run(  # noqa: PLR0913 - an option each
     from wrapper_ir.cli.tensors import RESULTS, made_up_inputs, read_inputs, summary, write_results
     from wrapper_ir.cli.terminal import step
     from wrapper_ir.debug_printer import make_printer
+    from wrapper_ir.emitters import emitter_class, faults_of
     from wrapper_ir.interpreter import interpret
 
     chosen = check_target(target, options)
@@ -93,7 +94,8 @@ def run(  # noqa: PLR0913 - an option each
     else:
         with step("compiling"):
             function = compile_program(program, target=target, debug=printer or "off", **chosen)
-    results = _call(function, arguments)
+    with faults_of(emitter_class(target), "its program was called"):
+        results = _call(function, arguments)
     if output is not None:
         with replacing(output, RESULTS) as temporary:
             write_results(temporary, results)

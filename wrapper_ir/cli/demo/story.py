@@ -135,7 +135,7 @@ def _export(example: Example, report: Report, plan: Plan, results: dict[str, Ten
     _add_programs(report, {"exported": program})
     with step("writing"):
         save_program(planned.program, str(plan.out / "program.wir"))
-        write_module(artifact, planned.program, str(plan.out / "wrapper.py"), constants=True)
+        write_module(artifact, "python", str(plan.out / "wrapper.py"), constants=True)
     report.files = [str(plan.out / name) for name in ("program.wir", "wrapper.py")]
 
 

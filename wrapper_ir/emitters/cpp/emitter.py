@@ -22,6 +22,8 @@ from wrapper_ir.emitters.options import (
     CUDA_GRAPH_LIMIT,
     CUDA_GRAPH_RESULTS,
     KEEP_BUFFERS,
+    ORIGINS,
+    OUT,
     PROFILE,
     check_options,
 )
@@ -75,18 +77,16 @@ class CppEmitter(Emitter):
 
     name: ClassVar[str] = "cpp"
 
-    origins: bool = field(
-        default=False, metadata={"help": "say where in the model code comes from"}
-    )
+    origins: bool = field(default=False, metadata=ORIGINS)
     arena: str = field(default="call", metadata=ARENA)
     keep_buffers: int = field(default=_KEEP, metadata=KEEP_BUFFERS)
-
-    out: bool = field(
-        default=False, metadata={"help": "take memory for results from callers: out=[...]"}
-    )
+    out: bool = field(default=False, metadata=OUT)
     products: str = field(
         default="aten",
-        metadata={"help": "who makes products of matrices on a GPU", "choices": PRODUCTS},
+        metadata={
+            "help": "what makes products of matrices on a GPU: PyTorch's ops, or cuBLAS itself",
+            "choices": PRODUCTS,
+        },
     )
     cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
     cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)

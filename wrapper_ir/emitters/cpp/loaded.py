@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.emitters.base import MissingConstantError
+from wrapper_ir.emitters.base import constant_values
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
 from wrapper_ir.emitters.cpp.gpu import GpuUnit
 from wrapper_ir.emitters.cpp.graphs import captured, unboxed
@@ -81,19 +81,15 @@ def _load(
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
     program = artifact.program
-    wanted = (*program.constants, *program.objects)
-    missing = [name for name in wanted if name not in program.data]
-    if missing:
-        names = ", ".join(f"'{name}'" for name in missing)
-        raise MissingConstantError(program=program.name, names=names)
-    constants = tuple(program.data[name] for name in program.constants)
+    values = constant_values(program)
+    constants = tuple(values[name] for name in program.constants)
     library = _build(Sources(artifact.sources, artifact.kernels, artifact.gpu_kernels), options)
     if artifact.graphs is None or program.objects:
         made = load_library(library, constants, name=program.name, keep=num_runners, boxed=boxed)
         if not program.objects:
             return made
         check_objects(program)
-        objects = tuple(program.data[name] for name in program.objects)
+        objects = tuple(values[name] for name in program.objects)
         return with_objects(made, lambda: objects, len(program.inputs), boxed=boxed)
     plain = load_library(library, constants, name=program.name, keep=num_runners, boxed=True)
     function = captured(plain, artifact.graphs, program.data)

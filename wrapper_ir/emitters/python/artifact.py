@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.base import MissingConstantError, MissingOpError
+from wrapper_ir.emitters.base import MissingConstantError, MissingOpError, constant_values
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program
@@ -43,6 +43,15 @@ class PythonArtifact:
     constants: Mapping[str, str]
     takes_out: bool = False
 
+    def constants_beside(self) -> Mapping[str, Any]:
+        """The values of constants, by the variable of the module that holds each.
+
+        Raises:
+            MissingConstantError: Some are not there.
+        """
+        values = constant_values(self.program)
+        return {variable: values[name] for variable, name in self.constants.items()}
+
     def load_module(self) -> types.ModuleType:
         """A new module, its constants set.
 
@@ -50,11 +59,7 @@ class PythonArtifact:
             MissingConstantError: The program has constants whose values are not there.
             MissingOpError: It calls ops that no library has which is loaded.
         """
-        data = self.program.data
-        missing = [name for name in self.constants.values() if name not in data]
-        if missing:
-            names = ", ".join(f"'{name}'" for name in missing)
-            raise MissingConstantError(program=self.program.name, names=names)
+        constants = self.constants_beside()
         digest = hashlib.sha256(self.source.encode()).hexdigest()[:12]
         filename = f"<wrapper_ir {digest}>"
         # Tracebacks and debuggers show the text of the module, though there is no such file.
@@ -70,8 +75,8 @@ class PythonArtifact:
                 raise
             names = ", ".join(f"'{name}'" for name in missing)
             raise MissingOpError(program=self.program.name, names=names) from error
-        for variable, name in self.constants.items():
-            setattr(module, variable, data[name])
+        for variable, value in constants.items():
+            setattr(module, variable, value)
         _check_constants(module)
         _check_objects(self.program)
         return module

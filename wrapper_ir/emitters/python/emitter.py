@@ -16,6 +16,8 @@ from wrapper_ir.emitters.options import (
     CUDA_GRAPH_LIMIT,
     CUDA_GRAPH_RESULTS,
     KEEP_BUFFERS,
+    ORIGINS,
+    OUT,
     PROFILE,
     check_options,
 )
@@ -57,16 +59,14 @@ class PythonEmitter(Emitter):
 
     name: ClassVar[str] = "python"
 
-    origins: bool = field(
-        default=False, metadata={"help": "say where in the model code comes from"}
-    )
+    origins: bool = field(default=False, metadata=ORIGINS)
     checks: str = field(
         default="always",
         metadata={"help": "when to check inputs and results of ops", "choices": CHECKS},
     )
     keep_buffers: int = field(default=_KEEP, metadata=KEEP_BUFFERS)
     arena: str = field(default="call", metadata=ARENA)
-    out: bool = field(default=False, metadata={"help": "take memory for results from callers"})
+    out: bool = field(default=False, metadata=OUT)
     cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
     cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
     cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)

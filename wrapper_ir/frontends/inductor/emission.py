@@ -89,6 +89,7 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     # The layers below are only needed where something is compiled anew.
     from wrapper_ir.api import emit  # noqa: PLC0415
     from wrapper_ir.debug_printer import make_printer, with_debugging  # noqa: PLC0415
+    from wrapper_ir.emitters import emitter_class, faults_of  # noqa: PLC0415
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415
 
     settings = session.settings
@@ -97,7 +98,8 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     planned = with_debugging(planned, printer)
     artifact = emit(planned, settings.emitter, **dict(settings.emitter_options))
     if settings.emitter not in CACHEABLE_EMITTERS:
-        call = _around(artifact.load_boxed(), passing)
+        with faults_of(emitter_class(settings.emitter), "what it made was loaded"):
+            call = _around(artifact.load_boxed(), passing)
         return LoadedModule(artifact.source or str(planned), call)
     _share_constants(program, getattr(artifact, "constants", {}), graph)
     graph.torchbind_constants.update(passing.constants.values())

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wrapper_ir.debug_printer import parse_level, settings_from_environment
-from wrapper_ir.emitters.registry import emitter_class, make_emitter, option_names
-from wrapper_ir.errors import OptionError, OptionValueError
+from wrapper_ir.debug_printer.levels import LEVEL_NAMES
+from wrapper_ir.emitters.options import Option, check_values, options_of
+from wrapper_ir.emitters.registry import emitter_class, make_emitter
+from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MemoryStrategy", "OnUnsupported", "Settings", "with_cpp_wrapper"]
+__all__ = ["BACKEND_OPTIONS", "MemoryStrategy", "OnUnsupported", "Settings", "with_cpp_wrapper"]
 
 #: How memory is planned: see ``wrapper_ir.planning``.
 MemoryStrategy = Literal["reuse", "pool", "none"]
 
 #: What to do with a graph that has no typed form.
 OnUnsupported = Literal["raise", "stock"]
-
-#: Options that are ours; all others are the emitter's.
-_OWN: Final = ("emitter", "memory", "on_unsupported", "debug", "debug_filter", "debug_poison")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +46,44 @@ class Settings:
             ``WRAPPER_IR_DEBUG_POISON`` gives the default.
     """
 
-    emitter: str = "python"
-    memory: MemoryStrategy | None = None
-    on_unsupported: OnUnsupported = "raise"
+    emitter: str = field(
+        default="python",
+        metadata={
+            "help": "what renders the program: an installed emitter",
+            "expected": "the name of an emitter",
+        },
+    )
+    memory: MemoryStrategy | None = field(
+        default=None,
+        metadata={
+            "help": "how storage is planned: freed storage is used again, or storages get places"
+            " in arenas, or are only freed in time; where none is named, reuse, or pool for"
+            " arenas that are kept",
+        },
+    )
+    on_unsupported: OnUnsupported = field(
+        default="raise",
+        metadata={
+            "help": "what becomes of a graph that cannot be compiled here: an error, or Inductor's"
+            " own wrapper with a warning",
+        },
+    )
     emitter_options: tuple[tuple[str, Any], ...] = ()
-    debug: str | int = "off"
-    debug_filter: str = "*"
-    debug_poison: bool = False
+    debug: str | int = field(
+        default="off",
+        metadata={"help": "what values the debug printer shows", "choices": LEVEL_NAMES},
+    )
+    debug_filter: str = field(
+        default="*",
+        metadata={
+            "help": "pattern for the kernels and ops that it shows",
+            "expected": "a pattern such as '*softmax*'",
+        },
+    )
+    debug_poison: bool = field(
+        default=False,
+        metadata={"help": "fill new memory with NaN, so that reading it too early shows"},
+    )
 
     def __post_init__(self) -> None:
         """Check every value of our own.
@@ -61,21 +91,13 @@ class Settings:
         Raises:
             OptionValueError: A value is not one of those that exist.
         """
-        emitter: object = self.emitter
-        if not isinstance(emitter, str):
-            expected = "the name of an emitter"
-            raise OptionValueError(option="emitter", value=emitter, expected=expected)
-        if self.memory is not None:
-            _check_choice("memory", self.memory, get_args(MemoryStrategy))
-        _check_choice("on_unsupported", self.on_unsupported, get_args(OnUnsupported))
-        parse_level(self.debug)
-        pattern: object = self.debug_filter
-        if not isinstance(pattern, str) or not pattern:
+        parse_level(self.debug)  # which knows more spellings than are listed
+        for option in _OWN:
+            if option.name != "debug":
+                option.check(getattr(self, option.name))
+        if not self.debug_filter:
             expected = "a pattern such as '*softmax*'"
-            raise OptionValueError(option="debug_filter", value=pattern, expected=expected)
-        poison: object = self.debug_poison
-        if not isinstance(poison, bool):
-            raise OptionValueError(option="debug_poison", value=poison, expected="True or False")
+            raise OptionValueError(option="debug_filter", value="", expected=expected)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Settings:
@@ -89,16 +111,12 @@ class Settings:
         given = dict(options or {})
         level, pattern, poison = settings_from_environment()
         given = {"debug": level, "debug_filter": pattern, "debug_poison": poison, **given}
-        own = cls(**{name: given.pop(name) for name in _OWN if name in given})
-        theirs = option_names(emitter_class(own.emitter))
-        if inductor_config.cpp.enable_kernel_profile and "profile" in theirs:
+        own = cls(**{each.name: given.pop(each.name) for each in _OWN if each.name in given})
+        theirs = options_of(emitter_class(own.emitter))
+        if inductor_config.cpp.enable_kernel_profile and any(o.name == "profile" for o in theirs):
             given.setdefault("profile", True)
-        for name in given:
-            if name not in theirs:
-                raise OptionError(
-                    option=name, legal=(*_OWN, *theirs), owner="the backend 'wrapper_ir'"
-                )
-        make_emitter(own.emitter, given)  # refuses illegal values
+        check_values((*BACKEND_OPTIONS, *theirs), given, owner="the backend 'wrapper_ir'")
+        make_emitter(own.emitter, given)  # refuses what only the emitter can tell
         if given.get("arena") == "kept" and own.memory not in (None, "pool"):
             expected = "'pool' where arenas are kept"
             raise OptionValueError(option="memory", value=own.memory, expected=expected)
@@ -113,6 +131,20 @@ class Settings:
         return str(dict(self.emitter_options).get("arena", "call"))
 
 
+#: Options that are ours; all others are the emitter's.
+_OWN: Final = tuple(each for each in options_of(Settings) if each.name != "emitter_options")
+
+_CPP_WRAPPER: Final = Option(
+    "cpp_wrapper",
+    bool,
+    default=None,
+    help="Inductor's option: emit C++ (`emitter` is \"cpp\"); by default Inductor's setting",
+)
+
+#: All options of the backend itself, in the order of the documents.
+BACKEND_OPTIONS: Final = (*_OWN, _CPP_WRAPPER)
+
+
 def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return options in which Inductor's ``cpp_wrapper`` is the choice of the emitter for C++.
 
@@ -125,17 +157,10 @@ def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
     given = dict(options or {})
     is_set = "cpp_wrapper" in given
     wanted: object = given.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
-    if not isinstance(wanted, bool):
-        raise OptionValueError(option="cpp_wrapper", value=wanted, expected="True or False")
+    _CPP_WRAPPER.check(wanted)
     if not wanted or given.setdefault("emitter", "cpp") == "cpp":
         return given
     if is_set:
         expected = f"False with the emitter {given['emitter']!r}"
         raise OptionValueError(option="cpp_wrapper", value=True, expected=expected)
     raise UnsupportedConfigError(setting="cpp_wrapper")
-
-
-def _check_choice(option: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        expected = "one of " + ", ".join(map(repr, choices))
-        raise OptionValueError(option=option, value=value, expected=expected)
