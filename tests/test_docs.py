@@ -9,6 +9,9 @@ import pytest
 
 from tests import warm
 from tests.pages import PAGES, ROOT, Block, agrees, blocks, script, steps, tour
+from tools import option_table
+from wrapper_ir.emitters import options_of
+from wrapper_ir.emitters.python import PythonEmitter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,3 +78,20 @@ def test_commands_of_a_page_go_as_shown(page: Path, tmp_path: Path) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = [t for t in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in t]
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_tables_of_options_are_what_the_schema_says() -> None:
+    page = option_table.PAGE.read_text(encoding="utf-8")
+    assert option_table.made(page) == page
+    for option in options_of(PythonEmitter):
+        assert f"| `{option.name}` |" in page
+
+
+def test_no_other_page_lists_the_options_of_emitters() -> None:
+    """A table that lists most of an emitter's options would be a second one to keep."""
+    names = {option.name for option in options_of(PythonEmitter)}
+    for page in PAGES:
+        if page != option_table.PAGE:
+            text = page.read_text(encoding="utf-8")
+            found = {name for name in names if f"\n| `{name}` |" in text}
+            assert len(found) < 3, (page, found)

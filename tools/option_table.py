@@ -1,0 +1,102 @@
+"""The tables of docs/options.md, made of the schema: ``python -m tools.option_table --write``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import types
+import typing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters import emitter_class, options_of
+from wrapper_ir.emitters.faults import is_ours
+from wrapper_ir.emitters.options import REQUIRED, type_name
+from wrapper_ir.emitters.registry import emitter_names
+from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters import Option
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
+
+_PART = re.compile(
+    r"(<!-- made by tools/option_table.py: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
+)
+
+
+def emitters_table() -> str:
+    """Which emitter has which option, with its default there: a row for each that differs."""
+    names = [name for name in emitter_names() if is_ours(emitter_class(name))]
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    for name in names:
+        for option in options_of(emitter_class(name)):
+            defaults = rows.setdefault((option.name, _takes(option), option.help), {})
+            defaults[name] = _default(option)
+    head = ["option", "takes", *(f"`{name}`" for name in names), ""]
+    body = [
+        [f"`{option}`", takes, *(defaults.get(name, "") for name in names), about]
+        for (option, takes, about), defaults in sorted(rows.items())
+    ]
+    return _table(head, body)
+
+
+def backend_table() -> str:
+    """The options of the backend itself."""
+    body = [[f"`{o.name}`", _takes(o), _default(o), o.help] for o in BACKEND_OPTIONS]
+    return _table(["option", "takes", "default", ""], body)
+
+
+TABLES = {"emitters": emitters_table, "backend": backend_table}
+
+
+def made(page: str) -> str:
+    """The page with its tables made anew."""
+    return _PART.sub(lambda part: f"{part[1]}{TABLES[part[2]]()}{part[4]}", page)
+
+
+def _takes(option: Option) -> str:
+    if option.choices:
+        return _values(option.choices)
+    union = typing.get_origin(option.kind) in (typing.Union, types.UnionType)
+    kinds = typing.get_args(option.kind) if union else (option.kind,)
+    return ", ".join(_kind(kind, option) for kind in kinds if kind is not type(None))
+
+
+def _kind(kind: object, option: Option) -> str:
+    if typing.get_origin(kind) is typing.Literal:
+        return _values(typing.get_args(kind))
+    return _values((True, False)) if kind is bool else option.expected or type_name(kind)
+
+
+def _values(values: tuple[object, ...]) -> str:
+    return ", ".join(f"`{value!r}`" for value in values).replace("'", '"')
+
+
+def _default(option: Option) -> str:
+    if option.default is REQUIRED:
+        return "must be given"
+    return "" if option.default is None else f"`{option.default!r}`".replace("'", '"')
+
+
+def _table(head: list[str], body: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *body]
+    return "".join(
+        "| " + " | ".join(each.replace("|", "\\|") for each in line) + " |\n" for line in lines
+    )
+
+
+def main() -> None:
+    """Write the tables into the page, or say whether they are those that would be written."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write them into the page")
+    found = PAGE.read_text(encoding="utf-8")
+    wanted = made(found)
+    if parser.parse_args().write:
+        PAGE.write_text(wanted, encoding="utf-8")
+    elif wanted != found:
+        raise SystemExit(f"{PAGE} is not what the schema says; --write makes it so")
+
+
+if __name__ == "__main__":
+    main()
