@@ -68,6 +68,14 @@ def test_capture_takes_what_was_exported_before(room: Path, invoke: Invoke) -> N
     assert wir.parse(result.stdout).buffers["weight"].size == (3, 2)
 
 
+def test_capture_emits_texts_that_take_no_constants(room: Path, invoke: Invoke) -> None:
+    words = ("--frontend", "aten", "--emit", "w.cpp", "--target", "cpp")
+    result = invoke("capture", "net_model:make", *words)
+    assert result.exit_code == 0, result.output
+    assert "wir::" in (room / "w.cpp").read_text(encoding="utf-8")
+    assert not (room / "w.cpp.safetensors").exists()
+
+
 def test_capture_emits_a_module_that_runs_from_anywhere(room: Path, invoke: Invoke) -> None:
     result = invoke("capture", "net_model:make", "--emit", "w.py", "-O", "origins=true")
     assert result.exit_code == 0, result.output

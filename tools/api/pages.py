@@ -40,7 +40,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Emitters",
         (
             *("emitters", "emitters.names", "emitters.writer", "emitters.kernel_types"),
-            *("emitters.python", "emitters.cpp", "emitters.fx"),
+            *("emitters.python", "emitters.python.exprs", "emitters.cpp", "emitters.fx"),
         ),
     ),
     "frontends": ("Front ends", ("frontends.inductor", "frontends.aten")),

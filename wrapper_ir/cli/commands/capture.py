@@ -35,7 +35,12 @@ wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are
 @click.argument("reference", metavar="MODULE:CALLABLE", shell_complete=MODULES)
 @click.option("--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of the model.")
 @click.option("-o", "--output", metavar="PATH", help="Where the program goes (.wir).")
-@click.option("--emit", "emit_to", metavar="PATH", help="Also render it, into this file.")
+@click.option(
+    "--emit",
+    "emit_to",
+    metavar="PATH",
+    help="Also render it, into this file; constants go beside it where the text takes them.",
+)
 @click.option(
     "--frontend",
     type=click.Choice(["inductor", "aten"]),
@@ -89,9 +94,12 @@ def capture(  # noqa: PLR0913 - one for each option
     with step("capturing"):
         program = _from_fx(model) if frontend == "aten" else _capture(model, isa, freeze=freeze)
     if emit_to is not None:
+        from wrapper_ir.emitters import TakesConstants
+
         with step(f"emitting {target}"):
             artifact = render(program, target, chosen)
-        write_module(artifact, target, emit_to, constants=emit_to != "-")
+        beside = emit_to != "-" and isinstance(artifact, TakesConstants)
+        write_module(artifact, target, emit_to, constants=beside)
     if output is not None or emit_to is None:
         save_program(program, output or "-")
 
