@@ -43,6 +43,16 @@ class PythonArtifact:
     constants: Mapping[str, str]
     takes_out: bool = False
 
+    @property
+    def module_source(self) -> str:
+        """What caches keep: the text itself."""
+        return self.source
+
+    @property
+    def module_constants(self) -> Mapping[str, str]:
+        """The program's constants, by the variable of the module that is to hold each."""
+        return self.constants
+
     def load_module(self) -> types.ModuleType:
         """A new module, its constants set.
 
