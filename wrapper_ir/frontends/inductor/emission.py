@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CapturedModule", "emit_module", "graph_of"]
 
+
 class CapturedModule:
     """What Inductor takes for the product of its fx wrapper; carries the program out.
 

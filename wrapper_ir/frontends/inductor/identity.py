@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CacheBypass", "IdentityPass"]
 
+
 class CacheBypass(FxGraphBypass, AOTAutogradBypass):
     """Raised where a key is asked for: both caches take it as "not this one", silently."""
 
