@@ -135,6 +135,18 @@ def test_ctrl_c_ends_a_build_and_its_compilers(words: list[str], status: int, ro
     assert list(cache.rglob("unfinished*")) == []
 
 
+def test_a_command_that_ends_looks_for_no_garbage() -> None:
+    """With torch that takes most of a second, which Ctrl-C would have to wait for."""
+    frozen = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 1000))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{frozen}; {MAIN}", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines()[-1] == "True", done.stderr
+
+
 def is_alive(process: int) -> bool:
     """Whether a process runs; one that has ended may wait for its parent to notice."""
     words = ["ps", "-o", "stat=", "-p", str(process)]

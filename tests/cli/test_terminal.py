@@ -49,6 +49,8 @@ def test_a_long_step_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> No
         "emit small.wir",
         "emit small.wir --target cpp",
         "plan small.wir",
+        "verify small.wir",
+        "diff small.wir small.wir",
     ],
 )
 def test_what_needs_no_torch_imports_none(words: str, room: Path) -> None:

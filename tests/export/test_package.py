@@ -138,19 +138,19 @@ def test_two_builds_in_two_folders_give_equal_bytes(
 
 
 class Numbers(torch.nn.Module):
-    """Takes numbers, which torch's loader keeps back, and returns a named tuple of torch's."""
+    """Takes what torch's loader keeps back, and returns a named tuple of torch's."""
 
-    def forward(self, x: torch.Tensor, k: int, f: float) -> tuple[object, ...]:
-        return x * k, (x + f).sort(), k
+    def forward(self, x: torch.Tensor, way: str, k: int, f: float) -> tuple[object, ...]:
+        return x * k, (x + f).sort(descending=way == "down"), k
 
 
 def test_numbers_that_the_program_was_made_for_may_be_left_out(tmp_path: Path) -> None:
     x = torch.randn(5)
-    program = wir.capture(Numbers(), (x, 4, 0.5))
+    program = wir.capture(Numbers(), (x, "down", 4, 0.5))
     loaded = aoti_load_package(str(wir.export(program, tmp_path / "numbers.pt2")))
-    product, (values, order), number = loaded(x, 4, 0.5)
+    product, (values, order), number = loaded(x, "down", 4, 0.5)
     assert torch.equal(product, x * 4)
-    assert torch.equal(values, (x + 0.5).sort().values)
+    assert torch.equal(values, (x + 0.5).sort(descending=True).values)
     assert torch.equal(values, (x + 0.5)[order])
     assert int(number) == 4
     loader = torch._C._aoti.AOTIModelPackageLoader(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import importlib.metadata
 from typing import Any
 
@@ -101,3 +102,14 @@ def test_torch_finds_the_backend_by_name() -> None:
     assert point.load() is wrapper_ir
     assert "wrapper_ir" in torch._dynamo.list_backends()
     assert wir.WrapperIRError is not None
+
+
+class Checks(enum.StrEnum):
+    """Words of a program of somebody's, each equal to one of ours."""
+
+    ALWAYS = "always"
+
+
+def test_what_no_text_stands_for_is_no_value() -> None:
+    with pytest.raises(OptionValueError, match="a plain value"):
+        Settings.from_options({"checks": Checks.ALWAYS})

@@ -11,7 +11,11 @@ from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
 from tests.frontends.flows import normal
+from tests.frontends.support import DYNAMIC
 from tests.frontends.test_control_flow import same
+from tests.frontends_aten.support import Function
+from wrapper_ir.lines import ScalarInput
+from wrapper_ir.runtime import InputLayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,3 +81,23 @@ def test_they_are_taken_as_stock_takes_them(name: str) -> None:
         assert any(program.symbols for program in programs)
         for program in programs:
             assert wir.parse(str(program)) == program
+
+
+def test_numbers_are_called_as_the_model_calls_them() -> None:
+    """Torch calls one that may vary ``s77``; a name that something else has stays torch's."""
+
+    def function(x: Tensor, times: int, way: str, s0: int) -> Tensor:
+        return x * times + s0 if way == "up" else x
+
+    exported = torch.export.export(
+        Function(function),
+        (torch.ones(4), 3, "up", 5),
+        dynamic_shapes={"x": None, "times": DYNAMIC, "way": None, "s0": DYNAMIC},
+    )
+    for program in (wir.capture(exported), wir.from_fx(exported)):
+        names = [each.symbol for each in program.inputs if isinstance(each, ScalarInput)]
+        assert names == ["times", "s0"]
+        (result,) = wir.interpret(program, torch.ones(4), 7, 2)
+        assert result.tolist() == [9.0] * 4
+        with pytest.raises(InputLayoutError, match="'times' has the wrong type"):
+            wir.compile(program)(torch.ones(4), 1.5, 2)

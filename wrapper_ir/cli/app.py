@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import importlib
 import sys
 import traceback
@@ -50,6 +52,11 @@ _INTERRUPTED = 130
 
 #: What an output that can hold no more says.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+# An interpreter that ends looks for garbage among all that there is: with torch, most of a second,
+# for which a command that Ctrl-C has ended would still be there.
+atexit.register(gc.freeze)
 
 
 class App(Group):

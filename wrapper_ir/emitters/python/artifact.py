@@ -52,6 +52,16 @@ class PythonArtifact:
         values = constant_values(self.program)
         return {variable: values[name] for variable, name in self.constants.items()}
 
+    @property
+    def module_source(self) -> str:
+        """What caches keep: the text itself."""
+        return self.source
+
+    @property
+    def module_constants(self) -> Mapping[str, str]:
+        """The program's constants, by the variable of the module that is to hold each."""
+        return self.constants
+
     def load_module(self) -> types.ModuleType:
         """A new module, its constants set.
 

@@ -24,6 +24,7 @@ from wrapper_ir.frontends.aten.sources import (
     source_of_module,
 )
 from wrapper_ir.frontends.aten.state import POISON, Ref, State, UnsupportedNodeError
+from wrapper_ir.frontends.common.names import free_names, with_symbols_named
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, Value
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel
@@ -152,6 +153,7 @@ class _Conversion:
             origins=state.origins,
             data=dict(state.data),
         )
+        program = with_symbols_named(program, free_names(program, beginning.names))
         return _finished(program, state)
 
     def _beginning(self) -> Beginning | None:

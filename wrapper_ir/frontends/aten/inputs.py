@@ -38,6 +38,7 @@ class Beginning:
         inputs: The program's inputs: tensors and numbers, in the order of the placeholders.
         lines: What binds symbols and checks.
         values: What each input's placeholder stands for, by the node's name.
+        names: What the model calls symbols of torch's that are numbers among its arguments.
     """
 
     def __init__(self, state: State, places: Sequence[Place]) -> None:
@@ -45,6 +46,7 @@ class Beginning:
         self.inputs: list[Input] = []
         self.lines: list[AnyLine] = []
         self.values: dict[str, Any] = {}
+        self.names: dict[str, str] = {}
         #: Symbols with what tells their value, to be bound once all inputs have names.
         self._told: list[tuple[Dim, SymbolSource, int]] = []
         for place in places:
@@ -79,6 +81,7 @@ class Beginning:
             expr = state.scalar(known)
             if isinstance(expr, sympy.Symbol) and expr.name not in state.symbols:
                 self.inputs.append(ScalarInput(state.bind(expr.name, kind)))
+                self.names[expr.name] = place.name
                 return expr
             name = state.bind_fresh(place.name, kind)
             self.inputs.append(ScalarInput(name))

@@ -17,6 +17,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.common.names import free_names, with_symbols_named
 from wrapper_ir.frontends.inductor.compat import (
     InductorError,
     aot_compile,
@@ -43,12 +44,14 @@ from wrapper_ir.frontends.inductor.guards import (
 from wrapper_ir.frontends.inductor.leaves import (
     checked_examples,
     take_numbers,
+    take_strings,
     with_numbers,
     with_truth_values,
 )
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.lines.control import ScalarInput
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 
 if TYPE_CHECKING:
@@ -105,7 +108,8 @@ def capture(
 
     Args:
         model: An ``nn.Module``, an exported program, or a function of tensors.
-        args: Example arguments; their shapes are the program's, unless ``dynamic_shapes``. An
+        args: Example arguments; their shapes are the program's, unless ``dynamic_shapes``. Numbers
+            are inputs; strings are part of the program, which does not take them again. An
             exported program brings its own, and takes others of the kind that it was made for.
         kwargs: Example keyword arguments.
         dynamic_shapes: Which dimensions are symbolic, as for ``torch.export.export``; those of an
@@ -171,12 +175,14 @@ def _compile(
     module: Any = exported.module(check_guards=False)
     assumed = exported_guards(exported, module)
     free = free_sizes(exported)
+    examples = take_strings(module, examples)
     taken = checked_examples(examples)
     numbers = take_numbers(module)
     options = {**_CONFIG, **(_FREEZING if freeze else {"freezing": False})}
     packed: dict[int, PackedBy] = {}
+    session = _session(exported)
     try:
-        with registered(_session(exported)), warnings.catch_warnings(), ExitStack() as stack:
+        with registered(session), warnings.catch_warnings(), ExitStack() as stack:
             if freeze:
                 stack.enter_context(torch.no_grad())  # where gradients are on, nothing is frozen
                 packed = stack.enter_context(noted_packing())
@@ -200,7 +206,9 @@ def _compile(
         raise CaptureError(problem="Inductor went past the wrapper that makes the program")
     program = with_truth_values(with_numbers(program, numbers), examples)
     program = with_exported_ranges(program, exported.range_constraints)
-    program = with_guards(program, [*assumed, *noted_guards(shape_env_of(exported))])
+    better = free_names(program, _numbers_by_name(program, session.input_names))
+    noted = noted_guards(shape_env_of(exported), better)
+    program = with_symbols_named(with_guards(program, [*assumed, *noted]), better)
     program = with_packing(_finished(program, exported), packed)
     warn_of_fixed_sizes(program, free)
     return program, made["graph"]
@@ -209,8 +217,17 @@ def _compile(
 def _session(exported: torch.export.ExportedProgram) -> Session:
     """Return the session of a capture: inputs keep the names that the model gives them."""
     specs = exported.graph_signature.input_specs
-    names = [spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT]
+    args = [spec.arg for spec in specs if spec.kind is InputKind.USER_INPUT]
+    names = [arg.name for arg in args if not isinstance(getattr(arg, "value", None), str)]
     return Session(Settings(), capture=True, input_names=tuple(names))
+
+
+def _numbers_by_name(program: Program, names: Sequence[str]) -> dict[str, str]:
+    """Return what the model calls each symbol that is a number among its arguments."""
+    if len(program.inputs) != len(names):
+        return {}
+    inputs = zip(program.inputs, names, strict=True)
+    return {item.symbol: name for item, name in inputs if isinstance(item, ScalarInput)}
 
 
 def _flattened(module: Any) -> torch.fx.GraphModule:

@@ -25,7 +25,6 @@ __all__ = [
     "CppScheduling",
     "CurrentStreamSource",
     "CustomGraphModulePass",
-    "FileBackedGraphModule",
     "FxGraphBypass",
     "InductorError",
     "KernelArgs",
@@ -110,7 +109,7 @@ try:
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
     from torch._inductor.codegen import common as codegen_common
     from torch._inductor.codegen import wrapper as wrapper_lines
-    from torch._inductor.codegen.common import FileBackedGraphModule, KernelArgs
+    from torch._inductor.codegen.common import KernelArgs
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner

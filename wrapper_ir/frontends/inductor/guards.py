@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import sympy
+
 from wrapper_ir.frontends.common.expressions import to_scalar
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.program import FrozenMap, Program
@@ -23,16 +25,25 @@ if TYPE_CHECKING:
 __all__ = ["noted_guards", "with_exported_ranges", "with_guards"]
 
 
-def noted_guards(env: Any) -> list[Guard]:
+def noted_guards(env: Any, names: Mapping[str, str]) -> list[Guard]:
     """Return what is noted in an environment of symbols (None: there is none), as conditions.
 
     All of it: of an exported program that is captured again, the notes of the first time count too.
+
+    Args:
+        env: The environment.
+        names: What messages call some of its symbols; conditions call them as torch does.
     """
     return [
-        (to_scalar(env.replace(guard.expr)), f"{guard.expr}, as Inductor assumed")
+        (to_scalar(env.replace(guard.expr)), f"{_named(guard.expr, names)}, as Inductor assumed")
         for guard in (env.guards if env is not None else ())
         if not _is_checked_otherwise(guard)
     ]
+
+
+def _named(expr: Any, names: Mapping[str, str]) -> Any:
+    symbols = [each for each in expr.free_symbols if each.name in names]
+    return expr.xreplace({each: sympy.Symbol(names[each.name]) for each in symbols})
 
 
 def with_guards(program: Program, guards: Sequence[Guard]) -> Program:

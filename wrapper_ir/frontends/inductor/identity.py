@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CacheBypass", "IdentityPass"]
 
-#: Emitters whose artifacts have a module of Python that defines ``call``: Inductor can keep that in
-#: its caches. What other emitters make is a live object, which it cannot.
-CACHEABLE_EMITTERS = frozenset({"cpp", "python"})
-
 
 class CacheBypass(FxGraphBypass, AOTAutogradBypass):
     """Raised where a key is asked for: both caches take it as "not this one", silently."""
@@ -85,8 +81,6 @@ def _refuse_uncacheable(session: Session) -> None:
         raise CacheBypass("programs are being recorded, so they must be made")
     if session.capture:
         raise CacheBypass("a program is being captured")
-    if session.settings.emitter not in CACHEABLE_EMITTERS:
-        raise CacheBypass(f"the emitter {session.settings.emitter!r} makes no Python source")
     if session.installed:
         _refuse_stray_backward(session)
 
@@ -124,6 +118,7 @@ _DECIDING: Final = (
     "lines",
     "passes",
     "planning",
+    "text",
 )
 
 

@@ -2,7 +2,8 @@
 
 ``torch.export`` takes numbers, strings and None on both sides and writes them down as what they
 are. Inductor knows integers, some floats and None. What it does not know is left out of the graph
-that it gets, and comes back into the program where that has a form for it.
+that it gets, and comes back into the program where that has a form for it. A string has none: it
+has decided what was exported and is no input any more, as in packages of AOTInductor's.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import Program
 
-__all__ = ["checked_examples", "take_numbers", "with_numbers", "with_truth_values"]
+__all__ = ["checked_examples", "take_numbers", "take_strings", "with_numbers", "with_truth_values"]
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -35,13 +36,25 @@ def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
     """
     for value in examples:
         if not isinstance(value, (torch.Tensor, int, float, type(None), *_SYMBOLIC)):
-            shown = f"{value!r}" if isinstance(value, (str, complex)) else "one"
+            shown = f"{value!r}" if isinstance(value, complex) else "one"
             raise CaptureError(
                 problem=f"an argument is of type {type(value).__name__} ({shown}), and a program "
-                "takes tensors, integers, floats and truth values",
+                "takes tensors, integers, floats, truth values and strings",
                 hint="give it to the model beforehand, in a function that takes the tensors only",
             )
     return tuple(int(value) if isinstance(value, bool) else value for value in examples)
+
+
+def take_strings(module: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
+    """Take the strings out of a graph's inputs, and return the examples of those that are left."""
+    left = []
+    placeholders = module.graph.find_nodes(op="placeholder")
+    for node, value in zip(placeholders, examples, strict=True):
+        if isinstance(value, str):
+            module.graph.erase_node(node)
+        else:
+            left.append(value)
+    return left
 
 
 def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -117,6 +118,7 @@ class Settings:
             given.setdefault("profile", True)
         check_values((*BACKEND_OPTIONS, *theirs), given, owner="the backend 'wrapper_ir'")
         make_emitter(own.emitter, given)  # refuses what only the emitter can tell
+        _check_plain(given)
         if given.get("arena") == "kept" and own.memory not in (None, "pool"):
             expected = "'pool' where arenas are kept"
             raise OptionValueError(option="memory", value=own.memory, expected=expected)
@@ -164,3 +166,15 @@ def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
         expected = f"False with the emitter {given['emitter']!r}"
         raise OptionValueError(option="cpp_wrapper", value=True, expected=expected)
     raise UnsupportedConfigError(setting="cpp_wrapper")
+
+
+def _check_plain(options: Mapping[str, Any]) -> None:
+    """Refuse values that no text stands for: in caches, options are text that is read again."""
+    for option, value in options.items():
+        try:
+            is_plain = ast.literal_eval(repr(value)) == value
+        except (SyntaxError, ValueError):
+            is_plain = False
+        if not is_plain:
+            expected = "a plain value, of strings, finite numbers and truth values"
+            raise OptionValueError(option=option, value=value, expected=expected)
