@@ -89,6 +89,27 @@ def test_a_chain_needs_two_buffers() -> None:
         free %c""")
 
 
+def test_what_a_collective_reads_is_kept_until_it_is_waited_for() -> None:
+    declared = """\
+extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor
+extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
+"""
+    body = """
+        %big = allocate : f32[999999] @cpu
+        free %big
+        %a = allocate : f32[8] @cpu
+        call @copy(%x, out %a)
+        %all = _c10d_functional::all_gather_into_tensor(%a, 2, "0") : f32[16] @cpu
+        %b = allocate : f32[8] @cpu
+        call @copy(%x, out %b)
+        _c10d_functional::wait_tensor(%all)
+        %c = allocate : f32[8] @cpu
+        call @copy(%b, out %c)
+        """
+    source = str(program(body, "%all, %c")).replace("\nextern", f"\n{declared}extern", 1)
+    assert reuses(plan_memory(parse(source))) == {"c": "a"}
+
+
 def two(first: str, second: str, between: str = "") -> Program:
     """A buffer that dies, then an allocation; a large one first, so that the peak is no reason."""
     return program(

@@ -2,7 +2,8 @@
 
 A region is looked at by itself: its parameters are borrowed, and a line that holds regions uses its
 operands like any call. Names of one storage are folded together: views (reinterprets, results that
-are an alias) and results that may be one. Peeks by probes count for nothing.
+are an alias) and results that may be one. Peeks by probes count for nothing. What a collective reads is
+needed until its results are waited for.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from wrapper_ir.lines import (
     effects,
     regions_of,
 )
+from wrapper_ir.lines.collectives import begins_work, waits_for_work
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Effects, Program, Region
@@ -80,6 +82,7 @@ class Liveness:
     def __init__(self, region: Region, program: Program) -> None:
         self.lives: list[Life] = []
         self._by_name: dict[str, tuple[Life, ...]] = {}
+        self._at_work: dict[Life, tuple[Life, ...]] = {}
         self._program = program
         for item in region.params:
             if isinstance(item, BufferInput):
@@ -116,6 +119,7 @@ class Liveness:
             for life in self.of(name)[:1]:
                 life.end = position
         self._define(position, line, found)
+        self._work_on(position, line, found, streams)
         for name in found.defines if streams else ():
             for life in self.of(name):
                 life.streams |= streams
@@ -142,6 +146,20 @@ class Liveness:
                 if isinstance(line, (Allocate, ExternKernel)):
                     life.stream, life.mempool = line.stream, line.mempool
                 self._add(name, life)
+
+    def _work_on(
+        self, position: int, line: AnyLine, found: Effects, streams: frozenset[int]
+    ) -> None:
+        """Note what work that begins goes on reading, or that it is over."""
+        if begins_work(line):
+            read = tuple(life for name in found.reads for life in self.of(name))
+            for name in found.written:
+                self._at_work.update(dict.fromkeys(self.of(name), read))
+        elif waits_for_work(line):
+            # One wait may stand for all tensors of an op or for one of them: the last is taken.
+            for life in (life for name in found.reads for life in self.of(name)):
+                for read_life in self._at_work.get(life, ()):
+                    _touch(read_life, position, streams)
 
     def _take(self, position: int, name: str, donor: str) -> None:
         life = Life(name, position, position)

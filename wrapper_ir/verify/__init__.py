@@ -102,7 +102,8 @@ Both walk the program once, in order, and cost time in proportion to its lines. 
 - WIR1089 what an op writes is not the memory of an argument that it reads, unless the schema has
   both in one alias set; an op of torch's own may be given one view for both where it works element
   by element, and a part of it never
-- WIR1090 what a collective works on is not used, or returned, before ``wait_tensor``
+- WIR1090 what a collective works on is not used, returned, or written while it reads that, before
+  ``wait_tensor``
 
 **Regions**
 

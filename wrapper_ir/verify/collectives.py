@@ -1,39 +1,34 @@
 """Collectives that run beside the program until it waits for them.
 
 A functional collective starts work and returns; its results, and what it works on in place, hold
-nothing certain before ``wait_tensor`` was given them, or a view of them.
+nothing certain before ``wait_tensor`` was given them, or a view of them. What it was given it may
+still read until then, so that may be read and freed (an op holds its tensors itself), and neither
+written nor given to another buffer.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from wrapper_ir.lines import ExternKernel, effects
+from wrapper_ir.lines import effects
+from wrapper_ir.lines.collectives import begins_work, waits_for_work
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.kernels import shown
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import AnyLine, Effects
+    from wrapper_ir.lines import AnyLine, Effects, ExternKernel
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Place, State
     from wrapper_ir.verify.storage import Storage
 
-_NAMESPACE: Final = "_c10d_functional::"
 
-_STARTERS: Final = tuple(
-    _NAMESPACE + name
-    for name in (
-        "all_gather_into_tensor",
-        "all_reduce",
-        "all_to_all_single",
-        "broadcast",
-        "reduce_scatter_tensor",
-    )
-)
-"""What the names of ops begin with that start work, in place or not, one by one or coalesced."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """What an op has begun, and the storages that it reads."""
 
-_WAIT: Final = f"{_NAMESPACE}wait_tensor"
-"""What the names of ops begin with that wait."""
+    op: str
+    read: tuple[Storage, ...]
 
 
 class Collectives:
@@ -42,36 +37,53 @@ class Collectives:
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
         self.state = state
         self.lifetimes = lifetimes
-        self._at_work: dict[Storage, str] = {}
+        self._writing: dict[Storage, _Work] = {}
+        self._reading: dict[Storage, set[_Work]] = {}
 
     def check(self, line: AnyLine, found: Effects) -> None:
         """Checks that a line touches nothing that is still worked on, or notes that it waits."""
-        if not self._at_work:
+        if not self._writing:
             return
-        waits = isinstance(line, ExternKernel) and line.op.startswith(_WAIT)
+        waits = waits_for_work(line)
         for name in dict.fromkeys((*found.reads, *found.writes, *found.takes)):
             for storage in self._storages(name):
-                if not waits:
-                    self._report(name, storage)
-                self._at_work.pop(storage, None)
+                work = self._writing.get(storage)
+                if work is not None:
+                    if not waits:
+                        self._report(name, work)
+                    self._end(storage, work)
+        for name in dict.fromkeys((*found.writes, *found.takes)):
+            for storage in self._storages(name):
+                for work in self._reading.pop(storage, ()):
+                    self._report(name, work)
 
     def check_result(self, name: str, place: Place) -> None:
         """Checks that a result is not still worked on."""
         for storage in self._storages(name):
-            self._report(name, storage, place)
+            work = self._writing.get(storage)
+            if work is not None:
+                self._report(name, work, place)
 
     def start(self, line: ExternKernel) -> None:
         """Notes what a collective works on from here on; its results are defined already."""
-        if line.op.startswith(_STARTERS):
-            for name in effects(line).written:
-                for storage in self._storages(name):
-                    self._at_work[storage] = line.op
+        if begins_work(line):
+            found = effects(line)
+            written = [each for name in found.written for each in self._storages(name)]
+            given = [each for name in found.reads for each in self._storages(name)]
+            work = _Work(line.op, tuple(each for each in given if each not in written))
+            self._writing.update(dict.fromkeys(written, work))
+            for storage in work.read:
+                self._reading.setdefault(storage, set()).add(work)
+
+    def _end(self, storage: Storage, work: _Work) -> None:
+        """Forgets work that was waited for; one wait may stand for all results of an op."""
+        del self._writing[storage]
+        for each in work.read:
+            self._reading.get(each, set()).discard(work)
 
     def _storages(self, name: str) -> tuple[Storage, ...]:
         buffer = self.lifetimes.buffers.get(name)
         return () if buffer is None else buffer.storages
 
-    def _report(self, name: str, storage: Storage, place: Place | None = None) -> None:
-        op = self._at_work.get(storage)
-        if op is not None:
-            self.state.report(rules.NOT_WAITED_FOR, place=place, name=name, op=shown(op))
+    def _report(self, name: str, work: _Work, place: Place | None = None) -> None:
+        self.state.report(rules.NOT_WAITED_FOR, place=place, name=name, op=shown(work.op))

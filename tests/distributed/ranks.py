@@ -1,0 +1,385 @@
+"""What two ranks do, and that our emitters do what stock Inductor does: a program, run once.
+
+It forks: both ranks find torch imported. They meet over the loopback interface, go through all
+cases in one process group, and each writes what it found, a line a case and emitter.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import _functional_collectives as collectives
+from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    #: Compiles a function, as ``torch.compile`` does.
+    Compile = Callable[..., Callable[..., Any]]
+
+EMITTERS = ("python", "cpp", "fx")
+
+#: What a rank that waits for a dead one does not exceed.
+PATIENCE = datetime.timedelta(seconds=100)
+
+
+# Functional collectives: each takes a float32 tensor of 4 by 6 elements. They add nothing of their
+# own: what is compiled here takes the time.
+
+
+def _gather_coalesced(x: Tensor) -> Any:
+    return collectives.all_gather_into_tensor_coalesced([x, x[1:]], dist.group.WORLD)
+
+
+def _scatter_coalesced(x: Tensor) -> Any:
+    given = [x, x[:2]]
+    return collectives.reduce_scatter_tensor_coalesced(given, "sum", [0, 1], dist.group.WORLD)
+
+
+def _to_all_unevenly(x: Tensor) -> Any:
+    out, given = ([1, 3], [1, 3]) if dist.get_rank() == 0 else ([3, 1], [3, 1])
+    return collectives.all_to_all_single(x, out, given, dist.group.WORLD)
+
+
+KINDS: dict[str, Callable[[Tensor], Any]] = {
+    "all_reduce sum": lambda x: collectives.all_reduce(x, "sum", dist.group.WORLD),
+    "all_reduce max": lambda x: collectives.all_reduce(x, "max", dist.group.WORLD),
+    "all_gather": lambda x: collectives.all_gather_tensor(x, 0, dist.group.WORLD),
+    "all_gather, dim 1": lambda x: collectives.all_gather_tensor(x, 1, dist.group.WORLD),
+    "reduce_scatter": lambda x: collectives.reduce_scatter_tensor(x, "sum", 0, dist.group.WORLD),
+    "reduce_scatter, dim 1": lambda x: collectives.reduce_scatter_tensor(
+        x, "sum", 1, dist.group.WORLD
+    ),
+    "all_to_all": lambda x: collectives.all_to_all_single(x, None, None, dist.group.WORLD),
+    "all_to_all, uneven": _to_all_unevenly,
+    "broadcast": lambda x: collectives.broadcast(x, 1, dist.group.WORLD),
+    "all_reduce coalesced": lambda x: collectives.all_reduce_coalesced(
+        [x, x[0]], "sum", dist.group.WORLD
+    ),
+    "all_gather coalesced": _gather_coalesced,
+    "reduce_scatter coalesced": _scatter_coalesced,
+}
+
+
+def kinds(compiled: Compile) -> Any:
+    """Every kind, in one program."""
+
+    def each(x: Tensor) -> dict[str, Any]:
+        return {name: function(x) for name, function in KINDS.items()}
+
+    return compiled(each)(sample(4, 6))
+
+
+def dynamic(compiled: Compile) -> Any:
+    """Sizes that vary from call to call."""
+
+    def total(v: Tensor) -> Tensor:
+        return collectives.all_reduce(v.exp(), "sum", dist.group.WORLD).log()
+
+    run = compiled(total, dynamic=True)
+    return [run(sample(size)) for size in (8, 12, 5)]
+
+
+def dynamic_kinds(compiled: Compile) -> Any:
+    """Sizes that vary, of results too."""
+    group = dist.group.WORLD
+
+    def each(v: Tensor) -> tuple[Tensor, ...]:
+        gathered = collectives.all_gather_tensor(v * 2, 0, group)
+        scattered = collectives.reduce_scatter_tensor(gathered + 1, "sum", 0, group)
+        swapped = collectives.all_to_all_single(gathered, None, None, group)
+        return gathered, scattered, swapped
+
+    run = compiled(each, dynamic=True)
+    return [run(sample(size)) for size in (8, 12, 5)]
+
+
+def in_place(compiled: Compile) -> Any:
+    """The forms that users of ``torch.distributed`` know, which write to what they are given."""
+
+    def each(x: Tensor, gathered: Tensor, scattered: Tensor, swapped: Tensor) -> Tensor:
+        dist.all_reduce(x)
+        dist.all_gather_into_tensor(gathered, x)
+        dist.reduce_scatter_tensor(scattered, gathered)
+        dist.all_to_all_single(swapped, gathered)
+        return x + 1
+
+    given = (sample(4, 2), torch.zeros(8, 2), torch.zeros(4, 2), torch.zeros(8, 2))
+    return compiled(each)(*given), given
+
+
+def late_wait(compiled: Compile) -> Any:
+    """Work between the beginning of a collective and its wait."""
+    ops, name = torch.ops._c10d_functional, dist.group.WORLD.group_name
+
+    def each(x: Tensor) -> tuple[Tensor, ...]:
+        doubled = x * 2
+        gathered = ops.all_gather_into_tensor(doubled, 2, name)
+        total = ops.all_reduce(doubled + 1, "sum", name)
+        other = (x @ x.t()).relu() @ x
+        other = other @ x.t() @ x
+        return ops.wait_tensor(gathered) + 1, ops.wait_tensor(total), other
+
+    return compiled(each)(sample(64, 64) / 8)
+
+
+def gradients(compiled: Compile) -> Any:
+    """Collectives in a backward graph."""
+    x = sample(4, 3).requires_grad_()
+
+    def loss(x: Tensor) -> Tensor:
+        gathered = collectives.all_gather_tensor_autograd(x * 2, 0, dist.group.WORLD)
+        mine = collectives.reduce_scatter_tensor_autograd(
+            gathered * gathered, "sum", 0, dist.group.WORLD
+        )
+        return (mine * x).sum()
+
+    found = compiled(loss)(x)
+    found.backward()
+    return found, x.grad
+
+
+class Model(nn.Module):
+    """Small, the same on each rank, and no Sequential: Dynamo skips that where a graph broke."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(7)
+        self.up, self.down = nn.Linear(6, 8), nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.down(self.up(x).relu())
+        return found
+
+
+def trained(step: Callable[[Tensor], Tensor], module: nn.Module) -> Any:
+    """Two steps, each with its own input."""
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    found = []
+    for _ in range(2):
+        loss = step(sample(4, 6)).square().mean()
+        loss.backward()
+        found += [loss, *(local(p.grad) for p in module.parameters())]
+        optimizer.step()
+        optimizer.zero_grad()
+    return found, [local(p) for p in module.parameters()]
+
+
+def local(tensor: Any) -> Tensor:
+    """What a rank holds of a tensor."""
+    whole: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return whole.detach().clone()
+
+
+def ddp(compiled: Compile) -> Any:
+    module = nn.parallel.DistributedDataParallel(Model())
+    return trained(compiled(module), module)
+
+
+def ddp_in_graphs(compiled: Compile) -> Any:
+    """The reducer's collectives in the backward graph, by compiled autograd."""
+    config = torch._dynamo.config
+    with config.patch(optimize_ddp="python_reducer", compiled_autograd=True):
+        module = nn.parallel.DistributedDataParallel(Model())
+        return trained(compiled(module), module)
+
+
+def fsdp(compiled: Compile) -> Any:
+    from torch.distributed.fsdp import fully_shard
+
+    module = Model()
+    fully_shard(module.up, mesh=mesh())
+    fully_shard(module, mesh=mesh())
+    return trained(compiled(module), module)
+
+
+def tensor_parallel(compiled: Compile) -> Any:
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
+
+    module = parallelize_module(Model(), mesh(), {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return trained(compiled(module), module)
+
+
+class Gathering(nn.Module):
+    """Gathers its parameter, and adds up what the ranks make of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.weight = nn.Parameter(torch.randn(3, 6))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        weight = collectives.all_gather_tensor(self.weight, 0, "0")
+        total = collectives.all_reduce((x @ weight.t()).relu(), "sum", "0")
+        return total * 2, collectives.reduce_scatter_tensor(total, "sum", 0, "0")
+
+
+def captured(compiled: Compile, emitter: str = "") -> Any:
+    """A program that was captured, and read back from its text."""
+    import wrapper_ir as wir
+
+    module, x = Gathering().eval(), sample(4, 6)
+    if not emitter:
+        with torch.no_grad():
+            return compiled(module)(x)
+    wir.capture(module, (x,)).save(path := Path(f"gathering{dist.get_rank()}.wir"))
+    return wir.compile(wir.load(path), emitter)(x)
+
+
+def exported(compiled: Compile, emitter: str = "") -> Any:
+    """A package, which one rank writes and both load."""
+    import wrapper_ir as wir
+
+    module, x = Gathering().eval(), sample(4, 6)
+    if not emitter:
+        with torch.no_grad():
+            return compiled(module)(x)
+    program = wir.capture(module, (x,))
+    path = Path("gathering.pt2")
+    if dist.get_rank() == 0:
+        wir.export(program, path)
+    dist.barrier()
+    return tuple(torch._inductor.aoti_load_package(str(path))(x))
+
+
+def pairs_in_graphs(compiled: Compile) -> Any:
+    """Point to point, in programs."""
+    with torch._dynamo.config.patch(enable_p2p_compilation=True):
+        return pairs(compiled)
+
+
+def pairs(compiled: Compile) -> Any:
+    """Point to point."""
+    peer = 1 - dist.get_rank()
+
+    def swap(x: Tensor) -> Tensor:
+        given, taken = x * 2, torch.empty_like(x)
+        ops = [dist.P2POp(dist.isend, given, peer), dist.P2POp(dist.irecv, taken, peer)]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
+        return taken + 1
+
+    return compiled(swap)(sample(5))
+
+
+#: Every case, and the emitters it is for.
+CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "kinds": (kinds, EMITTERS),
+    "dynamic": (dynamic, EMITTERS),
+    "dynamic kinds": (dynamic_kinds, EMITTERS),
+    "in place": (in_place, EMITTERS),
+    "late wait": (late_wait, EMITTERS),
+    "gradients": (gradients, EMITTERS),
+    "ddp": (ddp, EMITTERS),
+    "ddp in graphs": (ddp_in_graphs, EMITTERS),
+    "fsdp": (fsdp, EMITTERS),
+    "tensor parallel": (tensor_parallel, EMITTERS),
+    "captured": (captured, EMITTERS),
+    "exported": (exported, ("cpp",)),
+    "pairs": (pairs, EMITTERS),
+    "pairs in graphs": (pairs_in_graphs, EMITTERS),
+}
+
+
+def sample(*size: int) -> Tensor:
+    """Numbers that differ from rank to rank."""
+    count = torch.Size(size).numel()
+    return (torch.arange(count, dtype=torch.float32).reshape(size) + 1) / (7 + dist.get_rank())
+
+
+def mesh() -> Any:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh("cpu", (2,))
+
+
+def findings(name: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with a case, by emitter: nothing, in words."""
+    run, emitters = CASES[name]
+    wanted = tried(run, torch.compile)
+    # An emitter has to give the bits of stock Inductor, whose kernels may round as eager does not.
+    eager = tried(run, lambda function, **_: function)
+    yield "stock", wanted if isinstance(wanted, str) else unlike(wanted, eager, exact=False)
+    for emitter in emitters:
+        yield emitter, ours(run, emitter, wanted)
+
+
+def ours(run: Callable[..., Any], emitter: str, wanted: Any) -> str:
+    """How what we make of a case is unlike what stock Inductor does."""
+    from wrapper_ir.frontends.inductor import statistics
+
+    statistics.reset()
+    given = {"emitter": emitter} if run in (captured, exported) else {}
+    compiled = partial(torch.compile, backend="wrapper_ir", options={"emitter": emitter})
+    found = tried(partial(run, **given), compiled)
+    if not isinstance(found, str) and (statistics.fallbacks or not (statistics.programs or given)):
+        return f"{statistics.programs} programs, {statistics.fallbacks} graphs left to stock"
+    return found if isinstance(found, str) else unlike(found, wanted)
+
+
+def tried(run: Callable[..., Any], compiled: Compile) -> Any:
+    """What a case gives, or how it fails."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    try:
+        return pytree.tree_map(lambda leaf: local(leaf), run(compiled))
+    except Exception:  # noqa: BLE001 - to be read by whoever asked for the case
+        return traceback.format_exc()
+
+
+def unlike(found: Any, wanted: Any, *, exact: bool = True) -> str:
+    """Where two results differ, in words."""
+    if isinstance(wanted, str):
+        return wanted
+    (left, spec), (right, other) = map(pytree.tree_flatten_with_path, (found, wanted))
+    if [path for path, _ in left] != [path for path, _ in right]:
+        return f"results are {spec}, not {other}"
+    for (path, a), (_, b) in zip(left, right, strict=True):
+        same = torch.equal(a, b) if exact else a.shape == b.shape and torch.allclose(a, b)
+        if not same:
+            return f"{pytree.keystr(path)} is {a}, not {b}"
+    return ""
+
+
+def work(rank: int, folder: Path, names: list[str]) -> None:
+    """Go through the cases, as one of the ranks."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    store = dist.FileStore(str(folder / "store"), 2)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=PATIENCE)
+    with (folder / f"rank{rank}").open("w", encoding="utf-8", buffering=1) as found:
+        for name in names:
+            for emitter, wrong in findings(name):
+                print(json.dumps([name, emitter, wrong]), file=found)
+                # A rank that failed alone has left the other waiting: both end here, then.
+                dist.barrier()
+    dist.destroy_process_group()
+
+
+def main(folder: Path, names: list[str]) -> None:
+    torch.set_num_threads(1)
+    # Else a rank would take what the other has made, and make no program itself.
+    torch._inductor.config.fx_graph_cache = False
+    torch._functorch.config.enable_autograd_cache = False
+    os.chdir(folder)
+    other = os.fork()
+    work(0 if other else 1, folder, names or list(CASES))
+    if other:
+        os.waitpid(other, 0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
