@@ -54,6 +54,7 @@ def _to_all_unevenly(x: Tensor) -> Any:
 KINDS: dict[str, Callable[[Tensor], Any]] = {
     "all_reduce sum": lambda x: collectives.all_reduce(x, "sum", dist.group.WORLD),
     "all_reduce max": lambda x: collectives.all_reduce(x, "max", dist.group.WORLD),
+    "all_reduce avg": lambda x: collectives.all_reduce(x, "avg", dist.group.WORLD),
     "all_gather": lambda x: collectives.all_gather_tensor(x, 0, dist.group.WORLD),
     "all_gather, dim 1": lambda x: collectives.all_gather_tensor(x, 1, dist.group.WORLD),
     "reduce_scatter": lambda x: collectives.reduce_scatter_tensor(x, "sum", 0, dist.group.WORLD),
@@ -186,14 +187,6 @@ def ddp(compiled: Compile) -> Any:
     return trained(compiled(module), module)
 
 
-def ddp_in_graphs(compiled: Compile) -> Any:
-    """The reducer's collectives in the backward graph, by compiled autograd."""
-    config = torch._dynamo.config
-    with config.patch(optimize_ddp="python_reducer", compiled_autograd=True):
-        module = nn.parallel.DistributedDataParallel(Model())
-        return trained(compiled(module), module)
-
-
 def fsdp(compiled: Compile) -> Any:
     from torch.distributed.fsdp import fully_shard
 
@@ -210,7 +203,9 @@ def tensor_parallel(compiled: Compile) -> Any:
         parallelize_module,
     )
 
-    module = parallelize_module(Model(), mesh(), {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    module = parallelize_module(
+        Model(), mesh(), {"up": ColwiseParallel(), "down": RowwiseParallel()}
+    )
     return trained(compiled(module), module)
 
 
@@ -276,22 +271,22 @@ def pairs(compiled: Compile) -> Any:
     return compiled(swap)(sample(5))
 
 
-#: Every case, and the emitters it is for.
-CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "kinds": (kinds, EMITTERS),
-    "dynamic": (dynamic, EMITTERS),
-    "dynamic kinds": (dynamic_kinds, EMITTERS),
-    "in place": (in_place, EMITTERS),
-    "late wait": (late_wait, EMITTERS),
-    "gradients": (gradients, EMITTERS),
-    "ddp": (ddp, EMITTERS),
-    "ddp in graphs": (ddp_in_graphs, EMITTERS),
-    "fsdp": (fsdp, EMITTERS),
-    "tensor parallel": (tensor_parallel, EMITTERS),
-    "captured": (captured, EMITTERS),
-    "exported": (exported, ("cpp",)),
-    "pairs": (pairs, EMITTERS),
-    "pairs in graphs": (pairs_in_graphs, EMITTERS),
+#: Every case: what it does, a collective that its programs have to call (none where hooks do it
+#: between programs), and the emitters it is for.
+CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
+    "kinds": (kinds, "all_to_all_single", EMITTERS),
+    "dynamic": (dynamic, "all_reduce_", EMITTERS),
+    "dynamic kinds": (dynamic_kinds, "reduce_scatter_tensor", EMITTERS),
+    "in place": (in_place, "all_reduce_", EMITTERS),
+    "late wait": (late_wait, "all_gather_into_tensor", EMITTERS),
+    "gradients": (gradients, "reduce_scatter_tensor", EMITTERS),
+    "ddp": (ddp, "", EMITTERS),
+    "fsdp": (fsdp, "", EMITTERS),
+    "tensor parallel": (tensor_parallel, "all_reduce_", EMITTERS),
+    "captured": (captured, "all_gather_into_tensor", EMITTERS),
+    "exported": (exported, "all_gather_into_tensor", ("cpp",)),
+    "pairs": (pairs, "", EMITTERS),
+    "pairs in graphs": (pairs_in_graphs, "batch_p2p_ops", EMITTERS),
 }
 
 
@@ -309,26 +304,31 @@ def mesh() -> Any:
 
 def findings(name: str) -> Iterator[tuple[str, str]]:
     """What is wrong with a case, by emitter: nothing, in words."""
-    run, emitters = CASES[name]
+    run, op, emitters = CASES[name]
     wanted = tried(run, torch.compile)
     # An emitter has to give the bits of stock Inductor, whose kernels may round as eager does not.
     eager = tried(run, lambda function, **_: function)
     yield "stock", wanted if isinstance(wanted, str) else unlike(wanted, eager, exact=False)
     for emitter in emitters:
-        yield emitter, ours(run, emitter, wanted)
+        yield emitter, ours(run, op, emitter, wanted)
 
 
-def ours(run: Callable[..., Any], emitter: str, wanted: Any) -> str:
+def ours(run: Callable[..., Any], op: str, emitter: str, wanted: Any) -> str:
     """How what we make of a case is unlike what stock Inductor does."""
+    import wrapper_ir as wir
     from wrapper_ir.frontends.inductor import statistics
 
     statistics.reset()
     given = {"emitter": emitter} if run in (captured, exported) else {}
     compiled = partial(torch.compile, backend="wrapper_ir", options={"emitter": emitter})
-    found = tried(partial(run, **given), compiled)
-    if not isinstance(found, str) and (statistics.fallbacks or not (statistics.programs or given)):
-        return f"{statistics.programs} programs, {statistics.fallbacks} graphs left to stock"
-    return found if isinstance(found, str) else unlike(found, wanted)
+    with wir.record() as programs:
+        found = tried(partial(run, **given), compiled)
+    if isinstance(found, str):
+        return found
+    called = {getattr(line, "op", "") for program in programs for line in program.body}
+    if not programs or statistics.fallbacks or (op and f"_c10d_functional::{op}" not in called):
+        return f"{len(programs)} programs that call {called}, {statistics.fallbacks} left to stock"
+    return unlike(found, wanted)
 
 
 def tried(run: Callable[..., Any], compiled: Compile) -> Any:
@@ -337,7 +337,7 @@ def tried(run: Callable[..., Any], compiled: Compile) -> Any:
     torch.manual_seed(0)
     try:
         return pytree.tree_map(lambda leaf: local(leaf), run(compiled))
-    except Exception:  # noqa: BLE001 - to be read by whoever asked for the case
+    except Exception:  # to be read by whoever asked for the case
         return traceback.format_exc()
 
 
@@ -371,9 +371,6 @@ def work(rank: int, folder: Path, names: list[str]) -> None:
 
 def main(folder: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
-    # Else a rank would take what the other has made, and make no program itself.
-    torch._inductor.config.fx_graph_cache = False
-    torch._functorch.config.enable_autograd_cache = False
     os.chdir(folder)
     other = os.fork()
     work(0 if other else 1, folder, names or list(CASES))

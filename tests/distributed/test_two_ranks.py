@@ -1,4 +1,4 @@
-"""Collectives among two ranks, over gloo on the loopback interface: ``ranks.py`` goes through them."""
+"""Collectives among two ranks, over gloo on the loopback interface: what ``ranks.py`` found."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(
     ("case", "emitter"),
-    [(case, who) for case, (_, emitters) in CASES.items() for who in ("stock", *emitters)],
+    [(case, who) for case, (*_, emitters) in CASES.items() for who in ("stock", *emitters)],
 )
 def test_ranks_agree_with_stock(ranks: Path, case: str, emitter: str, rank: int) -> None:
     lines = (ranks / f"rank{rank}").read_text(encoding="utf-8").splitlines()

@@ -91,7 +91,8 @@ def test_a_chain_needs_two_buffers() -> None:
 
 def test_what_a_collective_reads_is_kept_until_it_is_waited_for() -> None:
     declared = """\
-extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor
+extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, \
+Any group_name) -> Tensor
 extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
 """
     body = """

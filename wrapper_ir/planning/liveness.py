@@ -2,8 +2,8 @@
 
 A region is looked at by itself: its parameters are borrowed, and a line that holds regions uses its
 operands like any call. Names of one storage are folded together: views (reinterprets, results that
-are an alias) and results that may be one. Peeks by probes count for nothing. What a collective reads is
-needed until its results are waited for.
+are an alias) and results that may be one. Peeks by probes count for nothing. What a
+collective reads, it needs until its results are waited for.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from wrapper_ir.lines import effects
 from wrapper_ir.lines.collectives import begins_work, waits_for_work
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.kernels import shown
+from wrapper_ir.verify.storage import Storage
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Effects, ExternKernel
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Place, State
-    from wrapper_ir.verify.storage import Storage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
