@@ -202,7 +202,7 @@ def _tensor(t: Tensor) -> list[Any]:
     said = [
         type(t).__name__,
         str(t.dtype),
-        list(t.shape),
+        [n if isinstance(n, int) else 0 for n in t.shape],
         str(t.device),
         t.requires_grad,
         t.is_leaf,

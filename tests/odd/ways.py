@@ -28,7 +28,7 @@ def tried(name: str, way: str) -> dict[str, Any]:
 
     Returns:
         ``said``: what was observed; ``lowered``: how many graphs Inductor lowered, inner ones (of
-        branches, loops) among them; ``programs``: how many programs are ours; ``fallbacks``: how many
+        branches, loops) among them; ``programs``: how many are ours; ``fallbacks``: how many
         graphs stock's wrapper was used for.
     """
     odd = kit.CASES[name]
