@@ -25,7 +25,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-torch test-radar models gpu check docs wheel fuzz mutants opinfo zoo bench sanitize format clean
+.PHONY: help setup demo test test-torch test-radar models gpu check docs wheel fuzz mutants opinfo zoo odd bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ opinfo: setup ## torch's own samples of its ops and modules, gradients too, agai
 
 zoo: setup ## whole models against stock Inductor, all emitters (hours; MODELS=glob,... for some)
 	$(BIN)/python -m tests.zoo --models '$(or $(MODELS),*)' --jobs $(WORKERS)
+
+odd: setup ## odd functions against stock Inductor, all emitters and packages (an hour; FUNCTIONS=glob,... for some)
+	$(BIN)/python -m tests.odd --functions '$(or $(FUNCTIONS),*)'
 
 bench: setup ## every benchmark, each bound beside what was found (about half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py

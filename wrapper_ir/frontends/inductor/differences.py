@@ -8,15 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
+
 from wrapper_ir.frontends.inductor.compat import inductor_config, ir, user_objects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Choice", "checked_op", "choice_of", "current_stream", "processor", "user_streams"]
+__all__ = [
+    "Choice",
+    "checked_op",
+    "choice_of",
+    "current_stream",
+    "gives_data",
+    "processor",
+    "user_streams",
+]
 
 _CONDITIONAL: Any = getattr(ir, "Conditional", ())
 _SWITCH: Any = getattr(ir, "Switch", ())
+_SHALLOW_COPY: Any = getattr(getattr(torch.ops.aten, "shallow_copy_data_", ()), "default", ())
 
 
 class Choice(NamedTuple):
@@ -55,6 +66,14 @@ def checked_op(line: Any) -> str:
     has text for both.
     """
     return getattr(line, "op_name", "input")
+
+
+def gives_data(target: Any) -> bool:
+    """Say whether a node calls an op that gives its first argument the data of its second.
+
+    2.15 brought ``shallow_copy_data_``, and lowers it to ``set_``.
+    """
+    return target is torch.ops.aten.set_.source_Tensor or target is _SHALLOW_COPY
 
 
 def user_streams(line: Any) -> Mapping[int, int]:

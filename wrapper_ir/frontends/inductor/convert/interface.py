@@ -10,6 +10,11 @@ from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.objects import object_input
+from wrapper_ir.frontends.inductor.convert.replaced import (
+    allow_any_size,
+    layout_at_entry,
+    replaced_inputs,
+)
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import BufferValue, NoneValue, ScalarValue, Value
@@ -49,11 +54,20 @@ def convert_inputs(
     if not donates:
         scope.lent |= donated
     inputs = tuple(_input(scope, name, value, donated) for name, value in values)
-    tensors = [(scope.name(name), value) for name, value in values if _is_tensor(value)]
-    for name, value in tensors:
-        _bind_shape(scope, name, value)
-    for name, value in tensors:
-        scope.define(name, scope.to_layout(value.get_layout()))
+    replaced = replaced_inputs(graph)
+    layouts = {
+        scope.name(name): (
+            layout_at_entry(replaced[name]) if name in replaced else value.get_layout()
+        )
+        for name, value in values
+        if _is_tensor(value)
+    }
+    for name, layout in layouts.items():
+        _bind_shape(scope, name, layout)
+    for node in replaced.values():
+        allow_any_size(scope, node)
+    for name, layout in layouts.items():
+        scope.define(name, scope.to_layout(layout))
     return inputs
 
 
@@ -122,12 +136,12 @@ def _is_float(stands: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
     return sympy.Eq(stands, value)
 
 
-def _bind_shape(scope: Scope, name: str, value: Any) -> None:
+def _bind_shape(scope: Scope, name: str, layout: Any) -> None:
     """Bind the symbols that are a size or a stride of an input, where it is first met."""
-    for dim, size in enumerate(value.get_size()):
+    for dim, size in enumerate(layout.size):
         if isinstance(size, sympy.Symbol) and size.name not in scope.bound:
             scope.emit(BindSymbol(scope.bind(size), SizeOf(name, dim)))
-    for dim, stride in enumerate(value.get_stride()):
+    for dim, stride in enumerate(layout.stride):
         if isinstance(stride, sympy.Symbol) and stride.name not in scope.bound:
             scope.emit(BindSymbol(scope.bind(stride), StrideOf(name, dim)))
 
