@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.frontends.inductor.convert import Passing
-    from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
+    from wrapper_ir.frontends.inductor.notes import KernelNote, PartNote, TritonNote
 
 __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
 
@@ -68,6 +68,10 @@ class _Notes:
         #: Index of a kernel call -> the kernel and its arguments.
         self.call_notes: dict[int, KernelNote | TritonNote] = {}
         self._next_call: KernelNote | TritonNote | None = None
+        #: Index of a line of text -> the result that it makes of its parts.
+        self.part_notes: dict[int, PartNote] = {}
+        #: The result that the text which comes next makes of its parts.
+        self.writing_part: PartNote | None = None
         #: Name of a kernel -> how Inductor defines it.
         self.definitions: dict[str, str] = {}
         #: Index of the first line of a choice, loop or call of a subgraph -> what wrote it.
@@ -104,6 +108,8 @@ class _Notes:
         node = _writing_node()
         if node is not None:
             self.writing_node[index] = node
+        if isinstance(line, str) and self.writing_part is not None:
+            self.part_notes[index] = self.writing_part
         note = self._next_call
         if note is not None and getattr(line, "arg_types", None) is not None:
             if line.kernel_name == note.name:

@@ -281,6 +281,20 @@ class Scope:
         )
         return self._view(base, layout, origin)
 
+    def block(self, base: str, size: tuple[Dim, ...], begin: Dim, origin: int | None) -> str:
+        """Return the name of a view of elements that follow each other, from one of a buffer's on.
+
+        Args:
+            base: A buffer without gaps.
+            size: The size of the view, which is contiguous.
+            begin: Its first element, counted from the buffer's.
+            origin: The origin of the line that makes it.
+        """
+        layout = self.layout(base)
+        plain = Layout.contiguous(layout.dtype, size, layout.device)
+        begin = self.dim(layout.offset + begin)
+        return self._view(base, dataclasses.replace(plain, offset=begin), origin)
+
     def rows(self, vector: str, size: tuple[Dim, ...], origin: int | None) -> str:
         """Return the name of a view of a vector as a matrix of that size, each row the vector."""
         layout = self.layout(vector)
