@@ -63,10 +63,10 @@ class _Parts(list[Any]):
         (self._workspace,) = kernel.args.workspace_args
 
     def __iter__(self) -> Iterator[Any]:
-        wrapper = V.graph.wrapper_code
+        wrapper: Any = V.graph.wrapper_code
         try:
             for position, part in enumerate(super().__iter__()):
-                buffer = V.graph.get_buffer(part.buffer_name)
+                buffer: Any = V.graph.get_buffer(part.buffer_name)
                 if isinstance(buffer.get_output_spec(), ir.NonOwningLayout):
                     wrapper.codegen_allocation(buffer)  # which Inductor forgets before 2.15
                 wrapper.writing_part = PartNote(

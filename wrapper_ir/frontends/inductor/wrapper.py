@@ -20,6 +20,7 @@ from wrapper_ir.frontends.inductor.compat import (
     V,
     ValueWithLineMap,
     inductor_config,
+    ir,
 )
 from wrapper_ir.frontends.inductor.convert import convert_graph, passing_of
 from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
@@ -140,6 +141,17 @@ class _Notes:
         stock: Any = super()
         with self._noted_control(invoke_subgraph):
             stock.codegen_invoke_subgraph(invoke_subgraph)
+
+    def codegen_subgraph_with_flattened_outputs(self, subgraph: Any, *args: Any) -> None:
+        """Write the call of a subgraph, noting which lines it is where tuning chose it for an op.
+
+        Choices and loops, which are noted as a whole, call their subgraphs in the same way.
+        """
+        stock: Any = super()
+        node = _writing_node()
+        is_chosen = isinstance(node, ir.SubgraphBuffer)
+        with self._noted_control(node) if is_chosen else contextlib.nullcontext():
+            stock.codegen_subgraph_with_flattened_outputs(subgraph, *args)
 
     def codegen_partition_call(self, partition_id: int, *args: Any, **kwargs: Any) -> None:
         """Write the call of a part of the graph, noting which lines it is."""

@@ -1,13 +1,12 @@
 """Results that a kernel leaves in parts: the last step, which Inductor writes as text.
 
-Its text is ``buf5 = workspace_0[a : b].view(rows, columns).sum(dim=0)``, with another shape and type
-where the result has them. Here that is a view of the workspace, and an op which writes into a buffer
-made before: it is the kernel of torch's that the text comes to, so the bits are the same.
+Its text is ``buf5 = workspace_0[a : b].view(rows, columns).sum(dim=0)``, with another shape and
+type where the result has them. Here that is a view of the workspace, and an op which writes into a
+buffer made before: it is the kernel of torch's that the text comes to, so the bits are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -22,6 +21,8 @@ from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.frontends.inductor.notes import PartNote
 
