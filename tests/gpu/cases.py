@@ -99,16 +99,6 @@ def _template(columns: int) -> dict[str, Any]:
     }
 
 
-def _op(name: str) -> dict[str, Any]:
-    """Have Inductor take one of its functions for a product or a convolution, and time nothing."""
-    return {
-        "max_autotune_gemm": True,
-        "max_autotune_gemm_backends": "ATEN",
-        "max_autotune_conv_backends": "ATEN",
-        "test_configs.autotune_choice_name_regex": name,
-    }
-
-
 CASES: dict[str, Case] = {
     "pointwise": _function(lambda x, w: torch.relu(x @ w) * 2 + x, (64, 64), (64, 64)),
     "reduction": _function(lambda x: ((x + 1).sum(-1), x.amax(0)), (64, 300)),
@@ -216,21 +206,6 @@ CASES: dict[str, Case] = {
         lambda x, y: (torch.cat([(x * y).sum(0), (x + y).sum(0)]), (x * y).sum(-1)),
         (8192, 768),
         (8192, 768),
-    ),
-    "bias_of_rows": _function(
-        functional.linear, (64, 128), (32, 128), (32,), dtype=torch.bfloat16, **_op("bias_addmm")
-    ),
-    "conv_of_pixels": Case(
-        lambda: nn.Conv2d(16, 32, 1, bias=False).to(memory_format=torch.channels_last),
-        lambda: (t(2, 16, 8, 8).to(memory_format=torch.channels_last),),
-        config={"max_autotune": True, **_op("conv1x1_via_mm")},
-    ),
-    "product_of_parts": _function(
-        lambda x, w: (x @ w).relu(),
-        (32, 16384),
-        (16384, 32),
-        dtype=torch.bfloat16,
-        **{"max_autotune_gemm_backends": "TRITON", **_op("decompose_k.*")},
     ),
     "random": _function(_seeded, (64, 64)),
     "mixed": Case(
