@@ -97,6 +97,8 @@ def _choosing(name: str, backends: str = "ATEN") -> Any:
             "max_autotune": True,
             "max_autotune_gemm_backends": backends,
             "max_autotune_conv_backends": backends,
+            "triton.num_decompose_k_splits": 1,
+            "layout_optimization": False,  # with channels last, a convolution is a product at once
             "test_configs.autotune_choice_name_regex": name,
         }
     )
@@ -118,16 +120,24 @@ def test_a_bias_of_equal_rows_is_passed_as_a_vector() -> None:
 
 def test_a_convolution_of_pixels_is_a_product() -> None:
     def pixels(x: Tensor, w: Tensor) -> Tensor:
-        x = x.view(2, 8, 8, 16).permute(0, 3, 1, 2)
-        return functional.conv2d(x, w.view(32, 16, 1, 1))
+        return functional.conv2d(x.view(2, 16, 8, 8), w.view(32, 16, 1, 1))
 
     with _choosing("conv1x1_via_mm", "ATEN,TRITON"):
-        lines = body(one(pixels, (128, 16), (32, 16)))
+        lines = body(one(pixels, (32, 64), (32, 16)))
 
     (call,) = (line for line in lines if line.startswith("aten::"))
     assert call.startswith("aten::matmul.out(")
     sizes = [line.split(" : ")[1].split("{")[0] for line in lines if " = reinterpret " in line]
     assert sizes[-3:] == ["f32[2, 8, 8, 16]", "f32[16, 32]", "f32[2, 8, 8, 32]"]
+
+
+def test_a_graph_that_is_chosen_for_a_product_stands_in_its_place() -> None:
+    with _choosing("decompose_k|bmm", "ATEN,TRITON"):
+        lines = body(one(lambda x, w: x @ w, (32, 32768), (32768, 32)))
+
+    (call,) = (line for line in lines if line.startswith("aten::"))
+    assert call.startswith("aten::bmm")
+    assert "call @triton" in lines[-1]
 
 
 def test_several_kernels_of_which_calls_choose_are_refused() -> None:
