@@ -1,8 +1,8 @@
-"""What Inductor does at the sizes of real models on a GPU, as programs, on a machine without one."""
+"""What Inductor does at sizes of real models on a GPU, as programs, on a machine without one."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -13,7 +13,9 @@ from torch.nn import functional
 import wrapper_ir as wir
 from tests.frontends.no_gpu import compiled_for_gpu
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines import Program
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines import Program
 
 pytestmark = [
     pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this torch knows no GPU at all"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -14,6 +13,9 @@ from torch.nn import functional
 
 from tests.gpu.cases import t
 from tests.gpu.test_programs import same
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 HALF = torch.bfloat16
 
