@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sympy
 import torch
 import torch._inductor.config
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch.nn import functional
 import wrapper_ir as wir
 from tests.frontends.no_gpu import compiled_for_gpu
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.common.expressions import to_dim
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Program
@@ -148,3 +150,9 @@ def test_several_kernels_of_which_calls_choose_are_refused() -> None:
         pytest.raises(WrapperIRError, match="several kernels, of which calls choose"),
     ):
         compiled_for_gpu(lambda x: torch.softmax(x, -1), (512, 4096))
+
+
+def test_a_rounded_up_quotient_of_sizes_is_one_division() -> None:
+    rows = sympy.Symbol("s0", integer=True, positive=True)
+
+    assert str(to_dim((rows + 15) // 16)) == "FloorDiv(s0 + 15, 16)"

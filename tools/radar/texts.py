@@ -40,7 +40,7 @@ def written(module: Module, wrappers: Mapping[str, str]) -> Iterator[tuple[str, 
 
 
 def writing(module: Module, wrappers: Mapping[str, str]) -> set[str]:
-    """Return the functions of a module that write text into a wrapper, also such as they put together.
+    """Return the functions of a module that write text into a wrapper, put together or not.
 
     Args:
         module: A module of Inductor's.
