@@ -15,10 +15,13 @@ import torch
 from torch._dynamo.device_interface import CudaInterface
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor import scheduler
+from torch._inductor.runtime import triton_helpers
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import wrapper_ir as wir
 from wrapper_ir.backend import wrapper_ir as our_backend
+from wrapper_ir.runtime import TritonKernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +60,16 @@ def pretended_gpu() -> Any:
         for place in (torch.cuda, CudaInterface):  # which releases ask differs
             patch.setattr(place, "get_device_properties", lambda _=None: PROPERTIES)
         patch.setattr(scheduler, "has_triton", lambda *_: True)
+        patch.setattr(torch.utils._triton, "triton_hash_with_backend", lambda: "")
+        # Nothing can be tried without a GPU: of a kernel's configurations the first one wins.
+        patch.setattr(triton_helpers, "set_driver_to_gpu", lambda: None)
+        patch.setattr(CachingAutotuner, "precompile", _take_first)
+        patch.setattr(TritonKernels, "load", lambda kernels: (None,) * len(kernels._sources))
         yield
+
+
+def _take_first(tuner: Any, *_: Any, **__: Any) -> None:
+    tuner.launchers = [types.SimpleNamespace(config=tuner.configs[0])]
 
 
 def compiled_for_gpu(

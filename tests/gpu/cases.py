@@ -184,6 +184,24 @@ CASES: dict[str, Case] = {
         (4, 1 << 16),
         **{"triton.force_cooperative_reductions": True},
     ),
+    # Rows and columns in one kernel, from five million elements on.
+    "parts": _function(
+        lambda x, y: ((x * y).sum(-1), (x * y).sum(0), (x + y).sum(0)),
+        (8192, 768),
+        (8192, 768),
+    ),
+    "parts_narrow": _function(
+        lambda x, y: ((x * y).sum(-1), (x * y).sum(0), y.prod(0)),
+        (8192, 768),
+        (8192, 768),
+        dtype=torch.bfloat16,
+    ),
+    "parts_dynamic": _function(
+        lambda x, y: ((x * y).sum(-1), (x * y).sum(0)),
+        (8192, 768),
+        (8192, 768),
+        dynamic=({0: _ANY}, {0: _ANY}),
+    ),
     "random": _function(_seeded, (64, 64)),
     "mixed": Case(
         lambda: Function(lambda x, y: ((x + 1).cpu() + y, x * y.cuda())),

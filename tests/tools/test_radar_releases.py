@@ -121,3 +121,15 @@ def test_from_2_13_to_2_15():
         "SwitchLine: is there, perhaps for ConditionalLine" in said
     )
     assert "EnterDeviceContextManagerWithStreamInfoLine.codegen" in said
+
+
+def test_every_function_that_writes_text_into_wrappers_is_in_the_documents():
+    page = (ROOT / "docs/wrapper-text.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w.]+)`", page))
+    for folder in (INSTALLED, *(ROOT.glob(".venv-*/lib/python3.*/site-packages/torch"))):
+        missing = {
+            function
+            for function in Release(folder, ()).writing
+            if not any(function.endswith(f".{name}") for name in named)
+        }
+        assert missing == set(), folder

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from tools.radar.lookup import UNKNOWN, Lookup, Unknown
 from tools.radar.modules import CALL, Chain, Definition, Package
 from tools.radar.native import Native
-from tools.radar.texts import written
+from tools.radar.texts import writing, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from tools.radar.modules import Module
 
 __all__ = ["Fact", "Release"]
 
@@ -90,18 +92,31 @@ class Release:
     @cached_property
     def texts(self) -> dict[tuple[str, str], str]:
         """Texts written into wrappers: the function and the text, with the place."""
+        return {
+            (scope, text): f"{module.file}:{line}"
+            for module in self._writers()
+            for scope, text, line in written(module, self._wrappers)
+        }
+
+    @cached_property
+    def writing(self) -> frozenset[str]:
+        """The functions that write text into wrappers."""
+        return frozenset().union(*(writing(m, self._wrappers) for m in self._writers()))
+
+    def _writers(self) -> Iterator[Module]:
+        for module in self.package.modules("_inductor"):
+            if "cpp_wrapper" not in module.name[-1]:  # writes C++, which never is a line of ours
+                yield module
+
+    @cached_property
+    def _wrappers(self) -> dict[str, str]:
+        """Classes that are wrappers, or lines, with what writes in them."""
         bases = {"WrapperLine": "code", "PythonWrapperCodegen": "self"}
-        writers = {
+        return {
             found.name[-1]: writer
             for found in self.classes.values()
             for base, writer in bases.items()
             if found.name[-1] == base or self.derives(found, base)
-        }
-        return {
-            (scope, text): f"{module.file}:{line}"
-            for module in self.package.modules("_inductor")
-            for scope, text, line in written(module, writers)
-            if "cpp_wrapper" not in module.name[-1]  # writes C++, which never is a line of ours
         }
 
     def derives(self, found: Definition, base: str) -> bool:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from tools.radar.modules import Module
 
-__all__ = ["normalised", "written"]
+__all__ = ["normalised", "writing", "written"]
 
 
 def normalised(node: ast.expr) -> str:
@@ -34,6 +34,22 @@ def written(module: Module, wrappers: Mapping[str, str]) -> Iterator[tuple[str, 
         module: A module of Inductor's.
         wrappers: Classes that are wrappers, or lines, with what writes in them: ``self``, ``code``.
     """
+    for scope, text, line in _all(module, wrappers):
+        if text.strip("{}") and not text.lstrip().startswith("#"):
+            yield scope, text, line
+
+
+def writing(module: Module, wrappers: Mapping[str, str]) -> set[str]:
+    """Return the functions of a module that write text into a wrapper, put together or not.
+
+    Args:
+        module: A module of Inductor's.
+        wrappers: As for ``written``.
+    """
+    return {scope for scope, text, _ in _all(module, wrappers) if not text.lstrip().startswith("#")}
+
+
+def _all(module: Module, wrappers: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
     if ".writeline" in module.text:
         yield from _below(module.tree, ".".join(module.name[1:]), "", wrappers)
 
@@ -59,6 +75,5 @@ def _calls(node: ast.AST, scope: str, writer: str | None) -> Iterator[tuple[str,
             if holder == writer or holder.rpartition(".")[2] in ("wrapper", "wrapper_code"):
                 lines = what.elts if isinstance(what, (ast.List, ast.Tuple)) else [what]
                 for line in lines:
-                    text = normalised(line)
-                    if text.strip("{}") and not text.lstrip().startswith("#"):
-                        yield scope, text, line.lineno
+                    if not isinstance(line, ast.Call):  # of a class of lines
+                        yield scope, normalised(line), line.lineno

@@ -202,7 +202,7 @@ def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False
             recipe.headers.get(recipe.compiler, recipe.flags)
 
     def try_to_make() -> None:
-        with contextlib.suppress(WrapperIRError):
+        with contextlib.suppress(WrapperIRError, StoppedError):  # stopped: the process ends
             make()
 
     if wait:

@@ -127,6 +127,11 @@ def _from_torch(expr: sympy.Basic) -> sympy.Basic:
         return _choice(expr)
     if isinstance(expr, Relational) and not set(expr.args).isdisjoint(_INFINITE):
         return _beside_infinity(expr if expr.rhs in _INFINITE else expr.reversed)
+    if isinstance(expr, sympy.floor):
+        numerator, denominator = sympy.fraction(sympy.together(expr.args[0]))
+        if numerator.is_integer and isinstance(denominator, sympy.Integer):
+            # Python's // of a sum, which sympy takes apart into fractions.
+            return ours.FloorDiv(_from_torch(sympy.expand(numerator)), denominator)
     args = [_from_torch(arg) for arg in expr.args]
     if isinstance(expr, sympy.Mul):
         return _product(expr, args)

@@ -12,7 +12,7 @@ import torch
 
 from wrapper_ir.lines.args import Access
 
-__all__ = ["BufferNote", "ControlNote", "KernelNote", "SizeNote", "TritonNote"]
+__all__ = ["BufferNote", "ControlNote", "KernelNote", "PartNote", "SizeNote", "TritonNote"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,30 @@ class ControlNote:
     node: Any
     end: int
     partition: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartNote:
+    """A result that a kernel leaves in parts, one a row of a matrix in its workspace.
+
+    Inductor calls it a mix-order reduction: the kernel reduces the rows of what it reads, and on
+    the way the columns too, each block of rows for itself. A line of text makes the whole of it.
+
+    Attributes:
+        buffer: The result.
+        reduction: How parts become the whole, in Inductor's word: ``sum``, ``prod``.
+        workspace: Where the matrices lie, one after the other, of float32.
+        position: Which of them it is.
+        rows: Parts of each result.
+        columns: Elements of each part, as many as the result has.
+    """
+
+    buffer: str
+    reduction: str
+    workspace: str
+    position: int
+    rows: sympy.Expr
+    columns: sympy.Expr
 
 
 @dataclass(frozen=True, slots=True)

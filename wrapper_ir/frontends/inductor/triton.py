@@ -11,7 +11,7 @@ import torch
 
 from wrapper_ir.frontends.inductor.compat import Placeholder, V, ir
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
-from wrapper_ir.frontends.inductor.notes import BufferNote, TritonNote
+from wrapper_ir.frontends.inductor.notes import BufferNote, PartNote, TritonNote
 from wrapper_ir.frontends.inductor.scheduling import buffers_of, nodes_of
 from wrapper_ir.lines.args import Access
 
@@ -42,7 +42,44 @@ class _Noting:
         leave_note = getattr(V.graph.wrapper_code, "note_kernel", None)
         if leave_note is not None:
             leave_note(_note(name, src_code, node_schedule, kernel))
+        if getattr(kernel, "saved_partial_accumulate", None):
+            kernel.saved_partial_accumulate = _Parts(kernel)
         return name
+
+
+class _Parts(list[Any]):
+    """A kernel's results that are in parts; the wrapper knows which one is being made whole.
+
+    Inductor goes through the list once the kernel is called, and writes text for each.
+
+    Args:
+        kernel: A Triton kernel of Inductor's, its workspace included.
+    """
+
+    def __init__(self, kernel: Any) -> None:
+        super().__init__(kernel.saved_partial_accumulate)
+        rows, columns, split = kernel.numels["x"], kernel.numels["r0_"], kernel.rsplit_size
+        self._rows, self._columns = (rows + split - 1) // split, columns
+        (self._workspace,) = kernel.args.workspace_args
+
+    def __iter__(self) -> Iterator[Any]:
+        wrapper: Any = V.graph.wrapper_code
+        try:
+            for position, part in enumerate(super().__iter__()):
+                buffer: Any = V.graph.get_buffer(part.buffer_name)
+                if isinstance(buffer.get_output_spec(), ir.NonOwningLayout):
+                    wrapper.codegen_allocation(buffer)  # which Inductor forgets before 2.15
+                wrapper.writing_part = PartNote(
+                    part.buffer_name,
+                    part.reduction_type,
+                    self._workspace.outer_name,
+                    position,
+                    self._rows,
+                    self._columns,
+                )
+                yield part
+        finally:
+            wrapper.writing_part = None
 
 
 def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> TritonNote:

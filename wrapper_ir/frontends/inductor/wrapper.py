@@ -20,6 +20,7 @@ from wrapper_ir.frontends.inductor.compat import (
     V,
     ValueWithLineMap,
     inductor_config,
+    ir,
 )
 from wrapper_ir.frontends.inductor.convert import convert_graph, passing_of
 from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.frontends.inductor.convert import Passing
-    from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
+    from wrapper_ir.frontends.inductor.notes import KernelNote, PartNote, TritonNote
 
 __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
 
@@ -68,6 +69,10 @@ class _Notes:
         #: Index of a kernel call -> the kernel and its arguments.
         self.call_notes: dict[int, KernelNote | TritonNote] = {}
         self._next_call: KernelNote | TritonNote | None = None
+        #: Index of a line of text -> the result that it makes of its parts.
+        self.part_notes: dict[int, PartNote] = {}
+        #: The result that the text which comes next makes of its parts.
+        self.writing_part: PartNote | None = None
         #: Name of a kernel -> how Inductor defines it.
         self.definitions: dict[str, str] = {}
         #: Index of the first line of a choice, loop or call of a subgraph -> what wrote it.
@@ -104,6 +109,8 @@ class _Notes:
         node = _writing_node()
         if node is not None:
             self.writing_node[index] = node
+        if isinstance(line, str) and self.writing_part is not None:
+            self.part_notes[index] = self.writing_part
         note = self._next_call
         if note is not None and getattr(line, "arg_types", None) is not None:
             if line.kernel_name == note.name:
@@ -134,6 +141,17 @@ class _Notes:
         stock: Any = super()
         with self._noted_control(invoke_subgraph):
             stock.codegen_invoke_subgraph(invoke_subgraph)
+
+    def codegen_subgraph_with_flattened_outputs(self, subgraph: Any, *args: Any) -> None:
+        """Write the call of a subgraph, noting which lines it is where tuning chose it for an op.
+
+        Choices and loops, which are noted as a whole, call their subgraphs in the same way.
+        """
+        stock: Any = super()
+        node = _writing_node()
+        is_chosen = isinstance(node, ir.SubgraphBuffer)
+        with self._noted_control(node) if is_chosen else contextlib.nullcontext():
+            stock.codegen_subgraph_with_flattened_outputs(subgraph, *args)
 
     def codegen_partition_call(self, partition_id: int, *args: Any, **kwargs: Any) -> None:
         """Write the call of a part of the graph, noting which lines it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -117,6 +118,8 @@ def is_tensor(value: Any) -> bool:
 def _convert(scope: Scope, value: Any, access: Access, origin: int | None) -> Arg:
     if isinstance(value, (list, tuple)):
         return ListArg(tuple(_convert(scope, item, access, origin) for item in value))
+    if isinstance(value, BufferArg):  # a view that Inductor does not know
+        return replace(value, access=access)
     if is_tensor(value):
         return BufferArg(scope.reference(value, origin), access)
     if isinstance(value, ir.TorchBindObject):

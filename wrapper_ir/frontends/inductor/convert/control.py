@@ -68,6 +68,8 @@ class ControlConverter:
             self._choice(node, choice)
         elif isinstance(node, ir.WhileLoop):
             self._while(node)
+        elif isinstance(node, ir.SubgraphBuffer):
+            self._chosen(node)
         else:
             self._call(node)
 
@@ -183,6 +185,16 @@ class ControlConverter:
                 # Inductor gives the result its offset, and takes it for a buffer without one.
                 offset = self._scope.graph.get_buffer(name).get_layout().offset
                 self._scope.count_from(name, self._scope.dim(offset))
+
+    def _chosen(self, node: Any) -> None:
+        """Convert a graph of ops that tuning chose for one op."""
+        graph = node.subgraph
+        numbers = (graph.graph_inputs[name] for name in node.sym_inputs)
+        operands: list[Arg] = [ScalarArg(self._scope.scalar(number)) for number in numbers]
+        operands += [self._operand(item, None) for item in node.inputs]
+        (value,) = inline_subgraph(self._scope, graph, operands, self._convert_lines)
+        if isinstance(value, BufferValue):
+            self._scope.stand_for(node.get_name(), value.buffer)
 
     def _operand(self, node: Any, origin: int | None) -> Arg:
         """Return what is passed for a node."""

@@ -11,6 +11,7 @@ import torch
 
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
+from wrapper_ir.frontends.inductor.convert.functions import function_of
 from wrapper_ir.frontends.inductor.convert.hooks import HOOK, hooked_name
 from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
 from wrapper_ir.frontends.inductor.convert.overloads import number_overload
@@ -91,6 +92,11 @@ class ExternConverter:
     def out(self, node: Any) -> None:
         """Convert a call that writes into a buffer made before it."""
         target = node.output_view if node.output_view is not None else node
+        function = function_of(node)
+        if function is not None:
+            for op, args, kwargs in function(self._scope, node, target):
+                self.call(node, op, args, kwargs)
+            return
         self.call(node, node_op(node), _plain_args(node), {**node.kwargs, "out": target})
 
     def alloc(self, node: Any) -> None:

@@ -16,12 +16,13 @@ from wrapper_ir.frontends.inductor.convert.checks import assert_alignment, asser
 from wrapper_ir.frontends.inductor.convert.control import ControlConverter
 from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
 from wrapper_ir.frontends.inductor.convert.memory import allocate, reinterpret, reuse
+from wrapper_ir.frontends.inductor.convert.parts import make_whole
 from wrapper_ir.frontends.inductor.convert.streams import host_waits
 from wrapper_ir.frontends.inductor.convert.strings import StringConverter
 from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked
 from wrapper_ir.frontends.inductor.differences import checked_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import KernelNote, TritonNote
+from wrapper_ir.frontends.inductor.notes import KernelNote, PartNote, TritonNote
 from wrapper_ir.lines.symbols import ComputeSymbol
 
 if TYPE_CHECKING:
@@ -39,12 +40,14 @@ class Entry:
         writer: The IR node that was writing.
         call: The kernel that a line calls.
         control: A choice, a loop or a call of a subgraph, in place of its lines.
+        part: The result that text makes of its parts.
     """
 
     line: Any = None
     writer: Any = None
     call: KernelNote | TritonNote | None = None
     control: Any = None
+    part: PartNote | None = None
 
 
 def _entries(wrapper: Any) -> Iterator[Entry]:
@@ -60,7 +63,7 @@ def _entries(wrapper: Any) -> Iterator[Entry]:
                 yield Entry(control=note.node)
         if index >= end:
             writer, call = wrapper.writing_node.get(index), wrapper.call_notes.get(index)
-            yield Entry(line, writer, call)
+            yield Entry(line, writer, call, part=wrapper.part_notes.get(index))
 
 
 class LineConverter:
@@ -88,6 +91,9 @@ class LineConverter:
             if entry.control is not None:
                 self._refuse_on_stream(entry.control)
                 self._control.convert(entry.control)
+                continue
+            if entry.part is not None:
+                make_whole(self._scope, entry.part)
                 continue
             if isinstance(entry.line, str):
                 self._strings.convert(entry.line, entry.writer)

@@ -17,7 +17,7 @@ from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret, Reuse
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["allocate", "reinterpret", "reuse"]
+__all__ = ["allocate", "make", "reinterpret", "reuse"]
 
 
 def allocate(scope: Scope, line: Any) -> None:
@@ -26,14 +26,19 @@ def allocate(scope: Scope, line: Any) -> None:
     Raises:
         UnsupportedLineError: It asks for memory that a group of devices shares.
     """
-    node = line.node
-    name = node.get_name()
+    name = line.node.get_name()
     if name in scope.graph.removed_buffers:
         return
     if line.comm_buffer:
         raise UnsupportedLineError(
             kind="AllocateLine", text=name, why="memory shared by a process group"
         )
+    make(scope, line.node)
+
+
+def make(scope: Scope, node: Any) -> None:
+    """Make the storage of a buffer of Inductor's."""
+    name = node.get_name()
     layout = _view_layout(scope, node)
     origin = scope.origin(node)
     memory = MemoryKind.PINNED if node.get_is_pinned() else MemoryKind.DEFAULT

@@ -254,7 +254,7 @@ class Scope:
             return buffer
         layout = self.layout(buffer)
         begin = self.dim(layout.offset - self._ahead[name])
-        return self._view(buffer, dataclasses.replace(layout, offset=begin), None)
+        return self.relaid(buffer, dataclasses.replace(layout, offset=begin), None)
 
     def view(self, base: str, inductor_layout: Any, origin: int | None = None) -> str:
         """Return the name of a view of ``base``, made now unless it is there already.
@@ -279,15 +279,30 @@ class Scope:
             layout.stride,
             self.dim(base_layout.offset + layout.offset - ahead),
         )
-        return self._view(base, layout, origin)
+        return self.relaid(base, layout, origin)
+
+    def block(self, base: str, size: tuple[Dim, ...], begin: Dim, origin: int | None) -> str:
+        """Return the name of a view of elements that follow each other, from one of a buffer's on.
+
+        Args:
+            base: A buffer without gaps.
+            size: The size of the view, which is contiguous.
+            begin: Its first element, counted from the buffer's.
+            origin: The origin of the line that makes it.
+        """
+        layout = self.layout(base)
+        plain = Layout.contiguous(layout.dtype, size, layout.device)
+        begin = self.dim(layout.offset + begin)
+        return self.relaid(base, dataclasses.replace(plain, offset=begin), origin)
 
     def rows(self, vector: str, size: tuple[Dim, ...], origin: int | None) -> str:
         """Return the name of a view of a vector as a matrix of that size, each row the vector."""
         layout = self.layout(vector)
         layout = dataclasses.replace(layout, size=size, stride=(0, *layout.stride))
-        return self._view(vector, layout, origin)
+        return self.relaid(vector, layout, origin)
 
-    def _view(self, base: str, layout: Layout, origin: int | None) -> str:
+    def relaid(self, base: str, layout: Layout, origin: int | None = None) -> str:
+        """Return the name of a view of another layout, made now unless it is there already."""
         if layout == self.layout(base):
             return base
         key = (self._root[base], layout)

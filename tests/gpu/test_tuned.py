@@ -1,0 +1,122 @@
+"""What tuning chooses under ``torch.compile`` and not ahead of time: the bits of stock Inductor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+import torch._inductor.config
+from torch import Tensor, nn
+from torch._dynamo.exc import BackendCompilerFailed
+from torch.nn import functional
+
+from tests.gpu.cases import t
+from tests.gpu.test_programs import same
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HALF = torch.bfloat16
+
+
+def _linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return torch.addmm(b.expand(x.shape[0], b.shape[0]), x, w)
+
+
+def _pixels(x: Tensor, w: Tensor) -> Tensor:
+    return functional.conv2d(x, w)
+
+
+#: What is called, what it is given, and the one choice that Inductor may take, so nothing is timed.
+TUNED: dict[str, tuple[Callable[..., Tensor], Callable[[], tuple[Tensor, ...]], str, str]] = {
+    "bias_of_rows": (
+        _linear,
+        lambda: (t(64, 128, dtype=HALF), t(128, 32, dtype=HALF), t(32, dtype=HALF)),
+        "bias_addmm",
+        "ATEN",
+    ),
+    "conv_of_pixels": (
+        _pixels,
+        lambda: (t(2, 16, 8, 8), t(32, 16, 1, 1)),
+        "conv1x1_via_mm",
+        "ATEN,TRITON",
+    ),
+    "product_of_parts": (
+        lambda x, w: (x @ w).relu(),
+        lambda: (t(32, 32768, dtype=HALF), t(32768, 32, dtype=HALF)),
+        "decompose_k|bmm",
+        "TRITON",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_tuning_by_time() -> Iterator[None]:
+    with torch._inductor.config.patch({"test_configs.force_filter_reduction_configs": True}):
+        yield
+
+
+def _run(name: str, backend: str, **options: Any) -> Tensor:
+    function, inputs, choice, backends = TUNED[name]
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    wanted = {
+        "max_autotune_gemm": True,
+        "max_autotune": name == "conv_of_pixels",
+        "max_autotune_gemm_backends": backends,
+        "max_autotune_conv_backends": backends,
+        "triton.num_decompose_k_splits": 1,
+        "layout_optimization": False,  # with channels last, it takes a convolution for a product
+        "test_configs.autotune_choice_name_regex": choice,
+    }
+    with torch.no_grad(), torch._inductor.config.patch(wanted):
+        made: Tensor = torch.compile(function, backend=backend, options=options)(*inputs())
+    return made
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+@pytest.mark.parametrize("name", TUNED)
+def test_the_same_as_stock(name: str, emitter: str) -> None:
+    assert same(_run(name, "wrapper_ir", emitter=emitter), _run(name, "inductor"))
+
+
+def test_several_kernels_of_which_calls_choose_are_refused() -> None:
+    torch._dynamo.reset()
+    with (
+        torch._inductor.config.patch({"triton.multi_kernel": 1}),
+        pytest.raises(BackendCompilerFailed, match="several kernels, of which calls choose"),
+    ):
+        torch.compile(lambda x: torch.softmax(x, -1), backend="wrapper_ir")(t(512, 4096))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_parts_are_made_whole_where_they_belong(emitter: str) -> None:
+    """Before torch 2.15 stock Inductor forgets the parts of a cat, before 2.13 kept dimensions."""
+
+    def sums(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        z = x * y
+        return torch.cat([z.sum(0), (x + y).sum(0)]), z.sum(-1), y.sum(0, keepdim=True)
+
+    torch._dynamo.reset()
+    x, y = t(8192, 768), t(8192, 768)
+    made = torch.compile(sums, backend="wrapper_ir", options={"emitter": emitter})(x, y)
+    torch.testing.assert_close(made, sums(x, y), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_norms_are_trained_with_the_same_bits(emitter: str) -> None:
+    model = nn.Sequential(nn.LayerNorm(768), nn.Linear(768, 768), nn.RMSNorm(768)).cuda().bfloat16()
+    x = t(8192, 768, dtype=HALF)
+
+    def gradients(backend: str, **options: Any) -> list[Tensor]:
+        torch._dynamo.reset()
+        model.zero_grad()
+        torch.compile(model, backend=backend, options=options)(x).square().mean().backward()
+        return [
+            parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None
+        ]
+
+    found = gradients("wrapper_ir", emitter=emitter)
+    assert len(found) == 5
+    assert all(map(same, found, gradients("inductor")))
