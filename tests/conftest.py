@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import random
 import shutil
@@ -71,6 +72,12 @@ def pytest_runtest_setup() -> None:
     random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.manual_seed(0)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector what is there before the first test: torch alone is a million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

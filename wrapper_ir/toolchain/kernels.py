@@ -28,6 +28,7 @@ from wrapper_ir.toolchain.compiler import Compiler, compile_flags, find_compiler
 from wrapper_ir.toolchain.errors import LibraryLoadError
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
+from wrapper_ir.toolchain.processes import StoppedError
 from wrapper_ir.toolchain.source import CppSource
 from wrapper_ir.toolchain.units import Kernel
 
