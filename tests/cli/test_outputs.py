@@ -37,7 +37,7 @@ def weights(value: float, name: str = "mlp") -> wir.Program:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 @pytest.fixture
