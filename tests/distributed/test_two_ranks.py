@@ -15,9 +15,14 @@ from tests.distributed.ranks import CASES
 
 PROGRAM = Path(__file__).with_name("ranks.py")
 
-pytestmark = pytest.mark.skipif(
-    not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
-)
+pytestmark = [
+    # Once in three runs a rank was lost in gloo's or autograd's threads; until the cause is known,
+    # `make models` has these, and no other change waits for them.
+    pytest.mark.models,
+    pytest.mark.skipif(
+        not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
+    ),
+]
 
 
 @pytest.fixture(scope="module")
