@@ -171,7 +171,7 @@ class TakesConstants(Artifact, Protocol):
     """
 
     def constants_beside(self) -> Mapping[str, Any]:
-        """What the file has to hold: the value of each constant, by the text's name for it.
+        """Return what the file has to hold: the value of each constant, by the text's name for it.
 
         Raises:
             MissingConstantError: The program has constants whose values are not there.

@@ -16,8 +16,6 @@ from wrapper_ir.errors import WrapperIRError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wrapper_ir.emitters.base import Emitter
-
 __all__ = ["GROUP", "ArtifactError", "EmitterFaultError", "faults_of", "is_ours", "package_of"]
 
 GROUP: Final = "wrapper_ir.emitters"
@@ -40,7 +38,7 @@ class EmitterFaultError(WrapperIRError):
 
 
 class ArtifactError(WrapperIRError):
-    """What an emitter made of a program is no artifact.
+    """An emitter made something of a program that is no artifact.
 
     Fields: ``emitter``, its ``package``, and the ``reason``.
     """
@@ -50,7 +48,7 @@ class ArtifactError(WrapperIRError):
     default_hint = "the fault is in that package: wrapper_ir.emitters.Artifact says what is wanted"
 
 
-def package_of(emitter: type[Emitter]) -> str:
+def package_of(emitter: type[object]) -> str:
     """The package that an emitter comes from, in words: ``wir-plain 0.1.0``; else its module."""
     root = emitter.__module__.partition(".")[0]
     for point in entry_points(group=GROUP):
@@ -59,13 +57,13 @@ def package_of(emitter: type[Emitter]) -> str:
     return f"the module '{emitter.__module__}'"
 
 
-def is_ours(emitter: type[Emitter]) -> bool:
-    """Whether an emitter is a part of wrapper_ir."""
+def is_ours(emitter: type[object]) -> bool:
+    """Return whether an emitter is a part of wrapper_ir."""
     return emitter.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 @contextlib.contextmanager
-def faults_of(emitter: type[Emitter], doing: str) -> Iterator[None]:
+def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
     """Name the emitter and its package in what it raises by mistake.
 
     Args:
