@@ -1,7 +1,8 @@
 """What two ranks do, and that our emitters do what stock Inductor does: a program, run once.
 
-It forks: both ranks find torch imported. They meet over the loopback interface, go through all
-cases in one process group, and each writes what it found, a line a case and emitter.
+Each rank is a fresh interpreter, as ``torchrun`` starts them: a fork of a process whose torch has
+threads may lose its thread pool. They meet over the loopback interface, go through all cases in
+one process group, and each writes what it found, a line a case and emitter.
 """
 
 from __future__ import annotations
@@ -369,14 +370,7 @@ def work(rank: int, folder: Path, names: list[str]) -> None:
     dist.destroy_process_group()
 
 
-def main(folder: Path, names: list[str]) -> None:
-    torch.set_num_threads(1)
-    os.chdir(folder)
-    other = os.fork()
-    work(0 if other else 1, folder, names or list(CASES))
-    if other:
-        os.waitpid(other, 0)
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    torch.set_num_threads(1)
+    os.chdir(sys.argv[2])
+    work(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:] or list(CASES))

@@ -15,6 +15,7 @@ import torch
 from torch._dynamo.device_interface import CudaInterface
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor import scheduler
+from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.runtime import triton_helpers
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -63,6 +64,7 @@ def pretended_gpu() -> Any:
         patch.setattr(torch.utils._triton, "triton_hash_with_backend", lambda: "")
         # Nothing can be tried without a GPU: of a kernel's configurations the first one wins.
         patch.setattr(triton_helpers, "set_driver_to_gpu", lambda: None)
+        patch.setattr(AsyncCompile, "use_process_pool", lambda *_: False)
         patch.setattr(CachingAutotuner, "precompile", _take_first)
         patch.setattr(TritonKernels, "load", lambda kernels: (None,) * len(kernels._sources))
         yield

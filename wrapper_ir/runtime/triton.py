@@ -1,8 +1,9 @@
 """The Triton kernels of an emitted module, compiled by Triton and launched by us.
 
 A kernel is compiled when the module is loaded, for the device that is current then, with exactly
-the constants, warps and stages that the module says; nothing is tuned. Triton keeps what it
-compiled in its own cache. Launching goes straight to the CUDA driver (``native/cuda/launch.cpp``):
+the constants, warps and stages that the module says; nothing is tuned. Machine code is kept in the
+toolchain's cache, where front ends put what they had Triton compile. Launching goes straight to
+the CUDA driver (``native/cuda/launch.cpp``):
 Triton's own way specialises on its arguments again in every call.
 
 Emitted modules look like this::
@@ -30,23 +31,32 @@ The types are Triton's, ``:16`` promises a multiple of 16 (for pointers: bytes).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import data_ptr_address
+from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.extension import Extension
-from wrapper_ir.toolchain.triton import TritonKernelError, TritonSource, compile_kernel
+from wrapper_ir.toolchain.triton import (
+    TritonKernelError,
+    TritonSource,
+    compiled_binary,
+    current_arch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     _Call: TypeAlias = Callable[..., Any]
 
-__all__ = ["TritonKernels", "on_device"]
+__all__ = ["TritonKernels", "on_device", "prepare_launcher"]
 
 _LAUNCHER: Final = Extension(
     "wir_launch", Path(__file__).resolve().parents[1] / "native" / "cuda" / "launch.cpp"
@@ -158,6 +168,19 @@ class TritonKernels:
             )
 
 
+def prepare_launcher() -> None:
+    """Begin to compile what launches kernels, in a thread, unless the cache has it.
+
+    What goes wrong is left to whoever loads a kernel to find.
+    """
+    threading.Thread(target=_try_launcher, name="wrapper_ir launcher", daemon=True).start()
+
+
+def _try_launcher() -> None:
+    with contextlib.suppress(WrapperIRError):
+        _LAUNCHER.file(default_cache())
+
+
 @functools.cache
 def _launcher() -> Any:  # noqa: ANN401 - a module without types
     """The extension module that launches kernels."""
@@ -173,7 +196,10 @@ def _load(
     *,
     switches: bool,
 ) -> Callable[..., None]:
-    binary = compile_kernel(source, brings_scratch=True)
+    arch = current_arch(device.index)
+    if arch is None:
+        raise TritonKernelError(kernel=source.name, reason="there is no GPU")
+    binary = compiled_binary(source, arch, default_cache(), tuned=True)
     types = "".join(_letter(type_) for type_ in source.signature.values())
     kernel: Callable[..., None] = launcher.load(
         source.name,

@@ -2,10 +2,16 @@
 
 Nothing is tuned and nothing is specialised on arguments: types, promises of alignment, constants,
 warps and stages are those of the source. No GPU is needed where the architecture is told.
+
+The cache has two kinds of entries for one kernel. ``cubin`` is made of the source as it is. What a
+front end had Triton compile before, of a text that differs in decorators and line numbers alone, is
+``tuned``: the same instructions, but its line table names a file of that process. It serves where
+code is loaded at once; what is shipped is always made of the source.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import json
@@ -21,6 +27,9 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wrapper_ir.lines.kernels import TritonKernel
     from wrapper_ir.toolchain.cache import DiskCache
 
 __all__ = [
@@ -29,11 +38,13 @@ __all__ = [
     "TritonSource",
     "arch_number",
     "binary_key",
+    "binary_of_files",
     "compile_kernel",
     "compiled_binary",
     "current_arch",
     "jit_function",
     "keep_binary",
+    "source_of",
 ]
 
 WARP: Final = 32
@@ -110,6 +121,19 @@ class TritonSource:
         return repr([list(p.items()) if isinstance(p, Mapping) else p for p in parts])
 
 
+def source_of(name: str, kernel: TritonKernel) -> TritonSource:
+    """Return a program's kernel as the compiler takes it."""
+    launch = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
+    return TritonSource(
+        name,
+        dict(kernel.signature),
+        kernel.code,
+        kernel.entry,
+        dict(kernel.constants),
+        {**dict(kernel.options), **launch},
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class GpuBinary:
     """A kernel as machine code.
@@ -161,30 +185,45 @@ def current_arch(device: int | None = None) -> int | None:
 _compiling = threading.Lock()
 
 
-def compiled_binary(source: TritonSource, arch: int, cache: DiskCache) -> GpuBinary:
+def compiled_binary(
+    source: TritonSource, arch: int, cache: DiskCache, *, tuned: bool = False
+) -> GpuBinary:
     """Return a kernel as machine code, from the cache or compiled now.
+
+    Args:
+        source: The kernel.
+        arch: For which compute capability.
+        cache: Where it is looked for, and kept.
+        tuned: Whether code that a front end had compiled will do.
 
     Raises:
         TritonKernelError: It does not compile, or needs what cannot be launched.
     """
     key = binary_key(source, arch)
-    found = cache.get(key, "cubin")
+    found = _cached(cache, key, tuned=tuned)
     if found is None:
         with cache.locked([key]):
-            found = cache.get(key, "cubin")
+            found = _cached(cache, key, tuned=tuned)
             if found is None:
-                made = compile_kernel(source, arch, brings_scratch=True)
-                keep_binary(source, made, cache)
-                return made
-    return _unpacked(found.read_bytes())
+                found = compile_kernel(source, arch, brings_scratch=True)
+                keep_binary(source, found, cache)
+    return found
 
 
-def keep_binary(source: TritonSource, binary: GpuBinary, cache: DiskCache) -> None:
+def _cached(cache: DiskCache, key: str, *, tuned: bool) -> GpuBinary | None:
+    for kind in ("tuned", "cubin") if tuned else ("cubin",):
+        found = cache.get_bytes(key, kind)
+        if found is not None:
+            return _unpacked(found)
+    return None
+
+
+def keep_binary(
+    source: TritonSource, binary: GpuBinary, cache: DiskCache, *, tuned: bool = False
+) -> None:
     """Have a kernel's machine code found in the cache from now on."""
-    with cache.scratch() as folder:
-        file = folder / "kernel.cubin"
-        file.write_bytes(_packed(binary))
-        cache.put(binary_key(source, binary.arch), "cubin", file)
+    kind = "tuned" if tuned else "cubin"
+    cache.put(binary_key(source, binary.arch), kind, _packed(binary))
 
 
 def binary_key(source: TritonSource, arch: int) -> str:
@@ -199,6 +238,7 @@ def binary_key(source: TritonSource, arch: int) -> str:
     ).hexdigest()
 
 
+@functools.cache
 def _triton_version() -> str:
     from importlib import metadata  # noqa: PLC0415 - only to build
 
@@ -244,23 +284,47 @@ def compile_kernel(
     """
     with _compiling:  # Triton's compiler is not made for threads
         binary = _compiled(source, arch)
-    metadata = binary.metadata
-    if getattr(metadata, "num_ctas", 1) != 1:
-        raise TritonKernelError(kernel=source.name, reason="it is launched in clusters of blocks")
+    made = _described(source.name, binary.metadata._asdict(), binary.asm["cubin"])
+    if made.scratch and not brings_scratch:
+        raise TritonKernelError(kernel=source.name, reason="it asks for scratch memory")
+    return made
+
+
+def binary_of_files(name: str, folder: Path) -> GpuBinary:
+    """Return what Triton compiled, from a folder of its cache.
+
+    Args:
+        name: The kernel's, for messages.
+        folder: Holds one kernel: its machine code, and a description in JSON.
+
+    Raises:
+        TritonKernelError: It needs what cannot be launched.
+        OSError: A file cannot be read.
+        ValueError: The folder does not hold one kernel.
+    """
+    (code,) = folder.glob("*.cubin")
+    return _described(name, json.loads(code.with_suffix(".json").read_bytes()), code.read_bytes())
+
+
+def _described(name: str, metadata: Mapping[str, Any], code: bytes) -> GpuBinary:
+    """Machine code and what Triton says of it, as a binary of ours."""
+    if metadata.get("num_ctas", 1) != 1:
+        raise TritonKernelError(kernel=name, reason="it is launched in clusters of blocks")
     # Triton appends a pointer for each kind of scratch memory, whether there is any or not.
     kinds = ("global_scratch_size", "profile_scratch_size")
-    sizes = [size for kind in kinds if (size := getattr(metadata, kind, None)) is not None]
+    sizes = [size for kind in kinds if (size := metadata.get(kind)) is not None]
     scratch = sizes[0] if sizes else 0
-    if any(sizes[1:]) or (scratch and not brings_scratch):
-        raise TritonKernelError(kernel=source.name, reason="it asks for scratch memory")
+    if any(sizes[1:]):
+        raise TritonKernelError(kernel=name, reason="it asks for scratch memory")
+    target = metadata["target"]
     return GpuBinary(
-        arch=metadata.target.arch if arch is None else arch,
-        code=binary.asm["cubin"],
-        symbol=metadata.name,
-        threads=metadata.num_warps * WARP,
-        shared=metadata.shared,
+        arch=target["arch"] if isinstance(target, Mapping) else target.arch,
+        code=code,
+        symbol=metadata["name"],
+        threads=metadata["num_warps"] * WARP,
+        shared=metadata["shared"],
         unused=len(sizes) - 1 if scratch else len(sizes),
-        cooperative=bool(getattr(metadata, "launch_cooperative_grid", False)),
+        cooperative=bool(metadata.get("launch_cooperative_grid", False)),
         scratch=scratch,
     )
 

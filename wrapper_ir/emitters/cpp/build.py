@@ -274,7 +274,7 @@ def build_loadable(  # noqa: PLR0913 - all but one are named
         work.running(folder) as (pool, scratch),
     ):
         coming = work.compile(files, pool, steps)
-        for_gpus = pool.submit(_make_gpu_kernels, work, artifact, archs, scratch)
+        for_gpus = pool.submit(_make_gpu_kernels, work, artifact, archs, scratch, tuned=True)
         library = scratch / "program.so"
         objects = [*runtime, *(one.result() for one in coming), *for_gpus.result()]
         objects += work.torch(artifact.sources)
@@ -399,11 +399,11 @@ def _make_constants(
 
 
 def _make_gpu_kernels(
-    work: Work, artifact: Sources, archs: Sequence[int], folder: Path
+    work: Work, artifact: Sources, archs: Sequence[int], folder: Path, *, tuned: bool = False
 ) -> tuple[Path, ...]:
     if not artifact.gpu_kernels:
         return ()
-    write_kernels(folder, artifact.gpu_kernels, archs, work.cache)
+    write_kernels(folder, artifact.gpu_kernels, archs, work.cache, tuned=tuned)
     return (assemble(work.compiler, folder / GPU_FILE),)
 
 

@@ -53,16 +53,28 @@ def chosen_archs(kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> tup
 
 
 def write_kernels(
-    folder: Path, kernels: Sequence[GpuUnit], archs: Sequence[int], cache: DiskCache
+    folder: Path,
+    kernels: Sequence[GpuUnit],
+    archs: Sequence[int],
+    cache: DiskCache,
+    *,
+    tuned: bool = False,
 ) -> None:
     """Writes the machine code of kernels, and ``gpu_kernels.s`` that makes an object of it.
+
+    Args:
+        folder: Where to.
+        kernels: The kernels.
+        archs: Compute capabilities; each kernel is there for all of them.
+        cache: Where machine code is looked for, and kept.
+        tuned: Whether code that a front end had compiled will do; it depends on the process.
 
     Raises:
         TritonKernelError: A kernel does not compile.
     """
     parts = []
     for kernel in sorted(kernels, key=lambda each: each.symbol):
-        binaries = [compiled_binary(kernel.source, arch, cache) for arch in archs]
+        binaries = [compiled_binary(kernel.source, arch, cache, tuned=tuned) for arch in archs]
         for binary in binaries:
             (folder / _file(kernel, binary)).write_bytes(binary.code)
         parts.append(_images(kernel, binaries))

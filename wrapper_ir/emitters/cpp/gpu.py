@@ -15,7 +15,7 @@ from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import BufferParam, KernelCall, KernelDefinition, TritonKernel
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.toolchain.triton import TritonSource
+from wrapper_ir.toolchain.triton import TritonSource, source_of
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
@@ -140,18 +140,7 @@ class GpuKernels:
             raise ValueError("the program has no buffer on a GPU")
         pairs = zip(definition.params, source.signature, strict=True)
         types = [_declared_type(param, type_) for param, (_, type_) in pairs]
-        described = TritonSource(
-            definition.name,
-            dict(source.signature),
-            source.code,
-            source.entry,
-            dict(source.constants),
-            {
-                **dict(source.options),
-                "num_warps": source.num_warps,
-                "num_stages": source.num_stages,
-            },
-        )
+        described = source_of(definition.name, source)
         digest = hashlib.sha256(described.identity.encode("utf-8", "backslashreplace")).hexdigest()
         symbol = f"wir_t_{digest[:20]}"
         if symbol not in self._units:

@@ -19,6 +19,7 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 __all__ = [
     "GPU_ALIGN_BYTES",
     "AOTAutogradBypass",
+    "AsyncCompile",
     "BackwardState",
     "BaseSchedulerNode",
     "ConstantFolder",
@@ -40,6 +41,7 @@ __all__ = [
     "compile_fx",
     "compile_fx_inner",
     "compile_lock",
+    "dynamo_timed",
     "extern_kernels",
     "forget_last_trace",
     "functorch_config",
@@ -48,6 +50,7 @@ __all__ = [
     "pick_vec_isa",
     "run_intermediate_hooks",
     "symbol_is_type",
+    "triton_cache_dir",
     "user_objects",
     "wrapper_lines",
 ]
@@ -99,6 +102,7 @@ try:
     from torch._dynamo import graph_bytecode_inputs as user_objects
     from torch._dynamo.convert_frame import compile_lock
     from torch._dynamo.source import CurrentStreamSource
+    from torch._dynamo.utils import dynamo_timed
     from torch._functorch import config as functorch_config
     from torch._functorch._aot_autograd.autograd_cache import (
         BypassAOTAutogradCache as AOTAutogradBypass,
@@ -106,6 +110,7 @@ try:
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir
     from torch._inductor import config as inductor_config
+    from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
     from torch._inductor.codegen import common as codegen_common
     from torch._inductor.codegen import wrapper as wrapper_lines
@@ -118,6 +123,7 @@ try:
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
     from torch._inductor.exc import InductorError
     from torch._inductor.hooks import run_intermediate_hooks
+    from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
     from torch._inductor.scheduler import BaseSchedulerNode
     from torch._inductor.select_algorithm import extern_kernels
     from torch._inductor.utils import (  # type: ignore[attr-defined]  # 2.14 moved one elsewhere

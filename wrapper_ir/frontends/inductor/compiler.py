@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor.compat import (
     InductorError,
@@ -13,12 +15,11 @@ from wrapper_ir.frontends.inductor.compat import (
 )
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
+from wrapper_ir.runtime.triton import prepare_launcher
 from wrapper_ir.toolchain import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import torch
 
     from wrapper_ir.frontends.inductor.settings import Settings
 
@@ -37,11 +38,16 @@ def compile_graph(
         UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
     """
     session = Session(settings, recorders=open_recorders())
-    prepare()  # in a fresh cache, headers are precompiled while Inductor works out the schedule
+    # In a fresh cache, what compilers make once is made while Inductor works out the schedule.
+    devices = {each.device.type for each in example_inputs if isinstance(each, torch.Tensor)}
+    if devices != {"cuda"}:
+        prepare()
+    if "cuda" in devices:
+        prepare_launcher()
     if settings.emitter == "cpp":
         from wrapper_ir.emitters.cpp.loaded_module import prepare_module  # noqa: PLC0415
 
-        prepare_module()  # likewise
+        prepare_module()
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
         with registered(session), _plain_wrapper():

@@ -11,18 +11,24 @@ import ast
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from wrapper_ir.frontends.inductor.errors import UnsupportedLineError, UnsupportedTorchError
+from wrapper_ir.frontends.inductor.compat import dynamo_timed
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.tuners import compiled_files
+from wrapper_ir.toolchain import default_cache
+from wrapper_ir.toolchain.triton import binary_of_files, keep_binary, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wrapper_ir.frontends.inductor.notes import TritonNote
+    from wrapper_ir.lines.kernels import TritonKernel
 
-__all__ = ["LaunchGrid", "Pinned", "pin", "plain_triton", "with_types"]
+__all__ = ["LaunchGrid", "Pinned", "keep_machine_code", "pin", "plain_triton", "with_types"]
 
 #: What Inductor's decorators and helpers for tuning are called in a kernel's text.
 _TUNING: Final = "triton_heuristics"
@@ -69,6 +75,7 @@ class Pinned:
         warps: Warps a block.
         stages: Stages of software pipelining.
         options: Further options of Triton's compiler.
+        files: The folder of Triton's cache with its machine code, where that is known.
     """
 
     code: str
@@ -78,25 +85,29 @@ class Pinned:
     warps: int
     stages: int
     options: tuple[tuple[str, bool], ...]
+    files: Path | None = None
 
 
-def pin(note: TritonNote, device: torch.device, examples: Callable[[], Sequence[Any]]) -> Pinned:
+def pin(
+    note: TritonNote, tuner: Any, device: torch.device, examples: Callable[[], Sequence[Any]]
+) -> Pinned:
     """Have Inductor try a kernel's configurations, and return it with the one that won.
 
     Args:
         note: The kernel.
+        tuner: Inductor's tuner of it, its configurations compiled.
         device: The GPU that it runs on.
         examples: Makes what to try them with: an argument for each that the launcher takes.
 
     Raises:
         UnsupportedLineError: It asks for a launch of a kind that we do not know.
     """
-    tuner = _tuner(note)
-    tuner.precompile()
     if len(tuner.launchers) > 1:
-        with torch.cuda.device(device):
+        timed = dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True)
+        with torch.cuda.device(device), timed:
             tuner.autotune_to_one_config(*examples())
-    config = tuner.launchers[0].config
+    launcher, *_ = tuner.launchers
+    config = launcher.config
     meta = tuner._create_compile_meta(config)
     options = tuner._create_compile_options(config, meta)
     # Since PyTorch 2.15 a user's launch may set any option of Triton's compiler.
@@ -117,19 +128,25 @@ def pin(note: TritonNote, device: torch.device, examples: Callable[[], Sequence[
             for name in _OPTIONS
             if name in options and (options[name] or name != "launch_cooperative_grid")
         ),
+        compiled_files(tuner, launcher),
     )
 
 
-def _tuner(note: TritonNote) -> Any:
-    """Load Inductor's text of a kernel; the function in it is Inductor's tuner."""
+def keep_machine_code(name: str, kernel: TritonKernel, pinned: Pinned) -> None:
+    """Have what the tuner compiled found where the program is loaded; if not, it is compiled anew.
+
+    Args:
+        name: The kernel's, in messages.
+        kernel: As it stands in the program.
+        pinned: What it was made of.
+    """
+    if pinned.files is None:
+        return
     try:
-        codecache = importlib.import_module("torch._inductor.codecache")
-        tuner = getattr(codecache.PyCodeCache.load(note.code), note.entry)
-        for needed in ("precompile", "_create_compile_meta", "_create_compile_options"):
-            getattr(tuner, needed)
-    except (ImportError, AttributeError) as error:
-        raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
-    return tuner
+        binary = binary_of_files(name, pinned.files)
+    except (OSError, ValueError):  # caches may be emptied at any time
+        return
+    keep_binary(source_of(name, kernel), binary, default_cache(), tuned=True)
 
 
 def _launch_grid(meta: Mapping[str, Any], config: Any) -> LaunchGrid:

@@ -19,6 +19,7 @@ from wrapper_ir.frontends.inductor.compat import (
     SubgraphPythonWrapperCodegen,
     V,
     ValueWithLineMap,
+    dynamo_timed,
     inductor_config,
     ir,
 )
@@ -213,14 +214,16 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
         """Make the program of the graph, and of the program what the session asks for."""
         try:
             passing = self._passing()
-            program = convert_graph(
-                self,
-                V.graph,
-                is_inference=is_inference,
-                names=self.session.input_names,
-                passing=passing,
-            )
-            module = emit_module(program, self.session, V.graph, passing)
+            with dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True):
+                program = convert_graph(
+                    self,
+                    V.graph,
+                    is_inference=is_inference,
+                    names=self.session.input_names,
+                    passing=passing,
+                )
+            with dynamo_timed("wrapper_ir.emit", log_pt2_compile_event=True):
+                module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
         if not self.session.capture:

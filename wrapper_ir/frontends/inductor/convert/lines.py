@@ -77,6 +77,8 @@ class LineConverter:
     def __init__(self, scope: Scope, wrapper: Any) -> None:
         self._scope = scope
         self._entries = list(_entries(wrapper))
+        calls = (entry.call for entry in self._entries)
+        scope.shared.tuners.expect(call for call in calls if isinstance(call, TritonNote))
         self._externs = ExternConverter(scope, [entry.line for entry in self._entries])
         self._strings = StringConverter(scope, self._externs)
         self._control = ControlConverter(scope, self._externs, _convert_lines)

@@ -24,6 +24,7 @@ from wrapper_ir.frontends.inductor.convert.values import (
     to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.tuners import Tuners
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import Layout
@@ -64,6 +65,8 @@ class Shared:
         definitions: Kernels and ops in use, in the order of first use.
         kernel_names: Name of the definition of each (kernel, parameters).
         triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
+        pinned: Configuration of each Triton kernel, by its name and text.
+        tuners: Inductor's tuners of Triton kernels.
         reserved: Names that Inductor uses or may use; ours must differ.
         bound: Symbols that some line or region binds; each is bound once in a program.
         queues: Streams, events and memory pools.
@@ -79,6 +82,8 @@ class Shared:
     definitions: dict[str, KernelDefinition] = field(default_factory=dict)
     kernel_names: dict[Any, str] = field(default_factory=dict)
     triton_kernels: dict[Any, Any] = field(default_factory=dict)
+    pinned: dict[tuple[str, str], Any] = field(default_factory=dict)
+    tuners: Tuners = field(default_factory=Tuners)
     aligned: set[str] = field(default_factory=set)
     reserved: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)

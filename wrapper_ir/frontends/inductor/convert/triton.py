@@ -11,7 +11,7 @@ from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.grids import UnknownGridError, grid_of
 from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.pinning import Pinned, pin
+from wrapper_ir.frontends.inductor.pinning import Pinned, keep_machine_code, pin
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
 from wrapper_ir.lines.kernels import (
@@ -107,7 +107,7 @@ def _definition(
     access = tuple((param, buffer.access) for param, buffer in note.buffers.items())
     key = (note.name, note.code, access)
     if key not in shared.triton_kernels:
-        pinned = pin(note, device, lambda: [_example(scope, note, value) for value in passed])
+        pinned = _pinned(scope, note, device, passed)
         name, number = note.name, 1
         while name in shared.definitions:
             number += 1
@@ -124,10 +124,23 @@ def _definition(
         )
         params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
         made = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
+        keep_machine_code(name, source, pinned)
         shared.definitions[name] = made
         shared.triton_kernels[key] = (name, made, pinned)
     found: tuple[str, KernelDefinition, Pinned] = shared.triton_kernels[key]
     return found
+
+
+def _pinned(scope: Scope, note: TritonNote, device: torch.device, passed: list[Any]) -> Pinned:
+    """Return a kernel with its configuration, tuned once however it accesses its buffers."""
+    key, found = (note.name, note.code), scope.shared.pinned
+    if key not in found:
+        tuner = scope.shared.tuners.get(note)
+        found[key] = pin(
+            note, tuner, device, lambda: [_example(scope, note, value) for value in passed]
+        )
+    pinned: Pinned = found[key]
+    return pinned
 
 
 def _parameter(note: TritonNote, param: str, type_: str) -> Param:
