@@ -1,7 +1,8 @@
 """The backend of torch.compile: ``torch.compile(model, backend="wrapper_ir")``.
 
-Torch finds the function by the entry point ``torch_dynamo_backends``. It is thin on purpose: what
-it needs is imported when something is compiled, so that listing backends costs nothing.
+Torch finds the function by the entry point ``torch_dynamo_backends``, and imports this module when
+``torch.compile`` is called with its name; listing backends does not. As with Inductor's own
+backend, what compiles is imported then, not in the first call of the compiled model.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.frontends.inductor.compiler import compile_graph
+from wrapper_ir.frontends.inductor.settings import Settings, with_cpp_wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +46,6 @@ def wrapper_ir(
         UnknownEmitterError: No such emitter is installed.
         UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
     """
-    from wrapper_ir.frontends.inductor.compiler import compile_graph  # noqa: PLC0415
-    from wrapper_ir.frontends.inductor.settings import (  # noqa: PLC0415
-        Settings,
-        with_cpp_wrapper,
-    )
-
     if mode not in (None, "default"):
         raise OptionValueError(option="mode", value=mode, expected="'default', or no mode")
     return compile_graph(gm, example_inputs, Settings.from_options(with_cpp_wrapper(options)))

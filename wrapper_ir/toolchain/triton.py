@@ -231,11 +231,22 @@ def binary_key(source: TritonSource, arch: int) -> str:
     import torch  # noqa: PLC0415 - as above
 
     # Kernels call helpers of torch, and their machine code is Triton's.
-    knobs = [f"{name}={os.environ[name]}" for name in _KNOBS if os.environ.get(name)]
+    knobs = [f"{name}={value}" for name in _KNOBS if (value := _knob(name))]
     parts = (_FORMAT, _triton_version(), torch.__version__, *knobs, arch, source.identity)
     return hashlib.sha256(
         "\0".join(map(str, parts)).encode("utf-8", "backslashreplace")
     ).hexdigest()
+
+
+def _knob(name: str) -> str:
+    """Return a setting of Triton's; the assembler that comes with torch is none, for Inductor sets
+    it at a time of its own, and torch's version is known.
+    """
+    import torch  # noqa: PLC0415 - as above
+
+    value = os.environ.get(name, "")
+    own = os.path.join(os.path.dirname(torch.__file__), "bin", "ptxas")
+    return "" if name == "TRITON_PTXAS_PATH" and value == own else value
 
 
 @functools.cache
