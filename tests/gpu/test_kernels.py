@@ -9,9 +9,12 @@ import torch
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime import TritonKernels, current_stream
+from wrapper_ir.toolchain import triton
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from wrapper_ir.toolchain.triton import TritonSource
 
 SCALE = """
 import triton
@@ -78,3 +81,22 @@ def test_a_parameter_without_type() -> None:
     kernels.add("scale", TYPES, SCALE)
     with pytest.raises(WrapperIRError, match="'BLOCK' has neither type nor value"):
         kernels.load()
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_what_inductor_compiled_is_not_compiled_again(
+    emitter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(source: TritonSource, *_: object, **__: object) -> None:
+        raise AssertionError(source.name)
+
+    monkeypatch.setattr(triton, "compile_kernel", fail)
+    x, by = torch.randn(513, 70, device="cuda"), float(torch.rand(()))  # a text of its own
+    compiled = torch.compile(
+        lambda x: ((x * by).sin().sum(1), x.softmax(0)),
+        backend="wrapper_ir",
+        options={"emitter": emitter},
+    )
+    total, soft = compiled(x)
+    torch.testing.assert_close(total, (x * by).sin().sum(1))
+    torch.testing.assert_close(soft, x.softmax(0))

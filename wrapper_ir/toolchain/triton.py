@@ -29,7 +29,6 @@ from wrapper_ir.errors import OptionValueError, WrapperIRError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wrapper_ir.lines.kernels import TritonKernel
     from wrapper_ir.toolchain.cache import DiskCache
 
 __all__ = [
@@ -44,7 +43,6 @@ __all__ = [
     "current_arch",
     "jit_function",
     "keep_binary",
-    "source_of",
 ]
 
 WARP: Final = 32
@@ -119,19 +117,6 @@ class TritonSource:
         """Text that two sources share exactly when they are the same kernel, names aside."""
         parts = (self.signature, self.code, self.entry, self.constants, self.options)
         return repr([list(p.items()) if isinstance(p, Mapping) else p for p in parts])
-
-
-def source_of(name: str, kernel: TritonKernel) -> TritonSource:
-    """Return a program's kernel as the compiler takes it."""
-    launch = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
-    return TritonSource(
-        name,
-        dict(kernel.signature),
-        kernel.code,
-        kernel.entry,
-        dict(kernel.constants),
-        {**dict(kernel.options), **launch},
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +224,10 @@ def binary_key(source: TritonSource, arch: int) -> str:
 
 
 def _knob(name: str) -> str:
-    """Return a setting of Triton's; the assembler that comes with torch is none, for Inductor sets
-    it at a time of its own, and torch's version is known.
+    """Return a setting of Triton's.
+
+    The assembler that comes with torch is none: Inductor sets it in some processes and not in
+    others, and torch's version is in the key.
     """
     import torch  # noqa: PLC0415 - as above
 

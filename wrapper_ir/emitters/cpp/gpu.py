@@ -11,11 +11,12 @@ from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES
 from wrapper_ir.emitters.cpp.places import element_type
 from wrapper_ir.emitters.cpp.text import statement
 from wrapper_ir.emitters.cpp.types import CType
+from wrapper_ir.emitters.triton import source_of
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import BufferParam, KernelCall, KernelDefinition, TritonKernel
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.toolchain.triton import TritonSource, source_of
+from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
