@@ -115,7 +115,7 @@ def release() -> int:
 
 
 def cuda_graph_status() -> list[GraphStatus]:
-    """What became of the calls of every loaded program that was made with ``cuda_graph=True``.
+    """Return the status of every loaded program that was made with ``cuda_graph=True``.
 
     How many were replayed, and why others ran the program itself. Those that ``torch.compile``
     holds are among them, and exported libraries that this process has loaded, by whatever loader.

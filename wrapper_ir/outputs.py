@@ -80,7 +80,7 @@ class Kind(NamedTuple):
 
 @dataclass(eq=False)
 class _Command:
-    """What a command has read and written so far."""
+    """Files that a command has read and written so far."""
 
     force: bool = False
     read: set[Path] = field(default_factory=set)

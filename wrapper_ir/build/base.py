@@ -1,4 +1,4 @@
-"""What all parts of the builder share."""
+"""State that all parts of the builder share."""
 
 from __future__ import annotations
 

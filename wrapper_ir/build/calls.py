@@ -209,7 +209,7 @@ def _relation(
     *,
     may_alias: bool,
 ) -> tuple[Relation, tuple[str, ...]]:
-    """How a result relates to the arguments: what the call says, else what the schema says."""
+    """Return how a result relates to the arguments: as the call says, or else the schema."""
     sets = type_.alias_sets if type_ is not None else frozenset()
     relation = given
     if relation is None:
@@ -229,7 +229,7 @@ def _relation(
 
 
 def _device(draft: Draft, bound: list[tuple[SchemaArg, Arg]]) -> Device | None:
-    """Where the results are if nothing says so: where the arguments are."""
+    """Return the default device of the results: that of the arguments."""
     for _, arg in bound:
         if isinstance(arg, DeviceArg):
             return arg.device

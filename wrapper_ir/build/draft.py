@@ -88,7 +88,7 @@ class Draft:
         return next(same, None)
 
     def place(self, args: Sequence[Arg], default: Device) -> tuple[Device, int]:
-        """Where a call runs unless it says so: with its first buffer, on the block's stream."""
+        """Return the default device and stream of a call: its first buffer's, and the block's."""
         for arg in args:
             for name in buffers_in(arg):
                 return self.layouts[name].device, self.stream_on(self.layouts[name].device)
@@ -184,7 +184,7 @@ class Draft:
         return handle
 
     def own_kernel(self, handle: Kernel) -> KernelDefinition:
-        """What the handle stands for, which must be of this program.
+        """Return the definition that a handle stands for; it must belong to this program.
 
         Raises:
             ArgumentError: it is no kernel.

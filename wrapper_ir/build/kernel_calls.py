@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Wanted(NamedTuple):
-    """What a call of an op says besides its arguments, as :meth:`KernelCalls.extern` takes it."""
+    """Keyword arguments of :meth:`KernelCalls.extern` besides the op's own arguments."""
 
     result: LayoutLike | Result | sympy.Symbol | str | None = None
     results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None

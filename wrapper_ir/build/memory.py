@@ -263,7 +263,7 @@ class Memory(Part):
 
 
 def _rescaled(source: Buffer, dtype: DType) -> Dim:
-    """Where a buffer starts, in elements of another dtype."""
+    """Return a buffer's storage offset in elements of another dtype."""
     offset, have, want = source.layout.offset, source.dtype.itemsize, dtype.itemsize
     if have == want or offset == 0:
         return offset

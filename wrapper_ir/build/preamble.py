@@ -1,4 +1,4 @@
-"""What a program does before its first line: bind the sizes of its inputs, and check them."""
+"""The preamble of a program: bind the sizes of its inputs, and check them."""
 
 from __future__ import annotations
 

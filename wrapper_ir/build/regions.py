@@ -145,7 +145,7 @@ def at_start(layout: Layout) -> Layout:
 
 
 def kind_of(value: object) -> SymbolKind:
-    """What a symbol must be to hold a number."""
+    """Return the kind of symbol that can hold a number."""
     if is_relation(value) and not isinstance(value, sympy.Symbol):
         return SymbolKind.BOOL
     if isinstance(value, (float, complex)):

@@ -1,4 +1,4 @@
-"""What a builder's calls take and give: handles, and the many ways to say a layout."""
+"""Arguments and results of the builder's calls: handles, and the many ways to give a layout."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Buffer:
 
     @property
     def device(self) -> Device:
-        """Where the storage is."""
+        """Device of the storage."""
         return self.layout.device
 
     @property

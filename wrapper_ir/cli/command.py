@@ -1,4 +1,4 @@
-"""What every command shares: how it is declared, and the arguments that several of them take."""
+"""Shared parts of commands: their declaration, and arguments that several of them take."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Capturable:
-    """What ``wir.capture`` takes."""
+    """Anything that ``wir.capture`` takes."""
 
     model: nn.Module | ExportedProgram
     args: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""What the user sees: consoles, and the progress of long steps on standard error."""
+"""Terminal output: consoles, and the progress of long steps on standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which releases of torch the Inductor front end is made for; read also where torch is absent.
+"""Releases of torch that the Inductor front end supports; read also where torch is absent.
 
 A version counts by its major and minor number. A pre-release (``2.15.0a0``, ``2.16.0.dev20270101``)
 may lack what its release has, or have more: nobody has tried it, whatever its number.
@@ -30,7 +30,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*(?P<pre>\.?(?:a|b|rc|dev)\d*)?")
 
 
 class Standing(enum.Enum):
-    """What we know of a version."""
+    """Support status of a version."""
 
     SUPPORTED = "supported"
     UNTRIED = "untried"  #: newer than what we support, or a pre-release
@@ -54,7 +54,7 @@ def standing(version: str) -> Standing:
 
 
 def is_to_be_tried() -> bool:
-    """Whether the environment asks to go on with a release that nobody has tried."""
+    """Return whether the environment asks to go on with a release that nobody has tried."""
     return os.environ.get(TRY, "") not in ("", "0")
 
 

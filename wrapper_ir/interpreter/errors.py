@@ -1,4 +1,4 @@
-"""What the interpreter finds: broken promises, each with the line's path and origin."""
+"""Errors that the interpreter raises: broken promises, with the line's path and origin."""
 
 from __future__ import annotations
 

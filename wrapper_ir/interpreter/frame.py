@@ -1,4 +1,4 @@
-"""What a region sees while it runs: its buffers, the numbers of symbols, what it has to end."""
+"""State of a running region: its buffers, values of symbols, and storage that it has to end."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Frame:
         return (steps + 1) * layout.dtype.itemsize
 
     def begin(self, buffer: Buffer) -> int:
-        """Where the element of offset 0 is in the memory behind a buffer, in bytes.
+        """Return the byte offset of element 0 in the memory behind a buffer.
 
         That is the start of the storage, but for parameters of regions: theirs is where they begin.
         """

@@ -65,7 +65,7 @@ class Block:
         self.is_dead = False
 
     def damage(self) -> str:
-        """What was written to that may not be, in words; nothing if all is well."""
+        """Describe forbidden writes in words; empty if there are none."""
         before = self._first_difference(0, self._start, from_end=True)
         if before is not None:
             return f"byte {self._start - before} before its start"
@@ -87,7 +87,7 @@ class Block:
 
 
 class Kind(enum.Enum):
-    """Where storage comes from."""
+    """Source of a storage."""
 
     OWNED = "owned"
     INPUT = "an input"
@@ -130,7 +130,7 @@ class Storage:
     is_object: bool = False
 
     def holds(self, tensor: Tensor) -> bool:
-        """Whether a tensor lies in this memory."""
+        """Return whether a tensor lies in this memory."""
         return memory_of(tensor) == memory_of(self.tensor)
 
     def heir(self, owner: str) -> Storage:
@@ -143,12 +143,12 @@ class Storage:
 
 
 def memory_of(tensor: Tensor) -> int:
-    """What tells memories apart: 0 for none."""
+    """Return the address that identifies a tensor's memory; 0 if it has none."""
     return 0 if is_bare(tensor) else int(tensor.untyped_storage().data_ptr())
 
 
 def is_bare(tensor: Tensor) -> bool:
-    """Whether a tensor has elements, but no memory for them: a gradient of zeros, for one."""
+    """Return whether a tensor has elements but no memory, like a gradient of zeros."""
     return tensor.layout is torch.strided and tensor.numel() > 0 and tensor.data_ptr() == 0
 
 

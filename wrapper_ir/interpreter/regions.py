@@ -72,7 +72,7 @@ class Interpreter(LineRunner):
         return results
 
     def leave(self, region: Region) -> list[Item]:
-        """What a region gives; ends what is left of its storage."""
+        """Return a region's results, and end what is left of its storage."""
         results: list[Item] = []
         leaving: set[Storage] = set()
         for position, value in enumerate(region.results):

@@ -1,4 +1,4 @@
-"""What calls give: compared with what their lines promise, and bound to names."""
+"""Results of calls: compared with what their lines promise, and bound to names."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class _Memory(NamedTuple):
 
 
 class Watch:
-    """What may be changed by a call, and what it was before.
+    """Memory that a call may change, with its contents before the call.
 
     Args:
         call: What errors call it.
@@ -87,7 +87,7 @@ class Watch:
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor's elements are what its memory holds."""
+    """Return whether a tensor's elements are exactly what its memory holds."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_quantized

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Pass(Protocol):
-    """What a pass is: a name, and a call that gives a new program."""
+    """A pass: a name, and a call that returns a new program."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""What can lie in an arena: a region's storages by device, memory and symbols.
+"""Storages that may share an arena: those of a region, by device, memory and symbols.
 
 A storage can if the region allocates it plainly and frees it. What stays outside:
 
@@ -46,14 +46,14 @@ _CALLERS: Final = frozenset((0,))
 
 
 class Place(NamedTuple):
-    """Where storage may be: what the storages of one arena have in common."""
+    """Device, memory and symbols that the storages of one arena have in common."""
 
     device: Device
     memory: MemoryKind
 
     @property
     def is_keepable(self) -> bool:
-        """Whether an arena there can be kept from call to call."""
+        """True if an arena there can be kept from call to call."""
         return can_keep(self.device, self.memory)
 
 
@@ -79,7 +79,7 @@ class Lease:
 
 
 class Cut(enum.Enum):
-    """How long an arena is there."""
+    """Lifetime of an arena."""
 
     WHOLE = "whole"
     """From the first storage of its place to the last."""
@@ -92,7 +92,7 @@ class Cut(enum.Enum):
 
     @property
     def inside(self) -> Cut:
-        """How arenas of regions are cut: theirs last for a run of the region."""
+        """Return the cut for arenas of regions, which last for one run of the region."""
         return Cut.WINDOWS if self is Cut.KEPT else self
 
 
@@ -203,7 +203,7 @@ def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life
 
 
 def _bindings(region: Region, program: Program) -> dict[str, int]:
-    """Where in the region each symbol is bound; those bound before it are not listed."""
+    """Return where in the region each symbol is bound; those bound before it are not listed."""
     return {
         name: position
         for position, line in enumerate(region.body)

@@ -64,7 +64,7 @@ class _Rewrite:
         return tuple(lines)
 
     def line(self, line: AnyLine, seen: set[str]) -> list[AnyLine]:
-        """What becomes of a line, those in its regions included."""
+        """Return the lines that replace a line, those in its regions included."""
         if not isinstance(line, ExternKernel):
             return [map_regions(line, lambda inner: self.inner(inner, frozenset(seen)))]
         op, results = self.op(line), self.results(line, seen)
@@ -125,5 +125,5 @@ class _Rewrite:
 
 
 def _is_plain(layout: Layout) -> bool:
-    """Whether a layout is one that an allocation can have: at the start, no element shared."""
+    """Return whether an allocation can have a layout: no offset, no shared elements."""
     return layout.offset == 0 and 0 not in layout.stride

@@ -112,13 +112,13 @@ class _Finder:
         return lives[0] if len(lives) == 1 else None
 
     def is_new(self, life: Life, out: str) -> bool:
-        """Whether an output is the plain allocation that nothing touched so far."""
+        """Return whether an output is a plain allocation that nothing has touched yet."""
         line = self.region.body[life.start] if life.start != BEFORE else None
         fresh = isinstance(line, Allocate) and line.out == out and not line.zeroed
         return fresh and life not in self.first_touch
 
     def gives(self, old: Life, donor: str, out: str, position: int, read: list[str]) -> bool:
-        """Whether an argument's storage ends with the call, and the output fits it exactly."""
+        """Return whether an argument's storage ends with the call and fits the output exactly."""
         layouts = self.program.buffers
         ours = (old.is_owned and old.end is not None) or donor in self.donated
         if not ours or old.is_held or old.owner != donor or old.leaves or old.was_taken:

@@ -23,7 +23,7 @@ ARENAS: Final = ("call", "kept")
 
 
 def can_keep(device: Device, memory: MemoryKind) -> bool:
-    """Whether arenas there can be kept from call to call."""
+    """Return whether arenas there can be kept from call to call."""
     return (device == CPU or device.type == "cuda") and memory is MemoryKind.DEFAULT
 
 

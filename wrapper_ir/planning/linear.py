@@ -50,7 +50,7 @@ def expression(value: Linear, factor: int = 1) -> Dim:
 
 
 class Ground:
-    """Which terms are never negative."""
+    """Terms that are never negative."""
 
     def __init__(self, program: Program) -> None:
         self._counts = {
@@ -69,7 +69,7 @@ class Ground:
         self._floors[symbol(name)] = list(floors)
 
     def at_least(self, large: Linear, small: Linear, depth: int = _DEPTH) -> bool:
-        """Whether one is never less than the other, as far as coefficients and floors show."""
+        """Return whether one is provably never less than the other, by coefficients and floors."""
         if self._covers(large, small):
             return True
         for term in large if depth else ():

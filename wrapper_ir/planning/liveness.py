@@ -102,7 +102,7 @@ class Liveness:
         return found or ()
 
     def owned(self) -> list[Life]:
-        """What the region has to end."""
+        """Live ranges that the region has to end."""
         return [life for life in self.lives if life.is_owned]
 
     def _add(self, name: str, life: Life) -> None:

@@ -1,4 +1,4 @@
-"""Where storage that several streams work on can end.
+"""Ends of storage that several streams work on.
 
 Memory goes back to the stream that it was allocated on, which may use it for something else at
 once. So storage ends where that stream has waited for what the others do with it; where it never

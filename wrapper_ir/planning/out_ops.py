@@ -1,4 +1,4 @@
-"""Which ops can write into memory that is given to them, and which work element by element.
+"""Ops that can write into memory given to them, and ops that work element by element.
 
 The table is data (``out_ops.txt``), made from torch's registry by ``tools/make_out_ops.py``. An op
 is found by its whole schema, not by its name: a program from another version of torch, where an op
@@ -29,7 +29,7 @@ class OutOp:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What the file says."""
+    """Contents of the file."""
 
     by_schema: dict[str, OutOp]
     """The overload for the schema of an op that allocates its results."""
@@ -43,7 +43,7 @@ def out_op(schema: str) -> OutOp | None:
 
 
 def is_pointwise_out(schema: str) -> bool:
-    """Whether this is an ``out=`` overload that works element by element."""
+    """Return whether this is an ``out=`` overload that works element by element."""
     return schema in _table().pointwise
 
 

@@ -97,7 +97,7 @@ def _panels(program: Program) -> Iterable[_Panel]:
 
 
 def _allocations(region: Region, liveness: Liveness, sizes: Sizes, title: str) -> _Panel:
-    """What is in no pool, stacked as closely as it can be."""
+    """Draw allocations outside pools, stacked as closely as possible."""
     chains: dict[Life, list[Life]] = {}
     for life in liveness.owned():
         if life.pool is None and not life.is_pool:

@@ -1,4 +1,4 @@
-"""What a planned program says about its pools: read off its lines, whoever planned it.
+"""Placement of buffers in pools, read off the lines of a planned program, whoever planned it.
 
 :func:`arenas_of` is for reports. :func:`check_plan` is the planner's examiner: it takes a plan's
 word for nothing, works out every place from the lines at several values of the symbols, and lets

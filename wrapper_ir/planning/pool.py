@@ -169,7 +169,7 @@ def _floating(nbytes: sympy.Expr) -> sympy.Expr:
 
 
 class _Edit:
-    """What becomes of the lines of one region, by position."""
+    """Edits to the lines of one region, by position."""
 
     def __init__(self) -> None:
         self.before: defaultdict[int, list[AnyLine]] = defaultdict(list)

@@ -34,7 +34,7 @@ _SHORT: Final = 3
 
 
 class Relations(NamedTuple):
-    """Who lies directly on whom, at some time; by number."""
+    """Intervals that lie directly on each other at some time, by number."""
 
     below: list[list[int]]
     on_top: list[int]
@@ -44,7 +44,7 @@ class Relations(NamedTuple):
 
 
 def relations(intervals: Sequence[Interval], offsets: Sequence[int]) -> Relations:
-    """What a plan for intervals (none without bytes) says about their order."""
+    """Return the order that a plan imposes on intervals, none of them empty."""
     count = len(intervals)
     below: list[set[int]] = [set() for _ in range(count)]
     on_top: set[int] = set()

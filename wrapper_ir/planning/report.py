@@ -1,4 +1,4 @@
-"""What a plan amounts to, in numbers."""
+"""Figures of a plan."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class PlanReport:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the bytes are true for every call, not only at the hints."""
+        """True if the bytes hold for every call, not only at the hints."""
         return not self.hints
 
     @property

@@ -60,7 +60,7 @@ where the program checks it."""
 
 
 class _Key(NamedTuple):
-    """What donor and allocation have in common."""
+    """Properties that a donor and an allocation must share."""
 
     device: Device
     memory: MemoryKind
@@ -224,7 +224,7 @@ class _Match:
         return 0 if layout is None else nbytes_of(layout)
 
     def can_give(self, life: Life, line: Free) -> bool:
-        """Whether storage may go on under another name once ``line`` frees it."""
+        """Return whether storage may be reused under another name once ``line`` frees it."""
         if life.is_held or not life.is_owned or life.owner != line.buffer:
             return False
         if line.after:  # streams that may be at work on it yet
@@ -234,7 +234,7 @@ class _Match:
         return life.is_allocation or life.owner in self.aligned
 
     def key(self, life: Life) -> _Key | None:
-        """What a donor and an allocation must share; ``None`` where the storage fits nothing.
+        """Return the key that donor and allocation must share; ``None`` if storage fits nothing.
 
         That both are from one stream is all that streams ask for: what is freed is done there with
         the donor, and what uses the allocation waits for it there.
@@ -250,7 +250,7 @@ class _Match:
 
 
 def _takes_hidden_memory(line: AnyLine) -> bool:
-    """Whether a line calls, in its regions too, an op that makes its results itself."""
+    """Return whether a line, or its regions, calls an op that allocates its own results."""
     if isinstance(line, ExternKernel):
         return bool(line.results)
     return any(

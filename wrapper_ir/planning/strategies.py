@@ -98,7 +98,7 @@ STRATEGIES: Final[dict[str, Callable[[Program], Planned]]] = {
 
 
 def chosen(strategy: str | None, arena: str) -> Callable[[Program], Planned]:
-    """What plans by a strategy, with arenas that last so long.
+    """Return the planner of a strategy, for arenas of the given lifetime.
 
     Raises:
         OptionError: There is no such strategy.

@@ -56,7 +56,7 @@ class Windows:
     def _longest(
         self, begin: int, tenants: list[Tenant], nbytes: dict[Tenant, int]
     ) -> list[Tenant]:
-        """What a window from ``begin`` on can hold, the longest that there is room for."""
+        """Return the longest run of tenants from ``begin`` on that fits into the window."""
         for end in _ends(begin, max((t.end for t in tenants), default=begin)):
             group = [tenant for tenant in tenants if tenant.end <= end]
             if len(group) < 2:

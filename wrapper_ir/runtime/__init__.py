@@ -1,4 +1,4 @@
-"""What emitted Python may import: kernels, checks, constants and quick ways to make tensors.
+"""Names that emitted Python may import: kernels, checks, constants, quick tensor factories.
 
 Emitted modules import torch and this package, nothing else. It imports ``wrapper_ir.toolchain``
 and errors, otherwise nothing of ours: what runs a program knows nothing of how programs are made.

@@ -28,7 +28,7 @@ _MAX_GUARDS = 4
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What a program expects of one input. A size, stride or device of None is not checked."""
+    """Expected layout of one input. A size, stride or device of None is not checked."""
 
     name: str
     dtype: torch.dtype

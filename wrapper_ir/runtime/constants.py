@@ -211,7 +211,7 @@ def load_constants(
 
 
 class _Opened(Protocol):
-    """What is used of an open safetensors file, whose own class has no types."""
+    """The used part of an open safetensors file, whose own class has no types."""
 
     def keys(self) -> list[str]: ...
 

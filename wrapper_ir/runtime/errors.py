@@ -1,4 +1,4 @@
-"""What an emitted module raises when it is loaded or called wrongly, one class per mistake."""
+"""Errors of emitted modules that are loaded or called wrongly, one class per mistake."""
 
 from __future__ import annotations
 

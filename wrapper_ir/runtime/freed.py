@@ -34,7 +34,7 @@ _NEVER: Final = -1
 
 
 class _Library(NamedTuple):
-    """What is used of the C library."""
+    """The used part of the C library."""
 
     mallopt: Callable[[int, int], int]
     malloc_trim: Callable[[int], int]

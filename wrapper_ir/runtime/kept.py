@@ -75,7 +75,7 @@ class Arena(tuple[Tensor, ...]):
 
 
 class Keeper:
-    """What arenas go back to; each knows the list that it came from."""
+    """Owner that arenas return to; each arena knows the list that it came from."""
 
     def give(self, arena: Arena) -> None:
         """Take an arena back, unless what is kept was released since it was taken."""

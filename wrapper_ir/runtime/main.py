@@ -1,4 +1,4 @@
-"""What an emitted file does when it is run as a program: fill its inputs, call, and time."""
+"""The main program of an emitted file: fill its inputs, call it, and time it."""
 
 from __future__ import annotations
 

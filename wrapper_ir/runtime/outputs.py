@@ -29,7 +29,7 @@ __all__ = [
 
 
 class OutCountError(WrapperIRError, TypeError):
-    """What was given as ``out`` is no list with an entry for each result.
+    """The argument ``out`` is not a list with an entry for each result.
 
     Fields: ``expected`` is a number of results, ``got`` says what was given.
     """

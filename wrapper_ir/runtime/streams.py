@@ -64,7 +64,7 @@ class OwnMemoryPool:
 
 
 class UserObjects:
-    """Where a call finds the streams, events and memory pools of its user's.
+    """Lookup of the user's streams, events and memory pools.
 
     Programs that use some come from front ends, which know who keeps them.
     """

@@ -68,7 +68,7 @@ def reinterpret_as(
 
 
 class _Kept(NamedTuple):
-    """What is kept; replaced as a whole, so that other threads see the old or the new."""
+    """Kept views; replaced as a whole, so that other threads see the old ones or the new ones."""
 
     positions: tuple[int, ...]
     """The sources whose views are kept; all but those that move."""
@@ -184,7 +184,7 @@ class KeptViews:
 
 
 def _nothing(count: int) -> _Kept:
-    """What is kept in the beginning. One view of no source: equal to nothing that is passed in."""
+    """Return the initial state: views of no source, equal to nothing that is passed in."""
     return _Kept(tuple(range(count)), (), tuple, [_NOWHERE] * count, (), ())
 
 

@@ -56,7 +56,7 @@ for name in sys.argv[2:]:
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 class EmitterConformance:
-    """What every emitter has to do; subclasses say which emitter.
+    """Tests that every emitter has to pass; subclasses name the emitter.
 
     Attributes:
         target: Its name.
@@ -88,7 +88,7 @@ class EmitterConformance:
 
     @pytest.mark.parametrize("name", NAMES)
     def test_calls_do_not_disturb_each_other(self, name: str) -> None:
-        """What one call returned is not changed by the next."""
+        """Check that the next call does not change what one call returned."""
         self._skip_refused(name)
         program = corpus_program(name)
         function = compile_program(program, self.target, debug="off", **self.options)

@@ -1,4 +1,4 @@
-"""Where the programs of the corpus are, and what each is about; needs no torch."""
+"""Paths and subjects of the corpus programs; needs no torch."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def corpus_files() -> Mapping[str, Path]:
 
 
 def about(name: str) -> str:
-    """What a program is about: the remark on its first line."""
+    """Return the subject of a program: the remark on its first line."""
     first, _, _ = corpus_files()[name].read_text("utf-8").partition("\n")
     return first.removeprefix(";").strip()

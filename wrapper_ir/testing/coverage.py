@@ -1,4 +1,4 @@
-"""What the corpus covers: which kinds of lines and of elements, and which emitters render them."""
+"""Coverage of the corpus: kinds of lines and elements, and the emitters that render them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the corpus covers, by kinds of lines, by types of elements, and by both.
+    """Coverage of the corpus by kinds of lines, by element types, and by both.
 
     Attributes:
         lines: A row for each kind of line.

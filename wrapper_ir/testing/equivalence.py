@@ -1,4 +1,4 @@
-"""Whether a program does the same wherever it runs."""
+"""Equivalence of a program's results wherever it runs."""
 
 from __future__ import annotations
 

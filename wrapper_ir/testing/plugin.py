@@ -35,13 +35,13 @@ def wir_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
 
 @pytest.fixture
 def python_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
-    """What the Python emitter makes of a program: ``assert program == python_snapshot``."""
+    """Snapshot of the Python emitter's output: ``assert program == python_snapshot``."""
     return _snapshot(request)
 
 
 @pytest.fixture
 def cpp_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
-    """What the C++ emitter makes of a program: ``assert program == cpp_snapshot``."""
+    """Snapshot of the C++ emitter's output: ``assert program == cpp_snapshot``."""
     return _snapshot(request)
 
 

@@ -50,7 +50,7 @@ class ProgramFile(SingleFileSnapshotExtension):
 
     @override
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
-        """What changed, by sections of the text."""
+        """Yield the changes by sections of the text."""
         found = diff_sources(str(snapshot_data), str(serialized_data), self.target)
         yield from found.to_text().splitlines()
 
@@ -67,7 +67,7 @@ class WirFile(ProgramFile):
 
     @override
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
-        """What changed, by meaning."""
+        """Yield the changes by meaning."""
         try:
             found = diff(parse(str(snapshot_data)), parse(str(serialized_data)))
             # pytest shows eight lines unless it is told to show more: none for what is the same.

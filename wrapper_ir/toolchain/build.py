@@ -33,7 +33,7 @@ __all__ = ["Recipe", "build_library", "default_jobs"]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a set of kernels is compiled."""
+    """Compiler and flags for a set of kernels."""
 
     compiler: Compiler
     isa: Isa

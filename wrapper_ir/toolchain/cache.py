@@ -1,4 +1,4 @@
-"""What the toolchain keeps on disk: content-addressed, shared by processes, bounded, self-healing.
+"""The toolchain's disk cache: content-addressed, shared by processes, bounded, self-healing.
 
 An entry is one file, ``objects/<two digits>/<key>.<kind>``: the payload, then a trailer with its
 SHA-256. Keys are digests of *what was asked for* (source, flags, compiler version, ...), never of
@@ -52,7 +52,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What a cache holds."""
+    """Contents of a cache, counted."""
 
     directory: Path
     entries: int  #: libraries, records and precompiled headers
@@ -91,7 +91,7 @@ class DiskCache:
 
     @property
     def writable(self) -> DiskCache:
-        """What new entries go to: this cache, or the spare one where this one's disk is full."""
+        """The cache for new entries: this one, or the spare one if this one's disk is full."""
         spare = _spare_dir()
         if self._spare is None and _free(self.directory) < _ROOM and spare != self.directory:
             if _free(spare.parent) < _ROOM:

@@ -63,7 +63,7 @@ class Compiler:
 
     @property
     def name(self) -> str:
-        """What its kind is called."""
+        """Name of the kind of compiler."""
         return "clang++" if self.clang else "g++"
 
     @property

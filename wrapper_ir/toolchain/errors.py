@@ -1,4 +1,4 @@
-"""What can go wrong between C++ text and a Python callable, one class per mistake."""
+"""Errors between C++ text and a Python callable, one class per mistake."""
 
 from __future__ import annotations
 

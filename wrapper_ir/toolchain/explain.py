@@ -1,4 +1,4 @@
-"""What a user is shown of source that does not compile: the lines meant, and the first messages."""
+"""Excerpts of source that does not compile: the lines in question, and the first messages."""
 
 from __future__ import annotations
 

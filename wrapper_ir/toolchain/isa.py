@@ -1,4 +1,4 @@
-"""Which vector instructions this CPU has, and the compiler flags that go with them.
+"""Vector instruction sets of this CPU, and the compiler flags for each.
 
 A kernel written for 16 floats a vector is wrong, not slow, when it is compiled for 8. So the
 instruction set is part of a kernel: the front end stores its name beside the source, and here
@@ -59,7 +59,7 @@ class Isa:
 
     @property
     def native(self) -> bool:
-        """Whether the code made depends on the CPU it is made on."""
+        """True if the code depends on the CPU that it is compiled on."""
         return self.march == "native"
 
     def arch_flags(self, gcc_major: int) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a kernel is compiled for and with; kernels of one target can share a library."""
+    """Instruction set and flags of a kernel; kernels of one target can share a library."""
 
     isa: Isa
     extra_flags: tuple[str, ...]

@@ -57,7 +57,7 @@ class Kernel:
 
     @property
     def includes_prefix(self) -> bool:
-        """Whether it reads the big header, so that a precompiled one helps."""
+        """True if it includes the big header, so that a precompiled one helps."""
         return f"<{PREFIX}>" in self.source.code
 
     @property
@@ -74,7 +74,7 @@ class Unit:
 
     @property
     def includes_prefix(self) -> bool:
-        """Whether one of its kernels reads the big header."""
+        """True if one of its kernels includes the big header."""
         return any(kernel.includes_prefix for kernel in self.kernels)
 
 

@@ -25,7 +25,7 @@ _MOST_SYMBOLIC_PAIRS: Final = 64
 
 
 class Kind(enum.Enum):
-    """Where storage comes from."""
+    """Source of a storage."""
 
     OWNED = "owned"
     INPUT = "an input that the caller keeps"

@@ -99,7 +99,7 @@ def reduce(  # noqa: PLR0913 - an option each
 def _by_difference(
     program: Program, names: list[str], inputs: str | None, seed: int | None, seconds: float
 ) -> tuple[Judge, dict[str, object]]:
-    """What asks emitters, and the program's inputs by name."""
+    """Return a judge that asks emitters, and the program's inputs by name."""
     from wrapper_ir.cli.emitting import check_target
     from wrapper_ir.cli.tensors import made_up_inputs, names_of_inputs, read_inputs
     from wrapper_ir.debugging.judges import by_difference

@@ -1,4 +1,4 @@
-"""What the demonstration found, as data, as JSON and as tables."""
+"""Results of the demonstration as data, as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAIRED = ((OURS, EAGER), (STOCK, EAGER), (OURS, STOCK))
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """What there is to count in one planned program."""
+    """Counts of one planned program."""
 
     lines: dict[str, int]
     kernels: int

@@ -1,4 +1,4 @@
-"""What the demonstration does, in order."""
+"""Steps of the demonstration, in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PAIRS = {f"{one} - {other}": (one, other) for one, other in PAIRED}
 
 @dataclass(frozen=True)
 class Plan:
-    """How the demonstration is done."""
+    """Settings of the demonstration."""
 
     out: Path
     layers: int = 4

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one training step leaves: results, gradients and the parameters it made."""
+    """Outcome of one training step: results, gradients and updated parameters."""
 
     output: Tensor
     loss: Tensor

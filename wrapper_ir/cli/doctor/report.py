@@ -1,4 +1,4 @@
-"""What was found, as data that may be shown to others."""
+"""Findings of the doctor, as data that may be shown to others."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Report:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         parts: list[Fact | CacheFacts | Trial] = [*self.facts, self.cache, *self.trials]
         return not any(part.fault for part in parts)
 

@@ -57,7 +57,7 @@ def call_op(walk: GraphWalk, node: Node) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a call gives, as far as that is known and wanted.
+    """Expected result of a call, as far as it is known and wanted.
 
     Attributes:
         name: What a single result is called, and what the names of parts begin with.

@@ -1,4 +1,4 @@
-"""What our own FX emitter writes, read back: kernels, checks, functions of numbers.
+"""Reads back what our own FX emitter writes: kernels, checks, functions of numbers.
 
 Graphs of the FX emitter call a program's C++ kernels as ops of the namespace ``wrapper_ir``, and
 check inputs and results by ops of it. A graph module that it has made holds the kernels'
@@ -42,7 +42,7 @@ _KERNELS: Final = "wrapper_ir_kernels"
 
 
 def is_emitted(module: GraphModule) -> bool:
-    """Whether the FX emitter made a module."""
+    """Return whether the FX emitter made a module."""
     return hasattr(module, _KERNELS)
 
 
@@ -64,7 +64,7 @@ def kernels_of(module: GraphModule) -> dict[str, KernelOp]:
 
 
 def _launch_key(index: object) -> str:
-    """What a Triton kernel has in the place of an op's name."""
+    """Return the key that stands for an op's name in launches of a Triton kernel."""
     return f"{LAUNCH}[{index}]"
 
 

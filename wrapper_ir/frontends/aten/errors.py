@@ -1,4 +1,4 @@
-"""What can go wrong between an fx graph and a program: one class a mistake."""
+"""Errors between an fx graph and a program, one class per mistake."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ExportError(WrapperIRError):
 
 
 class NotAModelError(WrapperIRError):
-    """What was given is no graph.
+    """The argument is not a graph.
 
     Fields: ``kind`` is its type.
     """

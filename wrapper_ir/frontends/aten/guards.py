@@ -1,4 +1,4 @@
-"""What tracing has assumed of sizes, besides their ranges: relations become checks.
+"""Guards of tracing on sizes, besides their ranges: relations become checks.
 
 A graph is made for example sizes. Where its course depended on a relation of theirs (a size is
 even, two sizes differ), torch has noted the relation as a guard. Under ``torch.compile`` a guard
@@ -52,7 +52,7 @@ def _noted(module: torch.fx.GraphModule) -> list[Any]:
 
 
 def _is_range(expr: sympy.Basic) -> bool:
-    """Whether an expression compares one symbol with a number, which ranges say."""
+    """Return whether an expression compares one symbol with a number, as ranges do."""
     return (
         isinstance(expr, Relational)
         and {type(expr.lhs).is_Symbol, type(expr.rhs).is_Symbol} == {True, False}
@@ -62,7 +62,7 @@ def _is_range(expr: sympy.Basic) -> bool:
 
 
 def _is_about_layout(guard: Any) -> bool:
-    """Whether a guard only decided the layout that torch foretells for a convolution's result."""
+    """Return whether a guard only decided the layout predicted for a convolution's result."""
     place = getattr(getattr(guard, "sloc", None), "framework_loc", None)
     file, function = getattr(place, "filename", ""), getattr(place, "name", "")
     return str(file).endswith("_subclasses/fake_impls.py") and function == "conv"

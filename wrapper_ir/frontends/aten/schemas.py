@@ -50,7 +50,7 @@ _MAY_ALIAS: Final = frozenset(
 
 
 def is_op(target: object) -> bool:
-    """Whether a node's target is an overload of an op in torch's registry."""
+    """Return whether a node's target is an overload of an op in torch's registry."""
     return hasattr(target, "overloadpacket") and hasattr(target, "_schema")
 
 
@@ -109,7 +109,7 @@ def relation_of(
 
 
 def may_be_views(op: Any, schema: OpSchema) -> bool:
-    """Whether an op may return its arguments although its schema says that it does not."""
+    """Return whether an op may return its arguments although its schema says otherwise."""
     name = schema.name.partition(".")[0]
     return name in _MAY_ALIAS or torch.Tag.maybe_aliasing_or_mutating in op.tags
 
@@ -146,7 +146,7 @@ def _is_number(value: object) -> bool:
 def _fits(
     candidate: Sequence[SchemaArg], wanted: Sequence[SchemaArg], positions: Sequence[int]
 ) -> bool:
-    """Whether the schemas differ in nothing but numbers for tensors at the positions."""
+    """Return whether the schemas differ only in numbers for tensors at the positions."""
     if len(candidate) != len(wanted):
         return False
     for index, (one, other) in enumerate(zip(candidate, wanted, strict=True)):

@@ -1,4 +1,4 @@
-"""What a graph is before it is converted: an exported program or a graph module, seen alike."""
+"""Sources of a conversion: an exported program or a graph module, seen alike."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Place", "PlaceKind", "Source", "export_module", "source_of_export", 
 
 
 class PlaceKind(enum.Enum):
-    """What a placeholder of a graph stands for."""
+    """Meaning of a graph's placeholder."""
 
     INPUT = "input"
     CONSTANT = "constant"
@@ -95,7 +95,7 @@ _HIDDEN: Final = ("aten::instance_norm",)
 
 
 def needs_decomposition(module: GraphModule) -> bool:
-    """Whether some op of a graph does what neither its schema nor a line can say."""
+    """Return whether some op of a graph does what neither its schema nor a line can express."""
     graphs = [m for m in module.modules() if isinstance(m, GraphModule)]
     return any(_is_hidden(node) for graph in graphs for node in graph.graph.nodes)
 
@@ -197,7 +197,7 @@ def _foreign(module: GraphModule) -> str:
 
 
 def _is_plain(target: Any) -> bool:
-    """Whether a graph of ATen ops may call it: ops, arithmetic on numbers."""
+    """Return whether a graph of ATen ops may call it: ops, arithmetic on numbers."""
     is_higher_order = isinstance(target, torch._ops.HigherOrderOperator)  # noqa: SLF001
     if is_op(target) or is_higher_order:
         return True

@@ -1,4 +1,4 @@
-"""What a conversion knows so far: names, layouts, symbols, storage, and what went wrong."""
+"""State of a conversion: names, layouts, symbols, storage, and errors so far."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class KernelOp:
-    """What an op of a kernel takes: memories, then the kernel's arguments.
+    """Signature of a kernel's op: memories, then the kernel's arguments.
 
     Attributes:
         definition: The kernel.
@@ -69,7 +69,7 @@ class KernelOp:
 
     @property
     def count(self) -> int:
-        """How many memories it takes."""
+        """Number of memories that it takes."""
         return len({number for number in self.memories if number is not None})
 
     def memory(self, position: int) -> int | None:
@@ -100,7 +100,7 @@ def to_device(device: torch.device) -> Device:
 
 @dataclass(slots=True)
 class State:
-    """What belongs to the whole program, and grows while its graphs are converted.
+    """State of the whole program, which grows while its graphs are converted.
 
     Attributes:
         ranges: Inclusive bounds of torch's symbols, by name.
@@ -260,7 +260,7 @@ class State:
         return real_symbol(name) if is_real else symbol(name)
 
     def is_bound(self, value: Any) -> bool:
-        """Whether every symbol of an expression has been bound."""
+        """Return whether every symbol of an expression is bound."""
         return free_symbols(value) <= self.symbols.keys()
 
     # Origins and problems.
@@ -282,7 +282,7 @@ class State:
 
 
 def is_guard(node: Node) -> bool:
-    """Whether a node checks the inputs of an exported module, as a program's beginning does too."""
+    """Return whether a node checks inputs of an exported module, as a program's preamble does."""
     return node.op == "call_module" and node.target == "_guards_fn" and not node.users
 
 

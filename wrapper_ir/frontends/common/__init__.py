@@ -1,1 +1,1 @@
-"""What the front ends share: torch's expressions and origins in our terms. No private torch."""
+"""Shared by the front ends: torch's expressions and origins in our terms. No private torch."""

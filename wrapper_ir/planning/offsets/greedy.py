@@ -46,19 +46,19 @@ def by_area(problem: Problem) -> list[int]:
 
 
 def by_duration(problem: Problem) -> list[int]:
-    """What lives longest first."""
+    """Order intervals by duration, longest first."""
     size, lower, upper = problem.size, problem.lower, problem.upper
     return _descending(problem, lambda i: (upper[i] - lower[i], size[i]))
 
 
 def by_contention(problem: Problem) -> list[int]:
-    """What shares a time with the most bytes first."""
+    """Order intervals by the bytes alive at the same time, most first."""
     size, neighbours = problem.size, problem.neighbours
     return _descending(problem, lambda i: (size[i] + sum(size[j] for j in neighbours[i]), size[i]))
 
 
 def by_breadth(problem: Problem) -> list[int]:
-    """What is alive when the most bytes are first."""
+    """Order intervals by the peak of live bytes during their life, highest first."""
     first, behind, count = problem.sections
     breadth = [0] * count
     for i, size in enumerate(problem.size):
@@ -68,13 +68,13 @@ def by_breadth(problem: Problem) -> list[int]:
 
 
 def by_degree(problem: Problem) -> list[int]:
-    """What shares a time with the most others first."""
+    """Order intervals by how many others they overlap in time, most first."""
     neighbours = problem.neighbours
     return _descending(problem, lambda i: (len(neighbours[i]), problem.size[i]))
 
 
 def by_width(problem: Problem) -> list[int]:
-    """What spans the most sections of time first."""
+    """Order intervals by how many sections of time they span, most first."""
     first, behind, _ = problem.sections
     return _descending(problem, lambda i: (behind[i] - first[i], problem.size[i]))
 

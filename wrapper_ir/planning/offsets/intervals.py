@@ -91,7 +91,7 @@ class Problem:
 
     @cached_property
     def pairs(self) -> int:
-        """How many pairs are alive at one time, without making them."""
+        """Count the pairs that are alive at one time, without building them."""
         starts = sorted(self.lower)
         begun = sum(bisect_left(starts, end) for end in self.upper)
         # Each is counted with all that begin before its end: those before it, itself and its pairs.

@@ -49,7 +49,7 @@ _CLOSE_ENOUGH: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class OffsetPlan:
-    """Where each interval lies."""
+    """Offset of each interval."""
 
     offsets: tuple[int, ...]
     """In bytes, multiples of the alignment, in the order in which the intervals were given.
@@ -112,7 +112,7 @@ class _Best:
 
     @property
     def is_perfect(self) -> bool:
-        """Whether the lower bound is reached."""
+        """True if the plan reaches the lower bound."""
         return bool(self.winner) and self.height == self.problem.lower_bound
 
     def offer(self, offsets: list[int], winner: str) -> bool:
@@ -179,7 +179,7 @@ class _Budget:
 
 
 def _improve(best: _Best, height: int, budget: _Budget) -> bool:
-    """Whether a search found a plan of at most ``height``; it is the best then."""
+    """Search for a plan of at most ``height``; keep it and return whether there is one."""
     for ranking, lowest, limit in _attempts(best.problem):
         if budget.left <= 0:
             return False

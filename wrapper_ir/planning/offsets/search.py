@@ -41,7 +41,7 @@ _SOLVED: Final = -1
 
 
 class Outcome(enum.Enum):
-    """How a search ended."""
+    """Outcome of a search."""
 
     FOUND = "found"
     IMPOSSIBLE = "impossible"

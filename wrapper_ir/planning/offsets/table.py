@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class IntervalTable:
-    """What a file of intervals says."""
+    """Intervals read from a file."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]

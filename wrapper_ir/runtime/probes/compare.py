@@ -1,4 +1,4 @@
-"""How two tensors differ, in words, with a tolerance for each element type."""
+"""Differences between two tensors in words, with a tolerance for each element type."""
 
 from __future__ import annotations
 

@@ -97,5 +97,5 @@ class Hooked:
             _of_thread.hooks = before
 
     def __getattr__(self, name: str) -> object:
-        """What else a loaded program has."""
+        """Delegate to the loaded program."""
         return getattr(self._program, name)

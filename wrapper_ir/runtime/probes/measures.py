@@ -1,4 +1,4 @@
-"""What there is to say of a tensor's values: extremes, moments, and what is not finite.
+"""Statistics of a tensor's values: extremes, moments, and counts of non-finite values.
 
 Nothing here changes a tensor. Extremes are exact; moments are computed in float64, piece by piece,
 so that a large tensor is read from memory once and never copied as a whole.
@@ -68,7 +68,7 @@ _PIECE: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What is said of a tensor's values.
+    """Statistics of a tensor's values.
 
     Of complex tensors all numbers are of their real and imaginary parts together. ``minimum``,
     ``maximum``, ``mean`` and ``std`` are of the finite values, and None where there are none.

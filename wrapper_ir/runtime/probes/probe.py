@@ -1,4 +1,4 @@
-"""What a ``Probe`` line does when the program reaches it.
+"""Execution of a ``Probe`` line.
 
 A probe looks and never touches: it writes to no tensor, keeps none, and does not raise, except at
 the levels ``check`` and ``check_nan``, whose purpose it is, and what a hook raises.

@@ -1,4 +1,4 @@
-"""Where probes write to and compare with: read when the program runs, never when it is made.
+"""Destination and reference of probes: read when the program runs, never when it is made.
 
 The environment says it (``WRAPPER_IR_DEBUG_DIR``, ``WRAPPER_IR_DEBUG_REFERENCE``,
 ``WRAPPER_IR_DEBUG_OUTPUT``, ``WRAPPER_IR_DEBUG_LIMIT``), or a ``debug_session`` block. A directory
@@ -149,7 +149,7 @@ class DebugSession:
 
     @property
     def has_reference(self) -> bool:
-        """Whether there is another run to compare with."""
+        """True if there is another run to compare with."""
         return self._reference is not None
 
     def expected(self, label: str, when: str, buffer: str) -> Tensor | None:
@@ -257,7 +257,7 @@ def current() -> DebugSession:
 
 
 def output_address() -> int:
-    """Where C++ finds the file descriptor that lines go to, an ``int``: -1 before there is one."""
+    """Return the address of the ``int`` with the lines' file descriptor: -1 before there is one."""
     return ctypes.addressof(_current.shared_fd)
 
 

@@ -1,4 +1,4 @@
-"""Where in the model a line comes from: fx nodes, ATen ops, the user's source, the module."""
+"""Origins of lines in the model: fx nodes, ATen ops, the user's source, the module."""
 
 from __future__ import annotations
 

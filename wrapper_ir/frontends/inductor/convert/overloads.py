@@ -47,7 +47,7 @@ def number_overload(op: torch._ops.OpOverload, args: Sequence[Any]) -> torch._op
 
 
 def _fits(candidate: Sequence[Any], wanted: Sequence[Any], positions: Sequence[int]) -> bool:
-    """Whether the schemas differ in nothing but numbers for tensors at the positions.
+    """Return whether the schemas differ only in numbers for tensors at the positions.
 
     What may only be named in one may be given by position in the other, as ``add``'s ``alpha``.
     """
