@@ -1,4 +1,4 @@
-"""What the FX emitter makes: a graph module, and ways to run it."""
+"""The FX emitter's artifact: a graph module, and ways to run it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FxArtifact:
 
     @property
     def source_map(self) -> SourceMap:
-        """Which line of the text came from which line of the program."""
+        """Map from lines of the text to lines of the program."""
         return self._text().source_map()
 
     def _text(self) -> CodeWriter:

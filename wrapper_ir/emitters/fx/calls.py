@@ -64,7 +64,7 @@ _GIVE_CONTIGUOUS: Final = frozenset(
 
 
 def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
-    """Whether what an op writes as a whole has the same layout after torch made it functional."""
+    """Return whether a whole result has the same layout after torch made its op functional."""
     if not (storage.is_whole or storage.node.op in ("placeholder", "get_attr")):
         return True  # perhaps a view
     if op == "aten::copy_" or handed_over(op) is not None:
@@ -74,7 +74,7 @@ def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """What an op writes in the place of a buffer.
+    """Copy of a buffer that an op writes instead.
 
     Attributes:
         buffer: The buffer.

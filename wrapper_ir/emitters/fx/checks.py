@@ -51,7 +51,7 @@ _KINDS: Final = {"int": int, "float": float, "bool": bool, "none": type(None)}
 
 
 def spec_of(name: str, layout: Layout, *, anywhere: bool = False) -> list[object]:
-    """What is known of a layout before it is run, for JSON; ``anywhere`` leaves its device open."""
+    """Return the known parts of a layout, for JSON; ``anywhere`` leaves its device open."""
 
     def known(values: Sequence[object]) -> list[int | None]:
         return [value if isinstance(value, int) else None for value in values]
@@ -112,7 +112,7 @@ def _fake_compare(
 
 
 def _are_known(*numbers: Any) -> bool:
-    """Whether none of the numbers is symbolic; ``None`` stands for any number."""
+    """Return whether none of the numbers is symbolic; ``None`` stands for any number."""
     return all(n is None or isinstance(n, int) for n in numbers)
 
 

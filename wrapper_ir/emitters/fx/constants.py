@@ -65,7 +65,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _NoObject:
-    """What stands in a module for an object that is not there; calls refuse it."""
+    """Placeholder in a module for an object that is not there; calls refuse it."""
 
     class_name: str
 

@@ -1,4 +1,4 @@
-"""What all graphs of one run share: the program, its constants' places, what is known of values."""
+"""State that all graphs of one run share: the program, places of constants, known values."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Context:
         self._origins: dict[int, dict[str, Any]] = {}
 
     def kernel_problem(self, definition: KernelDefinition) -> str | None:
-        """What is in the way of a kernel, if something is; ``""`` for what is no C++ kernel."""
+        """Return why a kernel cannot be rendered, or ``None``; ``""`` for what is no C++ kernel."""
         if not isinstance(definition.source, CppKernel):
             return ""
         for param in definition.params:
@@ -83,7 +83,7 @@ class Context:
         return None
 
     def may_be_empty(self, layout: Layout) -> bool:
-        """Whether a buffer may have no elements, for all that is known of the program's symbols."""
+        """Return whether a buffer may have no elements, by what is known of the symbols."""
         return not all(self._proofs.at_least(size, 1) for size in layout.size)
 
     @functools.cached_property
@@ -130,13 +130,13 @@ class Context:
         return parse_schema(source.schema)
 
     def wanted_name(self, name: str) -> str:
-        """What a node would like to be called; torch makes it unique within its graph."""
+        """Return the preferred name of a node; torch makes it unique within its graph."""
         if name in _RESERVED or name.startswith("__"):
             return f"{name.strip('_') or 'node'}_"
         return name
 
     def origin_meta(self, line: AnyLine) -> dict[str, Any]:
-        """What a line's origin says in the terms of FX."""
+        """Return a line's origin in the terms of FX."""
         if line.origin is None or not 0 <= line.origin < len(self.program.origins):
             return {}
         if line.origin not in self._origins:

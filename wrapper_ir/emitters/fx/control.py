@@ -73,7 +73,7 @@ _DTYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """How a region's graph is made.
+    """Plan of a region's graph.
 
     Attributes:
         name: What the module that holds it is called.
@@ -124,7 +124,7 @@ class ControlLines(CallLines):
         return branches, (*operands, *self._given(plans[0]))
 
     def _decisive(self, line: Cond | Switch, arg: BufferArg | ScalarArg) -> Any:
-        """What decides a choice; torch wants tensors without dimensions."""
+        """Return the node that decides a choice; torch wants tensors without dimensions."""
         found = self.arg(line, arg)
         if isinstance(arg, ScalarArg) or not self.layout(arg.buffer).rank:
             return found
@@ -191,7 +191,7 @@ class ControlLines(CallLines):
     # What goes in.
 
     def _planned(self, line: RegionLine, step: str) -> _Graph:
-        """How the graph of a line's region is made; all regions of a line take the same."""
+        """Return the plan of the graphs of a line's regions; all of them take the same operands."""
         program = self.context.program
         regions = dict(regions_of(line))
         label = "_".join(str(each.position) for each in self.path)
@@ -221,7 +221,7 @@ class ControlLines(CallLines):
     def _operands(
         self, line: AnyLine, params: Sequence[Input], args: Sequence[Arg], graph: _Graph
     ) -> list[Any]:
-        """What is passed for parameters, numbers in tensors."""
+        """Return the operands for parameters, with numbers in tensors."""
         operands = []
         for param, arg in zip(params, args, strict=True):
             if not isinstance(param, ScalarInput):
@@ -232,7 +232,7 @@ class ControlLines(CallLines):
         return operands
 
     def _given(self, graph: _Graph) -> list[Any]:
-        """What regions take besides their parameters."""
+        """Return the operands that regions take besides their parameters."""
         numbers = [self._scalar_tensor(self.symbols[s], self._kind(s)) for s in graph.symbols]
         return [*map(self.node, graph.constants), *numbers]
 
@@ -314,7 +314,7 @@ class ControlLines(CallLines):
         return found
 
     def _kind_of(self, value: Scalar) -> SymbolKind:
-        """Whether an expression gives an integer, a real number or a truth value."""
+        """Return whether an expression gives an integer, a real number or a truth value."""
         if isinstance(value, sympy.Symbol):
             return self._kind(value.name)
         if isinstance(value, bool) or (isinstance(value, sympy.Basic) and is_relation(value)):

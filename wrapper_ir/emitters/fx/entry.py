@@ -1,4 +1,4 @@
-"""How the program's graph begins: its inputs, and checks of them.
+"""The beginning of the program's graph: its inputs, and checks of them.
 
 What is known of inputs when the graph is made (type, device, fixed sizes and strides of all of
 them) is compared by one node. What depends on symbols is compared once they are bound.

@@ -1,4 +1,4 @@
-"""What can go wrong with an emitted graph."""
+"""Errors of emitted graphs."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _sum(value: sympy.Basic, symbols: Callable[[str], Any], apply: Apply) -> Any
 
 
 def _split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
-    """Whether a term is a negative number times something, and its magnitude."""
+    """Return whether a term is a negative number times something, and its magnitude."""
     if isinstance(term, (sympy.Integer, sympy.Float)):
         return bool(term < 0), abs(term)
     if not isinstance(term, sympy.Mul):

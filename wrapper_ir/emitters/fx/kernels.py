@@ -95,7 +95,7 @@ _forms: Final[dict[str, KernelForm]] = {}
 
 @dataclass(frozen=True, slots=True)
 class KernelForm:
-    """How a call hands a kernel memory of which it sees several parts.
+    """Form in which a call hands a kernel memory of which it sees several parts.
 
     Its op takes each such memory, then the kernel's parameters in their order, where a part of
     memory is the number of bytes from the memory's first element::
@@ -114,12 +114,12 @@ class KernelForm:
 
     @property
     def count(self) -> int:
-        """How many memories there are."""
+        """Number of memories."""
         return 1 + max((number for number in self.memories if number is not None), default=-1)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What kinds of arguments the op takes, packed or not."""
+        """Kinds of arguments that the op takes, packed or not."""
         own = zip(kernel_kinds(self.definition), self.memories, strict=True)
         return ("Tensor!",) * self.count + tuple(k if n is None else "SymInt" for k, n in own)
 
@@ -164,7 +164,7 @@ def op_name(definition: KernelDefinition) -> str:
 
 
 def kernel_kinds(definition: KernelDefinition) -> tuple[str, ...]:
-    """What kinds of arguments a kernel's op takes, packed or not."""
+    """Return the kinds of arguments that a kernel's op takes, packed or not."""
     return tuple(map(_kind, definition.params))
 
 
@@ -256,7 +256,7 @@ def form_named(name: str) -> KernelForm | None:
 
 
 def kinds_named(name: str) -> tuple[str, ...]:
-    """What kinds of arguments an op takes that may be a kernel's; none where it is not."""
+    """Return the kinds of arguments of a kernel's op by its name; none if it is not one."""
     return _declared[name].kinds if name in _declared else ()
 
 
@@ -294,7 +294,7 @@ def _refuse_devices(kernel: str, args: Iterable[object]) -> None:
 
 
 def _nothing(*_: object) -> None:
-    """What a kernel does to tensors without data."""
+    """Do what a kernel does to tensors without data: nothing."""
 
 
 def build(names: Sequence[str]) -> None:

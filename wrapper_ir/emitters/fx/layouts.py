@@ -56,7 +56,7 @@ def _with_stride(result: Tensor, stride: Sequence[int]) -> Tensor:
 
 
 def _are_same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
-    """Whether numbers are the same, whatever symbols among them stand for."""
+    """Return whether numbers are the same, whatever symbols among them stand for."""
     return all(statically_known_true(a == b) for a, b in zip(ours, theirs, strict=True))
 
 

@@ -66,7 +66,7 @@ def implement(
 
 
 def implementation(name: str) -> Callable[..., Any]:
-    """What an op does for tensors in the host's memory, without torch's dispatcher."""
+    """Return an op's implementation for the host's memory, which goes past torch's dispatcher."""
     return _implementations[name]
 
 

@@ -128,7 +128,7 @@ class MemoryLines(RegionBase):
         self.bind(line.out, self.view(fresh, layout, 0, line.out), fresh)
 
     def _is_overwritten(self, name: str) -> bool:
-        """Whether the next line that touches a buffer writes it without reading it."""
+        """Return whether the next line that touches a buffer writes it without reading it."""
         for line in self.region.body[self.path[-1].position + 1 :]:
             found = effects(line, self.context.program)
             if name in found.touched or name in found.peeks:

@@ -25,7 +25,7 @@ _LISTS: Final = {
 
 
 def is_packed(kinds: Sequence[str]) -> bool:
-    """Whether an op with arguments of such kinds takes lists."""
+    """Return whether an op with arguments of such kinds takes lists."""
     return len(kinds) > LIMIT
 
 
@@ -35,7 +35,7 @@ def packed_params(kinds: Sequence[str]) -> list[str]:
 
 
 def pack(kinds: Sequence[str], args: Sequence[Any]) -> tuple[Any, ...]:
-    """What to pass to an op for its arguments."""
+    """Return what to pass to an op for its arguments."""
     if not is_packed(kinds):
         return tuple(args)
     pairs = list(zip(kinds, args, strict=True))

@@ -68,7 +68,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a buffer name stands for: a tensor and the storage it is a view of.
+    """Binding of a buffer name: a tensor and the storage that it is a view of.
 
     ``is_direct`` tells whether the tensor is that storage's or was viewed from it at once.
     """
@@ -79,7 +79,7 @@ class Bound:
 
 
 class RegionBase(LineVisitor[None]):
-    """What building a graph needs whatever the line.
+    """Shared parts of building a graph, whatever the line.
 
     Args:
         context: The run.
@@ -322,7 +322,7 @@ class RegionBase(LineVisitor[None]):
         return self.call(as_strided, window, size, stride, name=name)
 
     def _existing(self, storage: Storage, layout: Layout, start: Dim) -> Dim:
-        """Where a view starts; one without elements may start behind the end, where nothing is."""
+        """Return a view's offset; without elements it may start behind the end of its storage."""
         begin = dim(start - storage.start)
         is_known = layout.dtype is storage.dtype and (storage.is_whole or storage.numel is not None)
         if begin == 0 or not self.context.may_be_empty(layout):

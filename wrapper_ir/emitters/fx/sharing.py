@@ -1,4 +1,4 @@
-"""Which buffers of a kernel call lie in memory that they share with one that the call writes.
+"""Buffers of a kernel call that share memory with one that the call writes.
 
 Such buffers are handed over as one memory and places in it (:class:`KernelForm`). So are buffers
 that are written as another dtype than that of the memory they lie in: torch's functionalisation
@@ -28,7 +28,7 @@ __all__ = ["Place", "places"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an argument lies.
+    """Place of an argument in memory.
 
     Attributes:
         storage: The memory.
@@ -59,7 +59,7 @@ class Place:
         return dim(self.begin - self.storage.start)
 
     def may_meet(self, other: Place) -> bool:
-        """Whether the two may have a byte in common."""
+        """Return whether the two may have a byte in common."""
         mine, theirs = self.storage, other.storage
         if mine.node is not theirs.node or mine.start != theirs.start:
             return False
@@ -88,6 +88,6 @@ def _meets_another(place: Place, position: int, every: Mapping[int, Place]) -> b
 
 
 def _is_at_most(low: Dim, high: Dim) -> bool:
-    """Whether a number is certainly not above another."""
+    """Return whether a number is certainly not above another."""
     difference = dim(high - low)
     return isinstance(difference, int) and difference >= 0

@@ -80,7 +80,7 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
 
 
 def _triton_kernel(definition: KernelDefinition) -> Iterator[str]:
-    """What is pinned of a Triton kernel, in comments."""
+    """Yield what is pinned of a Triton kernel, as comments."""
     source = definition.source
     assert isinstance(source, TritonKernel)
     types = (f"{name}: {type_}" for name, type_ in source.signature)

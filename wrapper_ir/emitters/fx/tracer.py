@@ -1,4 +1,4 @@
-"""How FX reads back a graph of ours that it has pickled as code.
+"""Tracer with which FX reads back a graph of ours that it has pickled as code.
 
 FX pickles a graph module as its code, and traces that when it is loaded. A call without a tensor
 among its arguments is run by that, not recorded: an allocation would become a constant that all

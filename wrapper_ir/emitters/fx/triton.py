@@ -119,7 +119,7 @@ class PinnedKernel:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What is fixed when it is compiled, as far as it is the kernel's text that says so."""
+        """Constants of the kernel's text that are fixed when it is compiled."""
         return dict(_source(self.definition).constants)
 
     @property
@@ -232,7 +232,7 @@ class PinnedKernel:
 def launch_kwargs(
     kernel: PinnedKernel, grid: tuple[Any, ...], args: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a node that launches a kernel is called with."""
+    """Return the keyword arguments of a node that launches a kernel."""
     return {
         "kernel_idx": kernel.index,
         "constant_args_idx": NO_CONSTANTS,

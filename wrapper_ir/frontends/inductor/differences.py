@@ -1,4 +1,4 @@
-"""What differs between the releases of torch that are supported, and which release brought it.
+"""Differences between the supported releases of torch, and the release that brought each.
 
 Each function gives the same answer on all of them. Lines that only some releases have need none:
 they are told apart by the names of their classes (``convert.lines``).
@@ -31,7 +31,7 @@ _SHALLOW_COPY: Any = getattr(getattr(torch.ops.aten, "shallow_copy_data_", ()), 
 
 
 class Choice(NamedTuple):
-    """What a node of Inductor's chooses by, and between what.
+    """Condition and branches of a node of Inductor's.
 
     Attributes:
         selector: The node of a truth value, or else of the number of a branch.

@@ -25,7 +25,7 @@ __all__ = ["CapturedModule", "emit_module", "graph_of"]
 
 
 class CapturedModule:
-    """What Inductor takes for the product of its fx wrapper; carries the program out.
+    """Stands in for the product of Inductor's fx wrapper, and carries the program out.
 
     Args:
         program: The program.

@@ -1,4 +1,4 @@
-"""What can go wrong between Inductor and a program: one class a mistake."""
+"""Errors between Inductor and a program, one class per mistake."""
 
 from __future__ import annotations
 

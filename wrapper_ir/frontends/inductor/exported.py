@@ -1,4 +1,4 @@
-"""What an exported program knows besides its graph: examples, and what it assumed of sizes.
+"""Facts of an exported program besides its graph: examples, and assumptions on sizes.
 
 ``torch.export`` notes what tracing decided by the example's sizes (``if x.shape[0] % 2 == 0``) as
 Python text about its arguments, which is all that is left of it after saving and loading. The text

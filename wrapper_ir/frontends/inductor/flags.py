@@ -1,4 +1,4 @@
-"""How Inductor would compile a C++ kernel, as far as the toolchain does not know it by itself.
+"""Inductor's settings for C++ kernels that the toolchain does not know by itself.
 
 The toolchain's own flags are Inductor's defaults, so only what Inductor is configured to do
 differently is kept beside a kernel, besides the instruction set that its text was written for.

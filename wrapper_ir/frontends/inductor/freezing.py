@@ -32,7 +32,7 @@ __all__ = ["PackedBy", "noted_packing", "with_packing"]
 
 
 class PackedBy(NamedTuple):
-    """What made a packed tensor: an op and its arguments, some of them tensors."""
+    """Origin of a packed tensor: an op and its arguments, some of them tensors."""
 
     op: str
     args: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""What Inductor assumed of sizes beyond what an exported program promises.
+"""Inductor's assumptions on sizes beyond what an exported program promises.
 
 Inductor may decide something by the example's sizes and note the decision as a guard. Under
 ``torch.compile`` a guard that fails means another compile. Ahead of time there is no other compile,
@@ -67,7 +67,7 @@ def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
 
 
 def _is_checked_otherwise(guard: Any) -> bool:
-    """Whether a guard only decided the layout of a convolution's result, which is asserted."""
+    """Return whether a guard only decided a convolution's layout, which is asserted."""
     place = getattr(getattr(guard, "sloc", None), "framework_loc", None)
     file, function = getattr(place, "filename", ""), getattr(place, "name", "")
     return file.endswith("_subclasses/fake_impls.py") and function == "conv"

@@ -1,4 +1,4 @@
-"""What keeps our cache entries apart from Inductor's, and from those of other options.
+"""Cache keys that keep our entries apart from Inductor's, and from those of other options.
 
 AOTAutogradCache and FxGraphCache answer before any of our code runs, from a key that knows nothing
 of wrappers: after a stock compilation of the same model they would serve us stock's result, and
@@ -48,7 +48,7 @@ class IdentityPass(CustomGraphModulePass):
         self._found = found
 
     def __bool__(self) -> bool:
-        """Whether there is anything to hash in this context."""
+        """Return whether there is anything to hash in this context."""
         return current_session() is not None or bool(self._found)
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:

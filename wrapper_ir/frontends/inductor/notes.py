@@ -60,7 +60,7 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True)
 class ControlNote:
-    """What stands behind a run of lines that Inductor wrote as text.
+    """Node or partition behind a run of lines that Inductor wrote as text.
 
     Attributes:
         node: The node with subgraphs that wrote them, None for the call of a partition.

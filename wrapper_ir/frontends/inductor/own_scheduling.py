@@ -1,4 +1,4 @@
-"""Which scheduling notes the kernels of which device."""
+"""Choice of the scheduling that notes the kernels of a device."""
 
 from __future__ import annotations
 

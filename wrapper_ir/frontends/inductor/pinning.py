@@ -51,7 +51,7 @@ _ORDINARY: Final = (None, False, 0, 1)
 
 @dataclass(frozen=True, slots=True)
 class LaunchGrid:
-    """How many blocks a kernel is launched over, in the words of Inductor's launcher.
+    """Launch grid of a kernel, in the words of Inductor's launcher.
 
     Attributes:
         sizes: Three expressions in Python over the kernel's parameters, or numbers.

@@ -67,7 +67,7 @@ class WrapperEntry:
 
     @property
     def supports_caching(self) -> bool:
-        """Whether compiled graphs may be cached; our own refusals are in ``IdentityPass``."""
+        """True if compiled graphs may be cached; our own refusals are in ``IdentityPass``."""
         return bool(self._found.supports_caching)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -107,7 +107,7 @@ class SchedulingEntry:
 
 @dataclass(slots=True)
 class _Found:
-    """What was in a device's slots before us."""
+    """Entries of a device's slots before ours."""
 
     codegen: Any
     custom_pass: Any

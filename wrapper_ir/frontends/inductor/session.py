@@ -1,4 +1,4 @@
-"""Who is compiling, and how: the state that belongs to a context, never to the process.
+"""Sessions: who is compiling, and how; state of a context, never of the process.
 
 Inductor's registration tables belong to the process, but whether a compilation is ours must not:
 two threads may compile at once, one through us and one not. So every decision is taken from a

@@ -28,7 +28,7 @@ OnUnsupported = Literal["raise", "stock"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to make of the graphs that Inductor schedules.
+    """Options for the graphs that Inductor schedules.
 
     Immutable and hashable: equal settings share compiled code, different ones never do.
 
@@ -129,7 +129,7 @@ class Settings:
 
     @property
     def arena(self) -> str:
-        """How long arenas last."""
+        """Lifetime of arenas."""
         return str(dict(self.emitter_options).get("arena", "call"))
 
 

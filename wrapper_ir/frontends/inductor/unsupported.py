@@ -1,4 +1,4 @@
-"""What happens to a graph that has no typed form: an error, or Inductor's wrapper and a warning."""
+"""Refusals of graphs without a typed form: an error, or Inductor's wrapper and a warning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StockFallbackWarning(UserWarning):
 
 
 def may_refuse(session: Session) -> bool:
-    """Whether a graph without a typed form is an error, and not left to Inductor's wrapper."""
+    """Return whether a graph without a typed form is an error, not left to Inductor."""
     return session.settings.on_unsupported == "raise" or session.capture
 
 

@@ -24,7 +24,7 @@ user_object.are_found_by(lambda number: user_objects.get_external_object_by_inde
 
 
 def is_current_stream(number: int) -> bool:
-    """Whether a number stands for whatever stream is current, rather than for a certain one."""
+    """Return whether a number stands for the current stream, whichever that is."""
     makers = user_objects.index_to_bytecode_constructor
     if number >= len(makers):  # of another trace
         return number == current_stream()
@@ -35,7 +35,7 @@ def is_current_stream(number: int) -> bool:
 
 
 def _captured(function: Any) -> Iterator[Any]:
-    """What a function holds on to: how an object is to be made again says where it comes from."""
+    """Yield the objects that a function closes over, which tell where an object comes from."""
     for cell in getattr(function, "__closure__", None) or ():
         yield cell.cell_contents
 

@@ -91,7 +91,7 @@ def _convert(
 
 
 def _calls_subgraphs(wrapper: Any) -> bool:
-    """Whether a graph calls subgraphs: its forward may have given it the same storage twice.
+    """Return whether a graph calls subgraphs: its forward may have given it the same storage twice.
 
     What a subgraph keeps for its backward can be what it was given, or gives as a result too;
     nobody traces that, so such an input may be a tensor of the user's.

@@ -1,4 +1,4 @@
-"""Which fx node's value a buffer holds once a call is done, where that is certain.
+"""Finds the fx node whose value a buffer holds once a call is done, where that is certain.
 
 Inductor says of a buffer that it holds just one node's value (``origin_node``), as best it can.
 Where a buffer is changed in place, what it says is of the last change: an op that gives a changed
@@ -79,7 +79,7 @@ def _changes_in_place(node: torch.fx.Node) -> bool:
 
 
 def _is_view(node: torch.fx.Node) -> bool:
-    """Whether a node gives a part of another one's memory, as far as its schema tells."""
+    """Return whether a node gives a part of another one's memory, as far as its schema tells."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.op not in ("placeholder", "get_attr")
     aliases = (item.alias_info for item in node.target._schema.returns)

@@ -57,7 +57,7 @@ def make(scope: Scope, node: Any) -> None:
 
 
 def _is_zeroed(node: Any) -> bool:
-    """Whether it is a workspace of a kernel that has to hold zeros."""
+    """Return whether it is a workspace of a kernel that has to hold zeros."""
     mode = getattr(node, "zero_mode", None)
     return mode is not None and mode.name != "UNINITIALIZED"
 
@@ -80,7 +80,7 @@ def reuse(scope: Scope, line: Any) -> None:
 
 
 def _is_kept(scope: Scope, name: str) -> bool:
-    """Whether a buffer's storage is wanted later, which Inductor does not know.
+    """Return whether a buffer's storage is wanted later, which Inductor does not know.
 
     Inductor takes inputs of a backward's subgraphs for its own, by the numbers of the backward's
     inputs; but they are the caller's, who may look at them again. Results of a subgraph may share

@@ -1,4 +1,4 @@
-"""Which overload of an op a call means, when a number stands where the schema has a tensor.
+"""Resolves an op's overload when a number stands where the schema has a tensor.
 
 Python's dispatcher takes ``mul.Tensor(x, 2)`` and makes a tensor of the number. A program says what
 it means instead: the overload that takes a number there computes the same.

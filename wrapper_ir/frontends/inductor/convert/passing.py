@@ -1,4 +1,4 @@
-"""What goes past a program: values that a graph takes, never looks into, and may return.
+"""Values that go past a program: a graph takes them, never looks into them, and may return them.
 
 Tensor subclasses bring them: the ragged size of a nested tensor is an integer without a value, the
 mesh of a distributed tensor is an object of Python's. Compiled autograd has a graph take the hooks
@@ -43,11 +43,11 @@ class Passing:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the program takes and returns everything."""
+        """True if the program takes and returns everything."""
         return not (self.inputs or self.constants)
 
     def returns(self, position: int) -> bool:
-        """Whether the result at a position goes past the program."""
+        """Return whether the result at a position goes past the program."""
         return position in self.results or position in self.constants
 
 
@@ -88,7 +88,7 @@ def _opaque(graph: Any, value: Any) -> Any:
 
 
 def _is_of_python(value: Any) -> bool:
-    """Whether a node is an object of no custom class."""
+    """Return whether a node is an object of no custom class."""
     return isinstance(value, ir.TorchBindObject) and not class_of(_real(value))
 
 

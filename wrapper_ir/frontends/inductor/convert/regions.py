@@ -88,7 +88,7 @@ class Branch:
         return Region(params, tuple(self.scope.body), tuple(self.results))
 
     def gives_back(self, position: int) -> bool:
-        """Whether the result at a position is the operand at that position itself."""
+        """Return whether the result at a position is the operand at that position itself."""
         value, param = self.results[position], self.params[position]
         return (
             isinstance(value, BufferValue)

@@ -1,4 +1,4 @@
-"""How the results of a library op relate to its arguments, by its schema."""
+"""Relations of a library op's results to its arguments, by its schema."""
 
 from __future__ import annotations
 

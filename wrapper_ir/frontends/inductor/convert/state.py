@@ -1,4 +1,4 @@
-"""What a conversion knows so far: ``Shared`` for the whole program, ``Scope`` for one region."""
+"""State of a conversion: ``Shared`` for the whole program, ``Scope`` for one region."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _GENERATED: Final = re.compile(r"(buf|arg|op|s|u|ps|zf|zuf)\d+(_.*)?")
 
 @dataclass(slots=True)
 class Shared:
-    """What belongs to the program as a whole: names are unique in it, kernels are global.
+    """State of the program as a whole: names are unique in it, kernels are global.
 
     Attributes:
         wrapper: The root graph's wrapper.
@@ -203,7 +203,7 @@ class Scope:
         return self._root[name]
 
     def is_unwritten(self, name: str) -> bool:
-        """Whether a buffer of Inductor's lies in memory that was made and not written to since."""
+        """Return whether a buffer lies in memory that was allocated and not written to since."""
         root = self._root.get(self.resolve(name))
         start = self._unzeroed.get(root) if root is not None else None
         if start is None:

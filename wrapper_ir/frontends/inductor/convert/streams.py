@@ -157,7 +157,7 @@ def refuse_races(program: Program) -> None:
 
 
 def is_stream_op(op: Any) -> bool:
-    """Whether an op puts streams in order."""
+    """Return whether an op puts streams in order."""
     return getattr(op, "namespace", "") == "streams" and op.name() in (*_CONVERTED, *_REFUSED)
 
 

@@ -78,7 +78,7 @@ class StringConverter:
         handler(self, node)
 
     def _zeroes_workspace(self, text: str) -> bool:
-        """Whether the text fills the workspace just allocated, which is allocated as zeros."""
+        """Return whether the text zeroes the workspace just allocated, which is zero already."""
         scope = self._scope
         last = scope.body[-1] if scope.body else None
         if not isinstance(last, Allocate) or not last.zeroed:
@@ -87,7 +87,7 @@ class StringConverter:
         return text == filling
 
     def _shows(self, text: str) -> bool:
-        """Whether the text shows what a kernel computed to Inductor's hooks; then it is a call."""
+        """Return whether the text shows a kernel's result to Inductor's hooks; it is a call then."""
         if not inductor_config.generate_intermediate_hooks:
             return False
         for buffer in self._scope.graph.buffers:
@@ -187,7 +187,7 @@ def _alignment_check(node: Any) -> str | None:
 
 
 def _is_layout_check(text: str, node: Any) -> bool:
-    """Whether a text is a node's check of its result's layout; torch 2.13 has a line for it."""
+    """Return whether a text checks the layout of a node's result; torch 2.13 has a line for it."""
     return (
         isinstance(node, ir.ExternKernel)
         and text.startswith(f"assert_size_stride({node.get_name()}, ")

@@ -1,4 +1,4 @@
-"""What torch knows of its symbols: kind, range, hint."""
+"""Facts that torch has about its symbols: kind, range, hint."""
 
 from __future__ import annotations
 
