@@ -87,7 +87,7 @@ class StringConverter:
         return text == filling
 
     def _shows(self, text: str) -> bool:
-        """Return whether the text shows a kernel's result to Inductor's hooks; it is a call then."""
+        """Return whether the text shows a kernel's result to Inductor's hooks, as a call."""
         if not inductor_config.generate_intermediate_hooks:
             return False
         for buffer in self._scope.graph.buffers:
