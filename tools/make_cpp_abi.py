@@ -1,4 +1,4 @@
-"""Makes wrapper_ir/emitters/cpp/abi_table.py and abi_table_cuda.py from PyTorch's headers.
+"""Makes wrapper_ir/emitters/cpp/abi_table.txt from PyTorch's headers.
 
 Run it with each new version of PyTorch that is to be supported; a test compares the table with the
 headers of the version that is installed.
@@ -7,12 +7,12 @@ headers of the version that is installed.
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import torch
 
+from wrapper_ir.emitters.cpp.abi import ANY_DEVICE, shim_symbol
 from wrapper_ir.lines.schema import OpSchema, SchemaError, parse_schema
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 OLDEST: Final = (2, 11)
 """The oldest version that generated code has to work with: what is newer is left out."""
 
-TARGET: Final = Path(__file__).parents[1] / "wrapper_ir" / "emitters" / "cpp" / "abi_table.py"
-CUDA_TARGET: Final = TARGET.with_name("abi_table_cuda.py")
+TARGET: Final = Path(__file__).parents[1] / "wrapper_ir" / "emitters" / "cpp" / "abi_table.txt"
 
 PASSED: Final = frozenset(
     (
@@ -38,21 +37,11 @@ _FUNCTION = re.compile(
     r"AOTI_TORCH_EXPORT AOTITorchError (aoti_torch_(?:cpu|cuda|aten)_(\w+))\((.*)\);"
 )
 
-HEADER: Final = '''\
-"""The functions of PyTorch's C shim that generated code calls{where}.
-
-Written by tools/make_cpp_abi.py. For each op the C function and its parameters, valid
-for every PyTorch since {oldest}.
+HEADER: Final = """\
+# The functions of PyTorch's C shim that generated code calls, for every PyTorch since {oldest}.
+# Written by tools/make_cpp_abi.py. A row: the op; the devices that have a function of these
+# parameters, aoti_torch_DEVICE_OP, where 'aten' serves any device; and its parameters.
 """
-
-from __future__ import annotations
-
-from typing import Final
-
-__all__ = ["{name}"]
-
-{name}: Final[dict[str, tuple[str, str]]] = {{
-'''
 
 
 def functions(*headers: str) -> dict[str, tuple[str, str]]:
@@ -110,46 +99,37 @@ def names_match(names: set[str], schema: OpSchema) -> bool:
     return names - lists == {arg.name for arg in schema.args}
 
 
-def rows(*headers: str, given: Collection[str] = ()) -> dict[str, tuple[str, str]]:
-    """A table: of each op the function and its parameters."""
+def rows() -> dict[tuple[str, str], str]:
+    """The table: parameters of each function by its op and its device.
+
+    A device's own function is the one to call; those for any device serve ops that have none.
+    """
+    own = {**_rows("cpu"), **_rows("cuda", given=("int64_t*",))}
+    ops = {op for op, _ in own}
+    anywhere = {key: params for key, params in _rows(ANY_DEVICE).items() if key[0] not in ops}
+    return dict(sorted({**own, **anywhere}.items()))
+
+
+def _rows(device: str, given: Collection[str] = ()) -> dict[tuple[str, str], str]:
     known = schemas()
     found = {}
-    for suffix, (symbol, params) in sorted(functions(*headers).items()):
+    for suffix, (symbol, params) in functions(f"c_shim_{device}.h").items():
         schema = known.get(suffix)
         if schema is not None and is_callable(params, schema, given):
-            found[schema.name] = (symbol, params)
+            assert symbol == shim_symbol(schema.name, device)
+            found[schema.name, device] = params
     return found
 
 
-def spelled(params: str) -> str:
-    """Parameters as a literal over several lines."""
-    parts = textwrap.wrap(params, 80)
-    quoted = [f'"{part} "' for part in parts[:-1]] + [f'"{parts[-1]}"']
-    if len(quoted) == 1:
-        return f"        {quoted[0]},\n"
-    return "        (\n" + "".join(f"            {part}\n" for part in quoted) + "        ),\n"
-
-
 def table() -> str:
-    """The text of the module for any device and the CPU; the latter's functions go first."""
-    return _text("SHIMS", "", rows("c_shim_aten.h", "c_shim_cpu.h"))
-
-
-def cuda_table() -> str:
-    """The text of the module for CUDA."""
-    found = rows("c_shim_cuda.h", given=("int64_t*",))
-    return _text("CUDA_SHIMS", " on CUDA", found)
-
-
-def _text(name: str, where: str, found: dict[str, tuple[str, str]]) -> str:
-    lines = [
-        f'    "{op}": (\n        "{symbol}",\n{spelled(params)}    ),\n'
-        for op, (symbol, params) in found.items()
-    ]
+    """The text of the table."""
+    columns: dict[tuple[str, str], list[str]] = {}
+    for (op, device), params in rows().items():
+        columns.setdefault((op, params), []).append(device)
     oldest = ".".join(map(str, OLDEST))
-    return HEADER.format(oldest=oldest, name=name, where=where) + "".join(lines) + "}\n"
+    lines = [f"{op} | {' '.join(devices)} | {params}" for (op, params), devices in columns.items()]
+    return HEADER.format(oldest=oldest) + "".join(f"{line}\n" for line in lines)
 
 
 if __name__ == "__main__":
-    TARGET.write_text(table())
-    CUDA_TARGET.write_text(cuda_table())
+    TARGET.write_text(table(), "ascii")

@@ -1,24 +1,23 @@
 """How the C shim's functions are declared, read from the table of them.
 
-The table is data made from PyTorch's headers; the generated file declares the functions that it
-uses itself, so it includes none of those headers.
+The table, ``abi_table.txt``, is made from PyTorch's headers; the generated file declares the
+functions that it uses itself, so it includes none of those headers.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cpp.abi_table import SHIMS
-from wrapper_ir.emitters.cpp.abi_table_cuda import CUDA_SHIMS
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-__all__ = ["Shim", "ShimParam", "shim_of"]
+ANY_DEVICE: Final = "aten"
+"""The column of functions that serve any device: they call ops through the dispatcher."""
 
-_ANY_DEVICE = "aoti_torch_aten_"
-"""How functions begin that call ops through the dispatcher."""
-
-_RESULT = re.compile(r"ret\d+")
+_TABLE: Final = Path(__file__).with_name("abi_table.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,8 @@ class ShimParam:
 
     @property
     def is_result(self) -> bool:
-        """Whether the function puts a result there."""
-        return _RESULT.fullmatch(self.name) is not None
+        """Tell whether the function puts a result there."""
+        return self.name.startswith("ret") and self.name[3:].isdecimal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +47,24 @@ class Shim:
         return f"AOTITorchError {self.symbol}({types});"
 
 
+@cache
+def shims() -> Mapping[tuple[str, str], str]:
+    """Read the table: the parameters of each function, by its op and its device."""
+    rows = (line.split(" | ") for line in _TABLE.read_text("ascii").splitlines() if line[0] != "#")
+    return {(op, device): params for op, devices, params in rows for device in devices.split()}
+
+
+def shim_symbol(op: str, device: str) -> str:
+    """Return what the function of an op is called: ``aoti_torch_cpu_view_dtype``."""
+    return f"aoti_torch_{device}_{op.removeprefix('aten::').replace('.', '_')}"
+
+
 @lru_cache(maxsize=512)
 def shim_of(op: str, device: str = "cpu") -> Shim | None:
-    """The C function of an op on a type of devices, ``None`` where there is none."""
-    found = SHIMS.get(op)
-    if device == "cuda" and (found is None or not found[0].startswith(_ANY_DEVICE)):
-        found = CUDA_SHIMS.get(op)
-    if found is None:
-        return None
-    symbol, params = found
-    pairs = (param.rsplit(" ", 1) for param in params.split(", "))
-    return Shim(symbol, tuple(ShimParam(type_, name) for type_, name in pairs))
+    """Return the C function of an op on a type of devices, ``None`` where there is none."""
+    for column in (device, ANY_DEVICE):
+        params = shims().get((op, column))
+        if params is not None:
+            pairs = (param.rsplit(" ", 1) for param in params.split(", "))
+            return Shim(shim_symbol(op, column), tuple(ShimParam(*pair) for pair in pairs))
+    return None
