@@ -21,6 +21,7 @@ import wrapper_ir as wir
 from tests import warm
 from tests.models.watch import watch_inductor
 from wrapper_ir.frontends.inductor import install, statistics
+from wrapper_ir.frontends.inductor.identity import _sources
 
 pytestmark = [
     # Stock Inductor forks compile workers from a process that has threads.
@@ -276,3 +277,10 @@ def test_a_second_process_starts_warm(tmp_path: Path) -> None:
     assert process("1", root) == [MADE_BY_US, MADE_BY_US, MADE_BY_STOCK]
     second = process("2", tmp_path / "elsewhere")
     assert second == [OURS_FROM_CACHE, OURS_FROM_CACHE, STOCK_FROM_CACHE]
+
+
+def test_keys_hold_tables_beside_modules() -> None:
+    root = Path(wir.__file__).parent
+    names = {file.name for file in _sources(root / "emitters")}
+    assert {"abi.py", "abi_table.txt"} <= names
+    assert _sources(root / "api.py") == [root / "api.py"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact, KernelUnit
 from wrapper_ir.emitters.cpp.build import build_loadable
 from wrapper_ir.emitters.cpp.loaded import Sources, load_library
+from wrapper_ir.emitters.cpp.manifest import Manifest
 from wrapper_ir.emitters.cpp.objects import with_objects
 
 if TYPE_CHECKING:
@@ -38,12 +39,13 @@ def build(
 ) -> Path:
     """The library of some programs."""
     kernels: dict[str, KernelUnit] = {}
-    parts = [f"#include <{name}>\n" for name in _HEADERS]
+    texts = [f"#include <{name}>\n" for name in _HEADERS]
     for number, artifact in enumerate(artifacts):
         kernels |= {kernel.symbol: kernel for kernel in artifact.kernels}
-        parts += _apart(_one_file(artifact), number)
-    sources: Mapping[str, str] = {MAIN_FILE: "".join(parts)}
-    made = Sources(sources, tuple(kernels.values()))
+        texts += _apart(_one_file(artifact), number)
+    sources: Mapping[str, str] = {MAIN_FILE: "".join(texts)}
+    parts = frozenset(part for each in artifacts for part in each.manifest.parts)
+    made = Sources(sources, tuple(kernels.values()), manifest=Manifest(parts))
     return build_loadable(made, jobs=1, cache=cache, extra_flags=flags, exports=EXPORTS)
 
 

@@ -15,6 +15,7 @@ from wrapper_ir.toolchain import Compiler, DiskCache, default_cache, find_compil
 from wrapper_ir.toolchain.compiler import library_dirs
 from wrapper_ir.toolchain.native import (
     EXPORTS,
+    Part,
     constants_trailer,
     native_flags,
     native_include_dirs,
@@ -48,7 +49,7 @@ class Toolbox:
         folder.mkdir()
         script = folder / "exports.map"
         script.write_text(EXPORTS, encoding="utf-8")
-        objects = runtime_objects(self.cache, self.compiler, ops=False, graphs=graphs)
+        objects = runtime_objects(self.cache, self.compiler, (Part.GRAPHS,) if graphs else ())
         library = folder / f"{name}.so"
         command = [
             *self.compiler.command,

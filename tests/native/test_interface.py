@@ -89,15 +89,15 @@ def test_a_clean_artefact(library: Path, beside: Path) -> None:
 def test_objects_are_found_again_and_equal_wherever_they_are_made(
     toolbox: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = runtime_objects(toolbox.cache, toolbox.compiler, ops=False)
+    first = runtime_objects(toolbox.cache, toolbox.compiler, ())
     stamps = [file.stat().st_mtime_ns for file in first]
-    assert runtime_objects(toolbox.cache, toolbox.compiler, ops=False) == first
+    assert runtime_objects(toolbox.cache, toolbox.compiler, ()) == first
     assert [file.stat().st_mtime_ns for file in first] == stamps
 
     moved = tmp_path / "another" / "native"
     shutil.copytree(Path(native.__file__).parents[1] / "native", moved)
     monkeypatch.setattr(native, "_NATIVE", moved)
-    second = runtime_objects(DiskCache(tmp_path / "cache"), toolbox.compiler, ops=False)
+    second = runtime_objects(DiskCache(tmp_path / "cache"), toolbox.compiler, ())
     assert [file.name for file in second] == [file.name for file in first]
     assert [file.read_bytes() for file in second] == [file.read_bytes() for file in first]
 
@@ -110,7 +110,7 @@ def test_a_runtime_part_that_does_not_compile_is_told(
     (tmp_path / "src" / "broken.cpp").write_text("int broken = nothing;\n")
     monkeypatch.setattr(native, "_NATIVE", tmp_path)
     with pytest.raises(CompileError, match="runtime part") as failure:
-        runtime_objects(DiskCache(tmp_path / "cache"), toolbox.compiler, ops=False)
+        runtime_objects(DiskCache(tmp_path / "cache"), toolbox.compiler, ())
     assert "nothing" in str(failure.value)
 
 

@@ -32,7 +32,7 @@ def test_threads_updates_and_errors_under_sanitizers(
     """Eight threads, a tenth of their calls wrong, and updates meanwhile: see stress.cpp."""
     flags, environment = SANITIZERS[kind]
     program = tmp_path / "stress"
-    objects = runtime_objects(toolbox.cache, toolbox.compiler, ops=False, extra_flags=flags)
+    objects = runtime_objects(toolbox.cache, toolbox.compiler, (), extra_flags=flags)
     source = Path(native.__file__).parents[1] / "native" / "src"
     command = [
         *toolbox.compiler.command,

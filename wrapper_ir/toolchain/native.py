@@ -12,6 +12,7 @@ import hashlib
 import os
 import struct
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache as cached
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,17 +24,20 @@ from wrapper_ir.toolchain.explain import shortened
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from wrapper_ir.toolchain.cache import DiskCache
 
 __all__ = [
     "EXPORTS",
+    "OWN_OPS",
     "TRAILER_MAGIC",
+    "Part",
     "constants_trailer",
     "native_flags",
     "native_include_dirs",
     "native_units",
+    "needed_parts",
     "runtime_objects",
 ]
 
@@ -46,31 +50,39 @@ _FORMAT = 1
 #: it the instances of templates of the standard library would be visible as well.
 EXPORTS = "{ global: AOTInductor*; WrapperIR*; local: *; };\n"
 
-#: The one file that is needed only by programs that call library ops through the dispatcher.
-_OPS = "op"
 
-#: Files that are needed only by programs with probes; their names begin so.
-_PROBES = "probe_"
+class Part(StrEnum):
+    """A part of the runtime that only some programs need, called as its files are."""
 
-#: The one file that is needed only by programs that keep what library ops allocate.
-_HEAP = "heap"
+    OPS = "op"
+    """Calls of library ops through the dispatcher (``wir::Op``). It takes several times as long to
+    compile as all others."""
+    HEAP = "heap"
+    """Keeping what library ops allocate (``wir::Heap``)."""
+    GPU = "gpu"
+    """Running on a GPU (``wir::GpuCall``)."""
+    BLAS = "blas"
+    """Calls of cuBLAS (``wir::current_blas``)."""
+    OWN_OPS = "own_ops"
+    """Ops that a front end of ours registers from Python. It needs ``OPS``."""
+    PROBES = "probe"
+    """Probes that report to the library itself. It needs ``OPS``."""
+    GRAPHS = "graph"
+    """Capturing calls as CUDA graphs (``wir::GraphInfo``)."""
+    OBJECTS = "objects"
+    """Objects of custom classes, made from their bytes (``wir::ObjectSpec``)."""
 
-#: The one file that is needed only by programs that run on a GPU.
-_GPU = "gpu"
 
-#: The one file that is needed only by programs that call cuBLAS themselves.
-_BLAS = "blas"
+OWN_OPS = "wrapper_ir_inductor::"
+"""The namespace of the ops that ``own_ops.cpp`` has."""
 
-#: The one file that is needed only by programs that have objects of custom classes.
-_OBJECTS = "objects"
+#: What Python does where it loads a program, and a library that runs alone has to do itself.
+_ALONE = frozenset((Part.PROBES, Part.GRAPHS, Part.OBJECTS))
 
-#: The one file that is needed only by programs that call ops of the front end's.
-_OWN_OPS = "own_ops"
+#: What is compiled as one for parts of several files.
+_UNITS = {Part.PROBES: "probes", Part.GRAPHS: "graphs"}
 
-#: Files that are needed only by programs that capture their calls; their names begin so.
-_GRAPHS = "graph_"
-
-#: The one file that such programs need on a GPU.
+#: The file that captures need on a GPU.
 _GPU_GRAPHS = "gpu_graphs"
 
 #: Stands near the end of every file of constants beside a library.
@@ -112,18 +124,11 @@ def _flags(compiler: Compiler) -> tuple[str, ...]:
     )
 
 
-def runtime_objects(  # noqa: PLR0913 - all but two are named
+def runtime_objects(
     cache: DiskCache,
     compiler: Compiler,
+    parts: Collection[Part] = (Part.OPS,),
     *,
-    ops: bool = True,
-    probes: bool = False,
-    heap: bool = False,
-    gpu: bool = False,
-    blas: bool = False,
-    graphs: bool = False,
-    objects: bool = False,
-    own_ops: bool = False,
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
@@ -132,18 +137,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
     Args:
         cache: Where they are kept.
         compiler: What compiles them.
-        ops: Whether the library calls library ops through the dispatcher (``wir::Op``); the file
-            for that takes several times as long to compile as all others.
-        probes: Whether the program has probes, which report to the library itself; they need
-            ``ops``.
-        heap: Whether the program keeps what library ops allocate (``wir::Heap``).
-        gpu: Whether the program runs on a GPU (``wir::GpuCall``).
-        blas: Whether the program calls cuBLAS itself (``wir::current_blas``).
-        graphs: Whether the library captures its calls as CUDA graphs (``wir::GraphInfo``).
-        objects: Whether the program has objects of custom classes, which the library makes from
-            their bytes (``wir::ObjectSpec``).
-        own_ops: Whether the program calls ops that a front end of ours registers from Python; the
-            library then has what they do; it needs ``ops``.
+        parts: What the library needs besides what all do.
         extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
         jobs: How many compilers to run at once; by default one a processor.
 
@@ -156,16 +150,7 @@ def runtime_objects(  # noqa: PLR0913 - all but two are named
         CacheDirError: The cache's directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    chosen = native_units(
-        ops=ops,
-        probes=probes,
-        heap=heap,
-        gpu=gpu,
-        blas=blas,
-        graphs=graphs,
-        objects=objects,
-        own_ops=own_ops,
-    )
+    chosen = native_units(parts)
     keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(chosen)}
     found = {unit: cache.get(key, "o") for unit, key in keys.items()}
     if None in found.values():
@@ -206,38 +191,36 @@ class _Unit:
         return "".join(f'#include "{file.name}"\n' for file in self.files)
 
 
-def native_units(  # noqa: PLR0913 - all are named
-    *,
-    ops: bool,
-    probes: bool,
-    heap: bool = False,
-    gpu: bool = False,
-    blas: bool = False,
-    graphs: bool = False,
-    objects: bool = False,
-    own_ops: bool = False,
-) -> dict[str, tuple[Path, ...]]:
+def needed_parts(parts: Collection[Part], *, alone: bool) -> frozenset[Part]:
+    """Return which parts a library takes of those that its program names.
+
+    Args:
+        parts: What the program needs.
+        alone: Whether the library is to run without Python.
+    """
+    if not alone:
+        return frozenset(parts) - _ALONE
+    return frozenset((*parts, Part.OPS) if Part.PROBES in parts else parts)
+
+
+def native_units(parts: Collection[Part]) -> dict[str, tuple[Path, ...]]:
     """Return the files of the runtime part that a library needs, by what is compiled as one."""
     units: dict[str, list[Path]] = {"runtime": []}
-    alone = {
-        _OPS: ops,
-        _HEAP: heap,
-        _GPU: gpu,
-        _BLAS: blas,
-        _OBJECTS: objects,
-        _OWN_OPS: own_ops,
-        _GPU_GRAPHS: gpu and graphs,
-    }
     for file in sorted((_NATIVE / "src").glob("*.cpp")):
-        if file.stem in alone:
-            units |= {file.stem: [file]} if alone[file.stem] else {}
-        elif file.stem.startswith(_GRAPHS):
-            units.setdefault("graphs", []).extend([file] if graphs else [])
-        elif file.stem.startswith(_PROBES):
-            units.setdefault("probes", []).extend([file] if probes else [])
-        else:
-            units["runtime"].append(file)
-    return {name: tuple(files) for name, files in units.items() if files}
+        unit, wanted = _unit_of(file.stem)
+        if wanted.issubset(parts):
+            units.setdefault(unit, []).append(file)
+    return {name: tuple(files) for name, files in units.items()}
+
+
+def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
+    """Return what a file is compiled with, and the parts that need it: its name begins with one."""
+    if stem == _GPU_GRAPHS:
+        return stem, frozenset((Part.GPU, Part.GRAPHS))
+    for part in Part:
+        if stem == part or stem.startswith(f"{part}_"):
+            return _UNITS.get(part, part.value), frozenset((part,))
+    return "runtime", frozenset()
 
 
 def _units(chosen: Mapping[str, tuple[Path, ...]]) -> tuple[_Unit, ...]:

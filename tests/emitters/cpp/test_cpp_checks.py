@@ -90,11 +90,13 @@ def parsed(text: str) -> Program:
     return wir.parse(text)
 
 
-def failure(function: Callable[..., Any], inputs: list[Any]) -> tuple[type, str, str]:
+def failure(
+    function: Callable[..., Any], inputs: list[Any]
+) -> tuple[type, str, str, dict[str, object]]:
     with pytest.raises(wir.WrapperIRError) as caught:
         function(*inputs)
     error = caught.value
-    return type(error), error.message, error.hint or ""
+    return type(error), error.message, error.hint or "", error.fields
 
 
 SAME: dict[str, tuple[Callable[[], Program], list[Any]]] = {
@@ -126,7 +128,8 @@ def test_the_same_words(name: str) -> None:
 
 def test_a_condition_without_a_message_is_its_own() -> None:
     text = RELATION.replace(', "an even number"', "")
-    _, message, _ = failure(wir.compile(parsed(text), "cpp"), [torch.randn(3, 4), torch.randn(2)])
+    inputs = [torch.randn(3, 4), torch.randn(2)]
+    _, message, _, _ = failure(wir.compile(parsed(text), "cpp"), inputs)
     assert message == "the program needs s0 % 2 == 0 && s1 < s0, but s0 is 3, s1 is 2"
 
 
@@ -134,9 +137,10 @@ def test_alignment() -> None:
     base = torch.empty(64)
     shift = (-base.data_ptr() // 4) % 16
     x = base[shift + 1 : shift + 5]
-    kind, message, _ = failure(wir.compile(parsed(ALIGNED), "cpp"), [x])
+    kind, message, _, fields = failure(wir.compile(parsed(ALIGNED), "cpp"), [x])
     assert kind.__name__ == "AlignmentError"
     assert message == f"'x' is not aligned to 64 bytes: its data is at {x.data_ptr():#x}"
+    assert fields == {"name": "x", "alignment": 64, "address": x.data_ptr()}
     aligned = base[shift : shift + 4]
     assert wir.compile(parsed(ALIGNED), "cpp")(aligned)[0].data_ptr() == aligned.data_ptr()
 
@@ -152,7 +156,7 @@ def test_alignment() -> None:
 def test_numbers_do_not_wrap_around(inputs: list[int], why: str) -> None:
     function = wir.compile(parsed(ARITHMETIC), "cpp")
     assert function(-7, 2) == (-343, -4)
-    kind, message, _ = failure(function, inputs)
+    kind, message, _, _ = failure(function, inputs)
     assert why in message
     assert issubclass(kind, ArithmeticError)
 

@@ -22,6 +22,7 @@ from wrapper_ir.emitters.cpp.literals import comment, string
 from wrapper_ir.emitters.cpp.names import make_names
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines import CPU, Allocate, Comment, DType, FrozenMap, Layout, Program, Stage
+from wrapper_ir.toolchain.native import Part
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -71,6 +72,36 @@ def test_text_with_kept_arenas(name: str, snapshot: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("name", ["dynamic_shapes", "results"])
 def test_text_that_takes_memory_for_results(name: str, snapshot: SnapshotAssertion) -> None:
     assert formatted(emitted(program(name), out=True).source) == snapshot(name=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "parts"),
+    [
+        ("aliases", {}, {Part.OPS}),
+        ("pools_symbolic", {}, set()),
+        ("pools_symbolic", {"arena": "kept"}, {Part.HEAP}),
+        ("probes", {}, {Part.PROBES}),
+        ("triton", {}, {Part.GPU}),
+        ("triton", {"cuda_graph": True}, {Part.GPU, Part.GRAPHS}),
+    ],
+)
+def test_the_manifest_names_parts_of_the_runtime(
+    name: str, options: dict[str, object], parts: set[Part]
+) -> None:
+    artifact = emitted(program(name), **options)
+    assert artifact.manifest.parts == parts
+    assert artifact.manifest.on_gpu == (Part.GPU in parts)
+    listed = f"parts={sorted(map(str, parts))!r}"
+    assert (listed in artifact.module_source) == bool(parts)
+
+
+def test_words_in_comments_decide_nothing() -> None:
+    quiet = program("pools_symbolic")
+    remark = Comment("the state of an Op and a Method: wir::Heap, wir::GpuCall, kProbes")
+    artifact = emitted(quiet.replace(body=(remark, *quiet.body)))
+    assert remark.text in artifact.source
+    assert artifact.manifest.parts == set()
+    assert "State& state" not in artifact.source
 
 
 def formatted(source: str) -> str:

@@ -64,7 +64,8 @@ void run(void* state, wir::Call& call, const wir::Slot* inputs, wir::Slot* outpu
   call.line = 1;
   switch (inputs[2].integer) {
     case -1:
-      throw wir::Error("WIR2153", "the program needs n >= 0, but n is -1", "give another n");
+      throw wir::Error("WIR2153", "the program needs {relation}, but {values}",
+                       {"n >= 0", "n is -1"}, "give another n");
     case -2:
       throw std::bad_alloc();
     case -3: {

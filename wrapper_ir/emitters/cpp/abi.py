@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 ANY_DEVICE: Final = "aten"
 """The column of functions that serve any device: they call ops through the dispatcher."""
-
-_TABLE: Final = Path(__file__).with_name("abi_table.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,8 @@ class Shim:
 @cache
 def shims() -> Mapping[tuple[str, str], str]:
     """Read the table: the parameters of each function, by its op and its device."""
-    rows = (line.split(" | ") for line in _TABLE.read_text("ascii").splitlines() if line[0] != "#")
+    text = files("wrapper_ir.emitters.cpp").joinpath("abi_table.txt").read_text("ascii")
+    rows = (line.split(" | ") for line in text.splitlines() if not line.startswith("#"))
     return {(op, device): params for op, devices, params in rows for device in devices.split()}
 
 

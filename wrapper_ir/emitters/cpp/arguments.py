@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
@@ -55,7 +55,6 @@ _TYPES: Final = {
     **dict.fromkeys(("float", "SymFloat"), CType.REAL),
     **dict.fromkeys(("bool", "SymBool"), CType.BOOL),
 }
-_SIZED: Final = re.compile(r"\[(\d+)\]")
 _EXACT: Final = 2**53
 
 
@@ -80,9 +79,9 @@ def dispatcher_argument(region: RegionBase, declared: SchemaArg, arg: Arg) -> st
         NotPassableError: There is no such argument in C++.
     """
     base, suffix = declared.type.base, declared.type.suffix
-    count = _SIZED.search(suffix)
-    if count is not None and isinstance(arg, ScalarArg):
-        arg = ListArg((arg,) * int(count[1]))  # one number stands for all
+    count = suffix.partition("[")[2].partition("]")[0]  # of a list of a fixed length
+    if count.isdecimal() and isinstance(arg, ScalarArg):
+        arg = ListArg((arg,) * int(count))  # one number stands for all
     return _argument(region, base, arg)
 
 
@@ -272,9 +271,6 @@ def _shim_number(region: RegionBase, type_: str, declared: SchemaArg, arg: Arg) 
             raise NotPassableError("an argument has no form in the C shim")
 
 
-_NUMBER: Final = re.compile(r"-?\d+(\.\d*)?(e-?\d+)?")
-
-
 def _default(param: ShimParam, declared: SchemaArg) -> str:
     """What the schema says where a call says nothing."""
     text = declared.default
@@ -283,6 +279,14 @@ def _default(param: ShimParam, declared: SchemaArg) -> str:
     if param.type in _STANDARD and text is not None:
         if text in ("True", "False"):
             return text.lower()
-        if _NUMBER.fullmatch(text):
+        if _is_number(text):
             return text
     raise NotPassableError(f"the default of '{param.name}' has no form in the C shim")
+
+
+def _is_number(text: str) -> bool:
+    """Tell whether a default is a finite number, which C++ writes alike."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.capture import CaptureFacts
 from wrapper_ir.emitters.cpp.gpu import GpuUnit
+from wrapper_ir.emitters.cpp.manifest import Manifest
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import Program
 from wrapper_ir.toolchain.source import CppSource
@@ -56,6 +57,7 @@ class CppArtifact:
         program: What it was made from. Values of constants are in ``program.data``.
         gpu_kernels: The Triton kernels, each once; the build has Triton compile them.
         graphs: How its calls are captured as CUDA graphs, once it is loaded; ``None`` if not.
+        manifest: What the files need besides: parts of the runtime.
     """
 
     source: str
@@ -65,6 +67,7 @@ class CppArtifact:
     program: Program
     gpu_kernels: tuple[GpuUnit, ...] = ()
     graphs: CaptureFacts | None = None
+    manifest: Manifest = Manifest()  # noqa: RUF009 - a value that nobody can change
 
     @property
     def module_source(self) -> str:

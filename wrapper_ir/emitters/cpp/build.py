@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit
     from wrapper_ir.emitters.cpp.constants import ConstantTable
     from wrapper_ir.emitters.cpp.gpu import GpuUnit
+    from wrapper_ir.emitters.cpp.manifest import Manifest
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
 
@@ -67,6 +68,10 @@ if TYPE_CHECKING:
         @property
         def gpu_kernels(self) -> Sequence[GpuUnit]:
             """The Triton kernels that they launch."""
+
+        @property
+        def manifest(self) -> Manifest:
+            """What they need besides."""
 
 
 __all__ = [
@@ -199,13 +204,13 @@ def build(
             _make_constants, work, artifact.program, table, archives, scratch / name, embed
         )
         for_gpus = pool.submit(_make_gpu_kernels, work, artifact, archs, scratch)
-        runtime = work.runtime(artifact.sources, alone=True)
+        runtime = work.runtime(artifact.manifest, alone=True)
         steps.advance()
         data = making.result()
         steps.advance()
         library = scratch / f"{name}.so"
         objects = [*runtime, *(one.result() for one in coming), *for_gpus.result(), *data.objects]
-        objects += work.torch(artifact.sources)
+        objects += work.torch(artifact.manifest)
         link(
             work.compiler,
             objects,
@@ -259,7 +264,7 @@ def build_loadable(  # noqa: PLR0913 - all but one are named
         *work.generated(artifact.sources),
         *kernel_translations(chosen, work.compiler, work.flags),
     ]
-    runtime = work.runtime(artifact.sources, alone=False)
+    runtime = work.runtime(artifact.manifest, alone=False)
     archs = chosen_archs(artifact.gpu_kernels, gpu_arch)
     parts = ["loadable", exports, *(file.key(work.compiler) for file in files), *map(str, runtime)]
     parts += [binary_key(each.source, arch) for each in artifact.gpu_kernels for arch in archs]
@@ -277,7 +282,7 @@ def build_loadable(  # noqa: PLR0913 - all but one are named
         for_gpus = pool.submit(_make_gpu_kernels, work, artifact, archs, scratch, tuned=True)
         library = scratch / "program.so"
         objects = [*runtime, *(one.result() for one in coming), *for_gpus.result()]
-        objects += work.torch(artifact.sources)
+        objects += work.torch(artifact.manifest)
         link(
             work.compiler,
             objects,

@@ -41,6 +41,7 @@ from wrapper_ir.lines.kernels import (
     TritonKernel,
 )
 from wrapper_ir.lines.layout import CPU
+from wrapper_ir.toolchain.native import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.abi import Shim
@@ -144,7 +145,8 @@ class CallLines(RegionBase):
 
     def _multiply(self, line: ExternKernel, product: Product) -> None:
         """Renders a product of matrices that cuBLAS is called for."""
-        self.context.has_products = True
+        self.context.headers.add("blas")
+        self.context.parts.add(Part.BLAS)
         layout = self.layout(product.out)
         matrices = list(map(self._matrix, (product.out, product.left, product.right)))
         if not self.has_blas:

@@ -23,6 +23,7 @@ from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.schema import OpSchema, parse_schema
 from wrapper_ir.lines.trace import Probe
+from wrapper_ir.toolchain.native import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,14 +93,10 @@ class Context:
         self.sections: dict[str, CodeWriter] = {}
         #: Whether a tensor of the program is complex.
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
-        #: Whether something needs the header for loops and numbers read from tensors.
-        self.has_control = False
-        #: Whether something needs the header for arenas that are kept.
-        self.has_arenas = False
-        #: Likewise for products of matrices.
-        self.has_products = False
-        #: Likewise for the heap that library ops and results are served from.
-        self.has_heap = False
+        #: Headers of the runtime part that the files include, and parts of it that they use.
+        self.headers: set[str] = {"generated"}
+        self.parts: set[Part] = set()
+        self._need_what_is_known()
         #: Rows of the table of lines: path, what the line does, where it comes from.
         self.lines: list[tuple[str, str, str]] = []
         #: Rows of the table of probes.
@@ -108,6 +105,19 @@ class Context:
         self._arrays: dict[tuple[int, ...], str] = {}
         self._options: dict[tuple[DType, Device], str] = {}
         self._specs: dict[tuple[Layout, bool], str] = {}
+
+    def _need_what_is_known(self) -> None:
+        """Notes what the files need whatever the lines are."""
+        for is_needed, header, part in (
+            (self.gpu is not None, "gpu", Part.GPU),
+            (self.profiles, "mark", None),
+            (self.takes_out, "out", None),
+            (self.graphs is not None, None, Part.GRAPHS),
+            (bool(self.objects), None, Part.OBJECTS),
+        ):
+            if is_needed:
+                self.headers |= {header} if header else set()
+                self.parts |= {part} if part else set()
 
     def section(self, name: str) -> CodeWriter:
         """The writer of a part of the files, made when it is first asked for."""
@@ -214,6 +224,7 @@ class Context:
 
     def probe(self, row: ProbeRow) -> int:
         """The index of a new row of the table of probes."""
+        self.parts.add(Part.PROBES)
         self.probes.append(row)
         return len(self.probes) - 1
 

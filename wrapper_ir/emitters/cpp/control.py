@@ -85,7 +85,7 @@ class ControlLines(RegionBase):
         types = [result.type for result in results]
         functions = [self._function(line, name, each, symbols, types) for name, each in regions]
         args = [
-            *("state", "call"),
+            *self._shared(),
             *(self._operand(line, arg) for arg in line.operands),
             *map(self.symbol_value, symbols),
             *(result.name for result in results),
@@ -100,7 +100,7 @@ class ControlLines(RegionBase):
 
     @override
     def visit_while(self, line: While) -> None:
-        self.context.has_control = True
+        self.context.headers.add("control")
         symbols = self._symbols(line.condition, line.body)
         types = [self._parameter_type(p) for p in line.body.params[: len(line.carried)]]
         truth = self._type_of(line.condition.results[0])
@@ -144,7 +144,7 @@ class ControlLines(RegionBase):
         rounds: Sequence[str],
     ) -> None:
         condition, body = functions
-        args = ["state", "call", *(each.name for each in carried), *rest]
+        args = [*self._shared(), *(each.name for each in carried), *rest]
         self.writer.line("for (;;) {")
         with self.writer.indent():
             goes_on = self._local("goes_on", truth, "")
@@ -177,7 +177,7 @@ class ControlLines(RegionBase):
 
     def _truth(self, line: AnyLine, predicate: BufferArg | ScalarArg) -> str:
         if isinstance(predicate, BufferArg):
-            self.context.has_control = True
+            self.context.headers.add("control")
             self.mark(line)
             return call("wir::truth", self.handle(predicate.buffer))
         return self.expr(predicate.value, CType.BOOL).text
@@ -187,7 +187,7 @@ class ControlLines(RegionBase):
         if isinstance(selector, ScalarArg):
             value = self.expr(selector.value, CType.INT).text
         else:
-            self.context.has_control = True
+            self.context.headers.add("control")
             self.mark(line)
             value = call("wir::integer_item", self.handle(selector.buffer))
         name = self.context.names.fresh("position")
@@ -279,6 +279,11 @@ class ControlLines(RegionBase):
         functions.blank()
         functions.extend(writer)
         return name
+
+    def _shared(self) -> tuple[str, str]:
+        """What the function of every region takes first."""
+        self.uses_state = True
+        return "state", "call"
 
     def _parameters(
         self,

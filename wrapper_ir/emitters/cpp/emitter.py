@@ -12,6 +12,7 @@ from wrapper_ir.emitters.capture import DEFAULT_LIMIT, capture_facts, graph_opti
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.gpu import gpus_of
+from wrapper_ir.emitters.cpp.manifest import Manifest
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.objects import objects_as_inputs
 from wrapper_ir.emitters.cpp.products import PRODUCTS, Products
@@ -141,6 +142,7 @@ class CppEmitter(Emitter):
             given,
             files.gpu_kernels,
             graphs,
+            Manifest(frozenset(context.parts)),
         )
 
 

@@ -13,6 +13,7 @@ from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param
+from wrapper_ir.toolchain.native import OWN_OPS, Part
 from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class Callees:
         name = self._context.names["op", op]
         if op not in self._ops:
             self._ops.add(op)
+            self._context.parts.add(Part.OPS)
+            if op.startswith(OWN_OPS):
+                self._context.parts.add(Part.OWN_OPS)
             base, _, overload = op.partition(".")
             args = f"{literals.string(base)}, {literals.string(overload)}"
             text = f"inline wir::Op {name}{{{args}}};"

@@ -20,6 +20,7 @@ from wrapper_ir.emitters.cpp.graphs import captured, unboxed
 from wrapper_ir.emitters.cpp.loaded_errors import Reporter, input_specs
 from wrapper_ir.emitters.cpp.loaded_module import extension_module
 from wrapper_ir.emitters.cpp.loaded_probes import probe_function
+from wrapper_ir.emitters.cpp.manifest import Manifest
 from wrapper_ir.emitters.cpp.objects import check_objects, with_objects
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.runtime.kept import register
@@ -45,6 +46,7 @@ class Sources:
     sources: Mapping[str, str]
     kernels: tuple[KernelUnit, ...]
     gpu_kernels: tuple[GpuUnit, ...] = ()
+    manifest: Manifest = Manifest()  # noqa: RUF009 - a value that nobody can change
 
 
 def load(
@@ -83,7 +85,7 @@ def _load(
     program = artifact.program
     values = constant_values(program)
     constants = tuple(values[name] for name in program.constants)
-    library = _build(Sources(artifact.sources, artifact.kernels, artifact.gpu_kernels), options)
+    library = _build(artifact, options)
     if artifact.graphs is None or program.objects:
         made = load_library(library, constants, name=program.name, keep=num_runners, boxed=boxed)
         if not program.objects:
@@ -96,10 +98,10 @@ def _load(
     return function if boxed else unboxed(function, program.name)
 
 
-def _build(sources: Sources, options: Mapping[str, Any]) -> Path:
+def _build(artifact: CppArtifact, options: Mapping[str, Any]) -> Path:
     from wrapper_ir.emitters.cpp.build import build_loadable  # noqa: PLC0415 - only to build
 
-    return build_loadable(sources, **options)
+    return build_loadable(artifact, **options)
 
 
 def load_library(

@@ -1,13 +1,11 @@
 """What a program in C++ says when it is called wrongly or fails: the words of the Python emitter.
 
-C++ code knows a code and a text. Here it becomes the exception that the Python emitter would have
-raised for the same mistake, with its fields, and with the place in the program.
+C++ code sends a code, a message and the words in it by name. Here they become the exception that
+the Python emitter would have raised for the same mistake, with the place in the program.
 """
 
 from __future__ import annotations
 
-import ast
-import re
 import string
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -18,7 +16,6 @@ from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES, DTYPE_CODES
 from wrapper_ir.runtime import (
     AlignmentError,
     ComputationError,
-    ConstantsError,
     InputCountError,
     InputLayoutError,
     MisalignedViewError,
@@ -48,7 +45,6 @@ _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
     for each in (
         AlignmentError,
         ComputationError,
-        ConstantsError,
         InputLayoutError,
         MisalignedViewError,
         OutLayoutError,
@@ -57,6 +53,9 @@ _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
         TritonKernelError,
     )
 }
+
+#: Fields that are numbers, which C++ knows as its message shows them.
+_NUMBERS: Final = ("address", "alignment", "offset")
 
 #: Kinds of inputs, by the numbers of ``wir::Kind``.
 _KINDS: Final = (Tensor, int, float, bool, type(None), torch.ScriptObject)
@@ -212,12 +211,18 @@ class Reporter:
             _check_tensor(spec, value)
 
     def error(
-        self, words: tuple[str, str, str], place: tuple[str, str, str], inputs: Sequence[object]
+        self,
+        words: tuple[str, str, str],
+        fields: tuple[str, tuple[str, ...]],
+        place: tuple[str, str, str],
+        inputs: Sequence[object],
     ) -> WrapperIRError:
         """Return the exception for an error that C++ code has found.
 
         Args:
             words: Its code, message and hint.
+            fields: The names of its fields, in braces in a text, and what each says; none of them
+                for an error that has no class in Python.
             place: Path of the line, the line in short, and where in the model it comes from.
             inputs: Those of the call that are still there.
         """
@@ -226,7 +231,13 @@ class Reporter:
         if code == ProgramRunError.code and what:
             message = f"{what}: {message}"  # PyTorch's words alone seldom say which op it was
         known = {"path": path or None, "origin": source or None, "hint": hint or None}
-        made = _error_of(_CLASSES.get(code, ProgramRunError), message, known)
+        values = _values(*fields)
+        made: WrapperIRError
+        made = (
+            _CLASSES[code](**known, **values)
+            if values
+            else ProgramRunError(problem=message, **known)
+        )
         if what and what != path:  # "inputs" and "results" are no lines
             made.add_note(f"while running {what}")
         self._note_inputs(made, inputs)
@@ -290,36 +301,8 @@ def _refuse(spec: InputSpec, expected: str, got: str) -> NoReturn:
     )
 
 
-def _error_of(cls: type[WrapperIRError], message: str, place: dict[str, Any]) -> WrapperIRError:
-    """Return an error with the fields that its message was made of."""
-    fields = _fields_in(cls.template, message)
-    if fields is not None:
-        made = cls(**{**place, **fields})
-        if made.message == message:
-            return made
-    return ProgramRunError(problem=message, **place)
-
-
-def _fields_in(template: str, message: str) -> dict[str, Any] | None:
-    """Return the values with which a template gives a message."""
-    pattern, readers = "", {}
-    for text, field, form, conversion in string.Formatter().parse(template):
-        pattern += re.escape(text)
-        if field is not None:
-            pattern += f"(?P<{field}>.*)"
-            readers[field] = _reader(form or "", conversion or "")
-    match = re.fullmatch(pattern, message, flags=re.DOTALL)
-    if match is None:
-        return None
-    try:
-        return {name: readers[name](text) for name, text in match.groupdict().items()}
-    except (ValueError, SyntaxError):
-        return None
-
-
-def _reader(form: str, conversion: str) -> Any:  # noqa: ANN401 - from text to any value
-    if conversion == "r":
-        return ast.literal_eval
-    if form.endswith("x"):
-        return lambda text: int(text, 0)
-    return str
+def _values(names: str, words: tuple[str, ...]) -> dict[str, Any]:
+    """Return fields by their names."""
+    found = [field for _, field, _, _ in string.Formatter().parse(names) if field]
+    pairs = zip(found, words, strict=True)
+    return {name: int(word, 0) if name in _NUMBERS else word for name, word in pairs}

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
 from wrapper_ir.emitters.cpp.gpu import GpuUnit
 from wrapper_ir.emitters.cpp.loaded import Sources, load_library
+from wrapper_ir.emitters.cpp.manifest import Manifest
 from wrapper_ir.emitters.cpp.objects import with_objects
+from wrapper_ir.toolchain.native import Part
 from wrapper_ir.toolchain.source import CppSource
 from wrapper_ir.toolchain.triton import TritonSource
 
@@ -54,6 +56,8 @@ def module_text(artifact: CppArtifact) -> str:
     if artifact.gpu_kernels:
         more = ", _gpu_kernels"
         lines += ["_gpu_kernels = [", *map(_gpu_literal, artifact.gpu_kernels), "]", ""]
+    if artifact.manifest.parts:
+        more += f", parts={sorted(map(str, artifact.manifest.parts))!r}"
     if program.objects:
         more += f", objects={list(program.objects)!r}, inputs={len(program.inputs)}"
     made = f"boxed_call({program.name!r}, _files, _kernels, _constants, globals(){more})"
@@ -73,6 +77,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     variables: Mapping[str, Any],
     gpu_kernels: Sequence[tuple[Any, ...]] = (),
     *,
+    parts: Sequence[str] = (),
     objects: Sequence[str] = (),
     inputs: int = 0,
 ) -> BoxedCall:
@@ -85,6 +90,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
         constants: Names of the program's constants.
         variables: The module's, where the constants are when the first call comes.
         gpu_kernels: The Triton kernels, likewise.
+        parts: The parts of the runtime that the generated files use.
         objects: Names of the program's objects.
         inputs: How many inputs a program with objects has besides.
 
@@ -95,7 +101,8 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
     gpu_units = tuple(GpuUnit(symbol, TritonSource(*rest)) for symbol, *rest in gpu_kernels)
-    library = build_loadable(Sources(files, units, gpu_units))
+    manifest = Manifest(frozenset(map(Part, parts)))
+    library = build_loadable(Sources(files, units, gpu_units, manifest))
     function: BoxedCall = load_library(
         library,
         (lambda: tuple(variables[each] for each in constants)) if constants else (),

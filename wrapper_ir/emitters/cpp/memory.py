@@ -46,6 +46,7 @@ class MemoryLines(RegionBase):
     def _grow(self, line: AllocatePool) -> None:
         """Takes a kept pool, which gets new memory where this call needs more than those before."""
         self.mark(line)
+        self.uses_state = True
         arena = self.context.state.arena(line.out)
         heap = ", state.heap" if self.context.statics.needs_heap else ""
         value = f"{arena}.at_least({self.count(self.layout(line.out).nbytes)}{heap})"

@@ -7,7 +7,6 @@ and the functions to files, which are compiled side by side.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +43,9 @@ CREATE: Final = 300
 """Lines of one function that makes a part of the state."""
 
 HEADER: Final = "program_parts.h"
+
+_HEADERS: Final = ("arena", "blas", "heap", "control", "generated", "gpu", "mark", "out")
+"""Headers of the runtime part, in the order in which files include them."""
 
 _OPEN: Final = 'namespace [[gnu::visibility("hidden")]] wir_program {'
 _CLOSE: Final = "}  // namespace wir_program"
@@ -139,7 +141,7 @@ class _Module:
         file.blank()
         file.line(f"void run({_RUN}) {{")
         with file.indent():
-            if self._context.has_heap or _uses_state(body):
+            if self._context.statics.needs_heap or self._renderer.uses_state:
                 file.line("State& state = *static_cast<State*>(opaque);")
             self._serve(file)
         file.extend(body)
@@ -222,7 +224,7 @@ class _Module:
         """What holds as long as ``run`` runs: the GPU in use, memory that ops are served from."""
         if self._context.gpu is not None:
             file.line(f"const wir::GpuCall on_gpu(call, {self._context.gpu});")
-        if self._context.has_heap:
+        if self._context.statics.needs_heap:
             file.line("const wir::Heap::Call serving(state.heap);")
 
     def _part_file(self, functions: list[tuple[str, CodeWriter]]) -> CodeWriter:
@@ -255,22 +257,9 @@ class _Module:
     # Sections.
 
     def _includes(self, file: CodeWriter) -> None:
+        needed = self._context.headers
         file.lines("#include <memory>", "#include <utility>", "")
-        if self._context.has_arenas:
-            file.line("#include <wir/arena.h>")
-        if self._context.has_products:
-            file.line("#include <wir/blas.h>")
-        if self._context.has_heap:
-            file.line("#include <wir/heap.h>")
-        if self._context.has_control:
-            file.line("#include <wir/control.h>")
-        file.line("#include <wir/generated.h>")
-        if self._context.gpu is not None:
-            file.line("#include <wir/gpu.h>")
-        if self._context.profiles:
-            file.line("#include <wir/mark.h>")
-        if self._context.takes_out:
-            file.line("#include <wir/out.h>")
+        file.lines(*(f"#include <wir/{name}.h>" for name in _HEADERS if name in needed))
         file.blank()
         if "externs" in self._context.sections:
             file.extend(self._context.section("externs"))
@@ -309,7 +298,7 @@ class _Module:
             file.line("void* create_state(const AtenTensorHandle* constants) {")
             with file.indent():
                 file.line("auto made = std::make_unique<State>();")
-                if _uses_state(create):
+                if self._context.state.fills:
                     file.line("State& state = *made;")
             file.extend(create)
             with file.indent():
@@ -324,7 +313,7 @@ class _Module:
         if held is None:
             return
         file.blank()
-        if "state" not in held:
+        if not self._context.state.grows:
             file.line(f"std::size_t kept_bytes(const void*) {{ return {held}; }}")
             return
         file.line("std::size_t kept_bytes(const void* opaque) {")
@@ -335,10 +324,6 @@ class _Module:
 
     def _create_parts(self) -> Iterator[CodeWriter]:
         return self._context.section("create").split(CREATE, ";")
-
-
-def _uses_state(body: CodeWriter) -> bool:
-    return re.search(r"\bstate\b", body.text()) is not None
 
 
 def _indented(writer: CodeWriter) -> CodeWriter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.names import NamePlan, as_identifier
@@ -47,13 +46,15 @@ _FILE_NAMES: Final = frozenset("""
 
 _RESERVED: Final = _KEYWORDS | _MACROS | _FILE_NAMES
 
-#: Names that belong to the implementation, and those that begin in capitals, as macros do.
-_RISKY: Final = re.compile(r"_|[A-Z][A-Z0-9]*(_|$)", re.ASCII)
-
 
 def _wanted(name: str) -> str:
-    plain = re.sub(r"_{2,}", "_", name)  # two in a row belong to the implementation, too
-    return f"v_{plain.strip('_')}" if _RISKY.match(plain) else plain
+    """A name like this one that neither belongs to the implementation nor begins as macros do."""
+    plain = name
+    while "__" in plain:
+        plain = plain.replace("__", "_")
+    first = plain.partition("_")[0]
+    is_risky = not first or (first.isalnum() and first.isupper())
+    return f"v_{plain.strip('_')}" if is_risky else plain
 
 
 def make_names(program: Program) -> NamePlan[Key]:

@@ -15,19 +15,14 @@ from wrapper_ir.emitters.cpp.build import linked_constants, prepared
 from wrapper_ir.emitters.cpp.build_gpu import GPU_FILE, chosen_archs, write_kernels
 from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_features
 from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
-from wrapper_ir.emitters.cpp.build_work import (
-    captures_calls,
-    has_objects,
-    has_probes,
-    uses_blas,
-    uses_gpu,
-    uses_heap,
-    uses_ops,
-    uses_own_ops,
-)
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, native_units
+from wrapper_ir.toolchain.native import (
+    EXPORTS,
+    native_include_dirs,
+    native_units,
+    needed_parts,
+)
 from wrapper_ir.toolchain.objects import generated_flags
 
 if TYPE_CHECKING:
@@ -137,20 +132,8 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     texts |= {file: unit.text for file, unit in zip(kernel_files, kernels, strict=True)}
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
-    probes = has_probes(artifact.sources)
-    ops, heap = probes or uses_ops(artifact.sources), uses_heap(artifact.sources)
-    gpu, blas = uses_gpu(artifact.sources), uses_blas(artifact.sources)
-    graphs, objects = captures_calls(artifact.sources), has_objects(artifact.sources)
-    units = native_units(
-        ops=ops,
-        probes=probes,
-        heap=heap,
-        gpu=gpu,
-        blas=blas,
-        graphs=graphs,
-        objects=objects,
-        own_ops=uses_own_ops(artifact.sources),
-    )
+    gpu = artifact.manifest.on_gpu
+    units = native_units(needed_parts(artifact.manifest.parts, alone=True))
     runtime = _copy_runtime(folder, units)
     if artifact.gpu_kernels:
         write_kernels(folder, artifact.gpu_kernels, archs, options.cache or default_cache())

@@ -27,9 +27,7 @@ def has_packing(program: Program) -> bool:
 
 
 def write_packing(program: Program, writer: CodeWriter) -> None:
-    """Writes the function ``pack``."""
-    if not has_packing(program):
-        return
+    """Writes the function ``pack`` of a program that packs constants; it calls ops."""
     indices = {name: index for index, name in enumerate(program.constants)}
     writer.blank()
     writer.line("// Packs a constant of others, in the form that its readers want.")

@@ -53,6 +53,7 @@ class Place:
         pointer: The variable that holds the address of the buffer's first element, if any.
         stale: Whether that has to be looked up again before it is used.
         input: Position of the input whose handle it is, where its end is the input's.
+        in_state: Whether the handle is a member of the state.
     """
 
     handle: str
@@ -63,6 +64,7 @@ class Place:
     pointer: str | None = None
     stale: bool = False
     input: int | None = None
+    in_state: bool = False
 
     def start(self, layout: Layout) -> Dim:
         """From the handle's first element to that of a view of the storage, in bytes."""

@@ -69,7 +69,7 @@ class ProbeLines(RegionBase):
         """The handle of a tensor of just the buffer's layout."""
         place = self.places.get(name) or self.context.state.shown(name)
         if place.exact:
-            return place.handle
+            return self.read(place).handle
         wanted = self.context.names.fresh(f"{self.context.buffer(name)}_shown")
         self.put(f"const wir::Tensor {wanted} = {self.new_view(place, name)};")
         return wanted

@@ -68,6 +68,8 @@ class RegionBase(LineVisitor[None]):
         self.show_origins = False
         #: Whether ``call.blas`` is cuBLAS as it is now.
         self.has_blas = False
+        #: Whether a statement uses the state.
+        self.uses_state = False
         self._last = last
         self._tensors = needs_handle(region, context.program, context.products)
         self._groups: dict[str, list[str]] = {}
@@ -197,10 +199,13 @@ class RegionBase(LineVisitor[None]):
     def handle(self, name: str) -> str:
         """A buffer as a tensor of its layout."""
         found = self.places.get(name)
-        if found is None:
-            return self.context.state.handle(name).handle
-        assert found.exact, name
-        return found.handle
+        assert found is None or found.exact, name
+        return self.read(found or self.context.state.handle(name)).handle
+
+    def read(self, place: Place) -> Place:
+        """Notes that a statement uses the handle of a place."""
+        self.uses_state = self.uses_state or place.in_state
+        return place
 
     def is_tensor(self, name: str) -> bool:
         """Whether a tensor of the buffer's very layout is wanted, or its address will do."""
@@ -210,11 +215,12 @@ class RegionBase(LineVisitor[None]):
         """The address of a buffer's first element; writes what looks it up, the first time."""
         place = self.places.get(name)
         if place is None:
+            self.uses_state = True
             return self.context.state.pointer(name)
         if place.pointer is not None and not place.stale:
             return place.pointer
         layout = self.layout(name)
-        value = make_data(place, layout, self.count(place.start(layout)))
+        value = make_data(self.read(place), layout, self.count(place.start(layout)))
         if place.pointer is None:
             wanted = self.context.names.fresh(f"{self.context.buffer(name)}_ptr")
             place.pointer = self.declare(wanted, f"{element_type(layout.dtype)}*", value)
@@ -229,7 +235,7 @@ class RegionBase(LineVisitor[None]):
         start = base.start(layout)
         elements = "" if base.dtype is not layout.dtype else self.count(_divided(start, layout))
         dims = self.dims(self.context.buffer(name), layout)
-        return make_view(base, layout, dims, self.count(start), elements)
+        return make_view(self.read(base), layout, dims, self.count(start), elements)
 
     def forget_addresses(self, name: str) -> None:
         """Something may have given a storage other memory."""

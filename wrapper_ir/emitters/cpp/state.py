@@ -16,6 +16,7 @@ from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.memory import AllocateFromPool, Reuse
+from wrapper_ir.toolchain.native import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
@@ -34,6 +35,7 @@ class StateMembers:
         self._handles: dict[str, Place] = {}
         self._pointers: dict[str, str] = {}
         self._kept_bytes = 0
+        self._fills = False
         self._held: list[str] = []  # how many bytes of what grows
         self._constants = {name: n for n, name in enumerate(context.program.constants)}
 
@@ -73,31 +75,42 @@ class StateMembers:
 
     def arena(self, name: str) -> str:
         """The member that is a kept pool, memory of all its bytes where their number is fixed."""
-        member = f"state.{self._context.buffer(name)}"
-        self._context.has_arenas = True
+        member = self._context.buffer(name)
+        self._context.headers.add("arena")
         layout = self._context.program.layout(name)
         size, where = layout.nbytes, ""
         if layout.device.type != "cpu":
             where = f", {device_type(layout.device)}, {device_index(layout.device)}"
         grows_on = f"{{0{where}}}" if where and not isinstance(size, int) else ""
-        self._member(f"wir::Arena {self._context.buffer(name)}{grows_on};")
+        self._member(f"wir::Arena {member}{grows_on};")
         if isinstance(size, int):
-            self._create(f"{member} = wir::Arena({size}{where});")
+            self._fill(member, f"wir::Arena({size}{where})")
             self._kept_bytes += size
         else:
-            self._held.append(f"{member}.bytes()")
-        return member
+            self._held.append(f"state.{member}.bytes()")
+        return f"state.{member}"
 
     def load_kernel(self, name: str, gpu: int) -> None:
         """Has a Triton kernel loaded before it is called."""
-        self._create(f"{name}.load({gpu});")
+        self._put(f"{name}.load({gpu});")
 
     def heap(self) -> str:
         """The member that library ops and results are served from."""
-        self._context.has_heap = True
+        self._context.headers.add("heap")
+        self._context.parts.add(Part.HEAP)
         self._member("wir::Heap heap;")
         self._held.append("state.heap.bytes()")
         return "state.heap"
+
+    @property
+    def fills(self) -> bool:
+        """True if something is put into a new state's members."""
+        return self._fills
+
+    @property
+    def grows(self) -> bool:
+        """True if a state may come to hold more from call to call."""
+        return bool(self._held)
 
     def kept_bytes(self) -> str | None:
         """How many bytes a state holds; ``None`` where it is never any."""
@@ -113,7 +126,7 @@ class StateMembers:
         member = self._context.names.fresh(f"{self._context.buffer(name)}_ptr")
         type_ = element_type(layout.dtype)
         self._member(f"{type_}* {member} = nullptr;")
-        self._create(f"state.{member} = {make_data(base, layout, str(base.start(layout)))};")
+        self._fill(member, make_data(base, layout, str(base.start(layout))))
         return f"state.{member}"
 
     def _make(self, name: str) -> Place:
@@ -121,19 +134,19 @@ class StateMembers:
         if view is not None:
             return self._make_view(name, view)
         if name in self._context.statics.arenas:
-            return Place(self.arena(name), DType.UINT8, exact=False)
+            return Place(self.arena(name), DType.UINT8, exact=False, in_state=True)
         layout = self._context.program.layout(name)
         member = self._context.buffer(name)
         if name in self._constants:
             self._member(f"AtenTensorHandle {member} = nullptr;")
-            self._create(f"state.{member} = constants[{self._constants[name]}];")
+            self._fill(member, f"constants[{self._constants[name]}]")
         else:
             self._member(f"wir::Tensor {member};")
             args = (*self._dims(layout), self._context.options(layout))
-            self._create(f"state.{member} = {call('wir::empty', *args)};")
+            self._fill(member, call("wir::empty", *args))
             assert isinstance(layout.nbytes, int)
             self._kept_bytes += layout.nbytes
-        return place_of(f"state.{member}", layout, owned=False)
+        return self._place(member, layout)
 
     def _make_view(self, name: str, view: KeptView) -> Place:
         program = self._context.program
@@ -147,8 +160,8 @@ class StateMembers:
         assert isinstance(start, int)
         elements = start // layout.dtype.itemsize
         made = make_view(base, layout, self._dims(layout), str(start), str(elements))
-        self._create(f"state.{member} = {made};")
-        return place_of(f"state.{member}", layout, owned=False)
+        self._fill(member, made)
+        return self._place(member, layout)
 
     def _dims(self, layout: Layout) -> tuple[str, str, str]:
         size, stride = self._context.array(layout.size), self._context.array(layout.stride)
@@ -156,10 +169,18 @@ class StateMembers:
         assert stride is not None
         return str(layout.rank), size, stride
 
+    @staticmethod
+    def _place(member: str, layout: Layout) -> Place:
+        return replace(place_of(f"state.{member}", layout, owned=False), in_state=True)
+
     def _member(self, text: str) -> None:
         self._context.section("state").line(text)
 
-    def _create(self, text: str) -> None:
+    def _fill(self, member: str, value: str) -> None:
+        self._fills = True
+        self._put(f"state.{member} = {value};")
+
+    def _put(self, text: str) -> None:
         writer = self._context.section("create")
         with writer.indent():
             self._context.put(writer, text)

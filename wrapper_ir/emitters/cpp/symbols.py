@@ -54,7 +54,7 @@ class SymbolLines(RegionBase):
                 return self._item(handle, type_)
 
     def _item(self, handle: str, type_: CType) -> str:
-        self.context.has_control = True
+        self.context.headers.add("control")
         match type_:
             case CType.REAL:
                 return call("wir::real_item", handle)

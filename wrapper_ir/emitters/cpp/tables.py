@@ -18,6 +18,7 @@ from wrapper_ir.lines.control import BufferInput, Input, ObjectInput
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.program import GraphRole, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol
+from wrapper_ir.toolchain.native import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
@@ -74,7 +75,9 @@ class Tables:
             if rows:
                 writer.blank()
                 writer.lines(*table(head, rows))
-        write_packing(program, writer)
+        if has_packing(program):
+            context.parts.add(Part.OPS)
+            write_packing(program, writer)
         write_probes(context.probes, writer)
         self._write_graphs(writer)
         self._write_objects(writer)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["LINE_LENGTH", "UNIT", "call", "statement", "table"]
 
@@ -15,9 +14,6 @@ UNIT: Final = "  "
 """One step of indentation."""
 
 _CONTINUED: Final = " " * 4
-
-#: A string, or what stands between two places where a statement may be broken.
-_PART: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^" ])+ *| +')
 
 
 def call(function: str, *args: str) -> str:
@@ -30,12 +26,25 @@ def statement(text: str, width: int = 0) -> list[str]:
     if width + len(text) <= LINE_LENGTH:
         return [text]
     lines, line = [], ""
-    for part in _PART.findall(text):
+    for part in _parts(text):
         if line and width + len(line) + len(part.rstrip()) > LINE_LENGTH:
             lines.append(line.rstrip())
             line = _CONTINUED
         line += part
     return [*lines, line.rstrip()]
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What stands between two places where a statement may be broken: spaces outside of strings."""
+    part, is_open = "", False
+    for word in text.split(" "):
+        if part and word and not is_open:
+            yield part
+            part = ""
+        plain = word.replace("\\\\", "")
+        is_open ^= (plain.count('"') - plain.count('\\"')) % 2 == 1
+        part += f"{word} "
+    yield part.removesuffix(" ")
 
 
 def table(head: str, rows: Iterable[str]) -> list[str]:

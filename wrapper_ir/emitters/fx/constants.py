@@ -7,9 +7,8 @@ something of its own, the attribute is called by the constant's name in the prog
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, fx, nn
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 __all__ = ["install", "places_of"]
-
-_PART: Final = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 
 
 def places_of(program: Program) -> dict[str, str]:
@@ -49,7 +46,7 @@ def _outer(place: str) -> list[str]:
 
 def _is_possible(place: str) -> bool:
     parts = place.split(".")
-    if not all(_PART.fullmatch(part) for part in parts):
+    if not all(part.isascii() and part.replace("_", "a").isalnum() for part in parts):
         return False
     first, *rest = parts
     return not hasattr(fx.GraphModule, first) and not any(hasattr(nn.Module, p) for p in rest)

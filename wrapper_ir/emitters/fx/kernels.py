@@ -22,7 +22,6 @@ from __future__ import annotations
 import hashlib
 import json
 import keyword
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -74,8 +73,6 @@ _SCHEMA_SCALARS: Final = {
 
 #: An op's name has this much of its kernel's: Inductor's may list fifty ops.
 _NAME_LENGTH: Final = 48
-
-_PLAIN_PARAM: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -201,8 +198,13 @@ _SCHEMA_WORDS: Final = frozenset(
 
 def _param_name(name: str, position: int, taken: set[str]) -> str:
     """A parameter's name, or a plain one where a schema could not have it."""
-    plain = _PLAIN_PARAM.fullmatch(name) and not keyword.iskeyword(name)
-    if not plain or name in _SCHEMA_WORDS or name in taken:
+    is_name = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+    # Words of small letters with single underscores between them.
+    if (
+        not (is_name and name.islower() and all(name.split("_")))
+        or name in _SCHEMA_WORDS
+        or name in taken
+    ):
         name = f"arg{position}"
         while name in taken:
             name += "x"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -55,9 +54,12 @@ __all__ = ["CallLines"]
 
 
 #: Names of methods that can stand behind a dot.
-_METHOD_NAME: Final = re.compile(r"(?!_)[A-Za-z0-9_]+", re.ASCII)
 
-_TORCH_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+
+def _is_public(name: str) -> bool:
+    """Tell whether a name can be written behind a dot, and is meant to be."""
+    is_name = name.isascii() and name.isidentifier() and not iskeyword(name)
+    return is_name and not name.startswith("_")
 
 
 class CallLines(RegionBase):
@@ -186,7 +188,7 @@ class CallLines(RegionBase):
             case DeviceArg():
                 return self.context.device(arg.device)
             case EnumArg():
-                if not _TORCH_NAME.fullmatch(arg.name):
+                if not (_is_public(arg.name) and arg.name.islower()):
                     self.unsupported(line, f"torch has no constant '{arg.name}'")
                 return f"torch.{arg.name}"
             case ListArg():
@@ -200,6 +202,6 @@ def _method_call(line: ExternKernel, nodes: list[Node]) -> Node:
     """``queue.push(x)``: a call of a method of the first argument."""
     receiver, *args = nodes
     method = line.op.rpartition(".")[2]
-    if _METHOD_NAME.fullmatch(method) and not iskeyword(method):
+    if _is_public(method):
         return call(f"{receiver}.{method}", *args)
     return call(f"getattr({receiver}, {literals.string(method)})", *args)

@@ -8,7 +8,6 @@ with a comma at the end. Tuple and list displays, unlike calls, skip the middle 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -33,10 +32,6 @@ LINE_LENGTH: Final = 88
 """Black's default."""
 
 _INDENT: Final = " " * 4
-
-_DOTTED: Final = re.compile(r"[A-Za-z_][\w.]*")
-
-_STRING: Final = re.compile(r"""(\w+=)?r?["']""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +146,7 @@ def assignment(
 def _is_wrapped(head: str, node: str, whole: str, width: int) -> bool:
     """Whether a dotted name goes to a line of its own, in brackets: where that makes it fit."""
     fits_apart = _fits(node, width + len(_INDENT)) and not _fits(whole, width)
-    return bool(head) and fits_apart and "." in node and bool(_DOTTED.fullmatch(node))
+    return bool(head) and fits_apart and "." in node and _is_dotted(node)
 
 
 def _guarded(lines: list[str], width: int) -> list[str]:
@@ -166,7 +161,18 @@ def _guarded(lines: list[str], width: int) -> list[str]:
 def _is_breakable(line: str) -> bool:
     """Whether black would break a line that is too long: it is more than one name or string."""
     text = line.strip().removesuffix(",")
-    return not (_STRING.match(text) or "\n" in text or _DOTTED.fullmatch(text))
+    return not (_is_string(text) or "\n" in text or _is_dotted(text))
+
+
+def _is_dotted(text: str) -> bool:
+    """Tell whether a text is a name, or names with dots between them."""
+    return not text.startswith(".") and text.replace(".", "_").isidentifier()
+
+
+def _is_string(text: str) -> bool:
+    """Tell whether a text is a string, or begins with one; it may be given by keyword."""
+    name, _, value = text.partition("=")
+    return (value if name.isidentifier() else text).removeprefix("r").startswith(('"', "'"))
 
 
 def _fits(text: str, width: int) -> bool:

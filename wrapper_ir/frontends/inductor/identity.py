@@ -126,7 +126,7 @@ _DECIDING: Final = (
 def source_digest() -> str:
     """Return a digest of the sources that decide what is emitted, for caches across versions."""
     root = Path(wrapper_ir.__file__).parent
-    files = [path for part in _DECIDING for path in _python_files(root / part)]
+    files = [path for part in _DECIDING for path in _sources(root / part)]
     digest = hashlib.sha256()
     for path in files:
         digest.update(str(path.relative_to(root)).encode())
@@ -134,5 +134,8 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-def _python_files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path] if path.exists() else []
+def _sources(path: Path) -> list[Path]:
+    """The modules and tables in a folder, or the one file."""
+    if not path.is_dir():
+        return [path] if path.exists() else []
+    return sorted(each for ending in ("py", "txt") for each in path.rglob(f"*.{ending}"))

@@ -30,6 +30,21 @@ struct Function {
   bool boxed;
 };
 
+// What a tuple holds of each of so many things.
+template <class Make>
+PyObject* tuple_of(std::size_t count, Make make) {
+  PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(count));
+  for (std::size_t i = 0; made != nullptr && i < count; ++i) {
+    PyObject* value = make(i);
+    if (value == nullptr) {
+      Py_CLEAR(made);
+    } else {
+      PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), value);
+    }
+  }
+  return made;
+}
+
 // One call: what it borrows and owns. Made and destroyed under the GIL.
 class Run {
  public:
@@ -112,16 +127,9 @@ class Run {
   }
 
   PyObject* results() {
-    PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(info_.num_outputs));
-    for (std::size_t i = 0; made != nullptr && i < info_.num_outputs; ++i) {
-      PyObject* value = value_out(info_.outputs[i].kind, &outputs_[i]);
-      if (value == nullptr) {
-        Py_CLEAR(made);
-      } else {
-        PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), value);
-      }
-    }
-    return made;
+    return tuple_of(info_.num_outputs, [this](std::size_t i) {
+      return value_out(info_.outputs[i].kind, &outputs_[i]);
+    });
   }
 
  private:
@@ -220,8 +228,12 @@ class Run {
     try {
       std::rethrow_exception(error);
     } catch (const wir::Error& e) {
-      made = PyObject_CallMethod(function_->reporter, "error", "(sss)NN", e.code(),
-                                 e.message().c_str(), e.hint().c_str(), place(), shown_inputs());
+      PyObject* words = tuple_of(e.words().size(), [&e](std::size_t i) {
+        return PyUnicode_FromString(e.words()[i].c_str());
+      });
+      made = PyObject_CallMethod(function_->reporter, "error", "(sss)(sN)NN", e.code(),
+                                 e.message().c_str(), e.hint().c_str(), e.form(), words, place(),
+                                 shown_inputs());
     } catch (const std::bad_alloc&) {
       PyErr_NoMemory();
       made = noted();

@@ -62,21 +62,6 @@ PyObject* described(const char* name, wir::Kind kind, const wir::TensorSpec& spe
                        numbers(spec.stride, spec.rank), "");
 }
 
-// What a tuple holds of each of so many things.
-template <class Make>
-PyObject* tuple_of(std::size_t count, Make make) {
-  PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(count));
-  for (std::size_t i = 0; made != nullptr && i < count; ++i) {
-    PyObject* value = make(i);
-    if (value == nullptr) {
-      Py_CLEAR(made);
-    } else {
-      PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), value);
-    }
-  }
-  return made;
-}
-
 // (label, whether it stands after its call, level, source, ((name, kind), ...))
 PyObject* described(const wir::ProbeInfo& probe) {
   PyObject* operands = tuple_of(probe.num_operands, [&](std::size_t i) {

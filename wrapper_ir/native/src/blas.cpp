@@ -31,7 +31,7 @@ constexpr int kComputeFloat32 = 68;  // CUBLAS_COMPUTE_32F
 constexpr int kTensorCores = 99;     // CUBLAS_GEMM_DEFAULT_TENSOR_OP
 
 template <class Function>
-void find(Function*& function, const char* name, std::initializer_list<const char*> libraries) {
+bool find(Function*& function, const char* name, std::initializer_list<const char*> libraries) {
   void* found = dlsym(RTLD_DEFAULT, name);
   for (const char* library : libraries) {
     if (found != nullptr) break;
@@ -41,6 +41,7 @@ void find(Function*& function, const char* name, std::initializer_list<const cha
     }
   }
   function = reinterpret_cast<Function*>(found);
+  return found != nullptr;
 }
 
 // Has a thread that has not used the GPU before use it; PyTorch would warn of such a thread.
@@ -77,17 +78,14 @@ class Settings {
 
   Settings() {
     const auto torch = { "libtorch_cpu.so", "libtorch_cuda.so" };
-    find(context_, "_ZN2at13globalContextEv", torch);
-    find(preferred_, "_ZN2at7Context20blasPreferredBackendEv", torch);
-    find(fp16_reduction_, "_ZNK2at7Context24allowFP16ReductionCuBLASEv", torch);
-    find(bf16_reduction_, "_ZNK2at7Context24allowBF16ReductionCuBLASEv", torch);
-    find(fp16_sums_, "_ZNK2at7Context27allowFP16AccumulationCuBLASEv", torch);
-    find(carveout_, "_ZNK2at7Context24_SMCarveout_EXPERIMENTALEv", torch);
-    find(tuning_, "_ZN2at4cuda7tunable16getTuningContextEv", torch);
-    find(is_tuned_, "_ZNK2at4cuda7tunable13TuningContext18IsTunableOpEnabledEv", torch);
-    known_ = context_ != nullptr && preferred_ != nullptr && fp16_reduction_ != nullptr &&
-             bf16_reduction_ != nullptr && fp16_sums_ != nullptr && carveout_ != nullptr &&
-             tuning_ != nullptr && is_tuned_ != nullptr;
+    known_ = find(context_, "_ZN2at13globalContextEv", torch) &&
+             find(preferred_, "_ZN2at7Context20blasPreferredBackendEv", torch) &&
+             find(fp16_reduction_, "_ZNK2at7Context24allowFP16ReductionCuBLASEv", torch) &&
+             find(bf16_reduction_, "_ZNK2at7Context24allowBF16ReductionCuBLASEv", torch) &&
+             find(fp16_sums_, "_ZNK2at7Context27allowFP16AccumulationCuBLASEv", torch) &&
+             find(carveout_, "_ZNK2at7Context24_SMCarveout_EXPERIMENTALEv", torch) &&
+             find(tuning_, "_ZN2at4cuda7tunable16getTuningContextEv", torch) &&
+             find(is_tuned_, "_ZNK2at4cuda7tunable13TuningContext18IsTunableOpEnabledEv", torch);
   }
 
   void* (*context_)();
@@ -146,18 +144,14 @@ class Cublas {
  private:
   Cublas() {
     const auto names = { "libcublas.so.13", "libcublas.so.12" };
-    find(get_math_, "cublasGetMathMode", names);
-    find(set_math_, "cublasSetMathMode", names);
-    find(sgemm_, "cublasSgemm_v2", names);
-    find(dgemm_, "cublasDgemm_v2", names);
-    find(gemm_, "cublasGemmEx", names);
-    find(sgemm_batched_, "cublasSgemmStridedBatched", names);
-    find(dgemm_batched_, "cublasDgemmStridedBatched", names);
-    find(gemm_batched_, "cublasGemmStridedBatchedEx", names);
     find(name_, "cublasGetStatusName", names);
-    is_there_ = get_math_ != nullptr && set_math_ != nullptr && sgemm_ != nullptr &&
-                dgemm_ != nullptr && gemm_ != nullptr && sgemm_batched_ != nullptr &&
-                dgemm_batched_ != nullptr && gemm_batched_ != nullptr;
+    is_there_ = find(get_math_, "cublasGetMathMode", names) &&
+                find(set_math_, "cublasSetMathMode", names) &&
+                find(sgemm_, "cublasSgemm_v2", names) && find(dgemm_, "cublasDgemm_v2", names) &&
+                find(gemm_, "cublasGemmEx", names) &&
+                find(sgemm_batched_, "cublasSgemmStridedBatched", names) &&
+                find(dgemm_batched_, "cublasDgemmStridedBatched", names) &&
+                find(gemm_batched_, "cublasGemmStridedBatchedEx", names);
   }
 
   Status call(void* handle, std::int32_t dtype, const Gemm& g) const {

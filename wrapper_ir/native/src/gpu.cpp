@@ -70,21 +70,23 @@ const GpuImage* fitting(const GpuImage* images, int arch) {
   return best;
 }
 
-[[noreturn]] void refuse_arch(const std::string& kernel, const GpuImage* images, int arch) {
+[[noreturn, gnu::cold]] void refuse(const char* kernel, const std::string& reason,
+                                    const std::string& hint = "") {
+  throw Error("WIR2167", "Triton kernel '{kernel}': {reason}", {kernel, reason}, hint);
+}
+
+[[noreturn]] void refuse_arch(const char* kernel, const GpuImage* images, int arch) {
   std::string found;
   for (const GpuImage* image = images; image->arch != 0; ++image) {
     found += (found.empty() ? "" : ", ") + arch_name(image->arch);
   }
-  throw Error("WIR2167",
-      "Triton kernel '" + kernel + "': it was compiled for " + found + ", and this GPU is " +
-          arch_name(arch),
-      "build the library again, with gpu_arch='" + arch_name(arch) + "'");
+  refuse(kernel, "it was compiled for " + found + ", and this GPU is " + arch_name(arch),
+         "build the library again, with gpu_arch='" + arch_name(arch) + "'");
 }
 
 [[noreturn, gnu::cold]] void refuse_grid(const char* name, const GpuGrid& grid) {
-  throw Error("WIR2167", std::string("Triton kernel '") + name + "': it cannot be launched over [" +
-                             std::to_string(grid.x) + ", " + std::to_string(grid.y) + ", " +
-                             std::to_string(grid.z) + "] blocks");
+  refuse(name, "it cannot be launched over [" + std::to_string(grid.x) + ", " +
+                   std::to_string(grid.y) + ", " + std::to_string(grid.z) + "] blocks");
 }
 
 bool fits(std::int64_t size) { return 0 <= size && size <= INT32_MAX; }
@@ -121,9 +123,7 @@ void GpuCode::load(std::int32_t device) {
   if (image == nullptr) refuse_arch(name_, images_, gpu.arch);
   const Current current(gpu.context);
   const auto check = [&](CUresult result, const char* what) {
-    if (result == 0) return;
-    throw Error("WIR2167",
-        std::string("Triton kernel '") + name_ + "': " + what + ": " + driver.words(result));
+    if (result != 0) refuse(name_, std::string(what) + ": " + driver.words(result));
   };
   void* module = nullptr;
   void* function = nullptr;
@@ -161,8 +161,7 @@ void GpuCode::launch(const Call& call, const GpuGrid& grid, void** params, void*
     result = launch_on(stream, grid, params);
   }
   if (__builtin_expect(result != 0, 0)) {
-    throw Error("WIR2167", std::string("Triton kernel '") + name_ +
-                               "': its launch failed: " + Driver::get().words(result));
+    refuse(name_, "its launch failed: " + Driver::get().words(result));
   }
 }
 

@@ -73,19 +73,8 @@ bool is_of_kind(Kind kind, std::int32_t dtype) {
   const bool integral = (dtype >= dtype::uint8 && dtype <= dtype::int64) ||
                         (dtype >= dtype::uint16 && dtype <= dtype::uint64);
   const bool real = (dtype >= dtype::float16 && dtype <= dtype::float64) || dtype == dtype::bfloat16;
-  switch (kind) {
-    case Kind::kInteger:
-      return integral;
-    case Kind::kReal:
-      return integral || real;
-    case Kind::kBool:
-      return dtype == dtype::bool_ || integral;
-    case Kind::kTensor:
-    case Kind::kObject:
-    case Kind::kNone:
-      break;
-  }
-  return false;
+  if (kind == Kind::kBool) return dtype == dtype::bool_ || integral;
+  return kind == Kind::kReal ? integral || real : kind == Kind::kInteger && integral;
 }
 
 void unpack(const InputSpec& input, AtenTensorHandle tensor, Slot& slot) {

@@ -20,10 +20,15 @@ Container& container_of(AOTInductorModelContainerHandle handle) {
   return *reinterpret_cast<Container*>(handle);
 }
 
+void check_index(std::size_t index, std::size_t count, const char* what) {
+  if (index < count) return;
+  throw Error("WIR2163", std::string("there is no ") + what + " number " + std::to_string(index));
+}
+
 const ConstantSpec& constant(AOTInductorModelContainerHandle handle, std::size_t index) {
   const ProgramInfo& program = container_of(handle).program();
-  if (index < program.num_constants) return program.constants[index];
-  throw Error("WIR2163", "there is no constant number " + std::to_string(index));
+  check_index(index, program.num_constants, "constant");
+  return program.constants[index];
 }
 
 template <typename... Values>
@@ -279,9 +284,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetInputName(
     const char** ret_input_names) {
   return entry([&] {
     const wir::ProgramInfo& program = container_of(container_handle).program();
-    if (input_idx >= program.num_given()) {
-      throw wir::Error("WIR2163", "there is no input number " + std::to_string(input_idx));
-    }
+    check_index(input_idx, program.num_given(), "input");
     *ret_input_names = program.inputs[input_idx].name;
   });
 }
@@ -296,9 +299,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetOutputName(
     const char** ret_output_names) {
   return entry([&] {
     const wir::ProgramInfo& program = container_of(container_handle).program();
-    if (output_idx >= program.num_outputs) {
-      throw wir::Error("WIR2163", "there is no result number " + std::to_string(output_idx));
-    }
+    check_index(output_idx, program.num_outputs, "result");
     *ret_output_names = program.outputs[output_idx].name;
   });
 }

@@ -66,18 +66,9 @@ inline AtenTensorHandle tensor_of(const OutputSpec& output, const Slot& slot) {
 
 // What a caller gets for a result.
 inline AtenTensorHandle packed(const OutputSpec& output, const Slot& slot) {
-  switch (output.kind) {
-    case Kind::kTensor:
-      return slot.tensor;
-    case Kind::kInteger:
-    case Kind::kReal:
-    case Kind::kBool:
-      return tensor_of(output, slot);
-    case Kind::kObject:
-    case Kind::kNone:
-      break;
-  }
-  return nullptr;
+  if (output.kind == Kind::kTensor) return slot.tensor;
+  const bool is_nothing = output.kind == Kind::kNone || output.kind == Kind::kObject;
+  return is_nothing ? nullptr : tensor_of(output, slot);
 }
 
 }  // namespace wir::runtime

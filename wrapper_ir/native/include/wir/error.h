@@ -1,9 +1,11 @@
 // The exception that generated code and the runtime part throw, and what words it.
 #pragma once
 
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
@@ -21,15 +23,37 @@ class Error : public std::runtime_error {
         code_(code),
         message_(message),
         hint_(std::move(hint)) {}
+  // One that has fields in Python: its form names them in braces, and their words follow.
+  [[gnu::cold, gnu::noinline]] Error(const char* code, const char* form,
+                                     std::initializer_list<std::string> words,
+                                     std::string hint = "")
+      : Error(code, filled(form, words), std::move(hint)) {
+    form_ = form;
+    words_ = words;
+  }
 
   const char* code() const noexcept { return code_; }
   const std::string& message() const noexcept { return message_; }
   const std::string& hint() const noexcept { return hint_; }
+  const char* form() const noexcept { return form_; }
+  const std::vector<std::string>& words() const noexcept { return words_; }
 
  private:
+  static std::string filled(std::string text, std::initializer_list<std::string> words) {
+    std::size_t at = 0;
+    for (const std::string& word : words) {
+      at = text.find('{', at);
+      text.replace(at, text.find('}', at) + 1 - at, word);
+      at += word.size();
+    }
+    return text;
+  }
+
   const char* code_;
   std::string message_;
   std::string hint_;
+  const char* form_ = "";
+  std::vector<std::string> words_;
 };
 
 // A function of PyTorch's C shim failed.
@@ -49,9 +73,8 @@ inline void check(AOTITorchError error) {
 // A relation among symbols does not hold.
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_relation(const char* relation,
                                                                    const std::string& values) {
-  throw Error("WIR2153",
-              "the program needs " + std::string(relation) + ", but " +
-                  (values.empty() ? "it does not hold" : values),
+  throw Error("WIR2153", "the program needs {relation}, but {values}",
+              {relation, values.empty() ? "it does not hold" : values},
               "give inputs for which that holds, or make the program so that what varies is dynamic");
 }
 

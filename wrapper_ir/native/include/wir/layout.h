@@ -148,8 +148,8 @@ inline std::string hint_for(const std::string& difference, const TensorSpec& spe
                                                                 const TensorSpec& spec) {
   const std::string difference = differences(found, spec);
   throw Error("WIR2151",
-              std::string("input '") + name + "' has the wrong " + difference + ": expected " +
-                  described(spec) + ", got " + described(found),
+              "input '{name}' has the wrong {difference}: expected {expected}, got {got}",
+              {name, difference, described(spec), described(found)},
               hint_for(difference, spec));
 }
 
@@ -157,9 +157,8 @@ inline std::string hint_for(const std::string& difference, const TensorSpec& spe
                                                                  const Metadata& found,
                                                                  const TensorSpec& spec) {
   throw Error("WIR2156",
-              std::string("'") + op + "' returned a tensor of another " +
-                  differences(found, spec) + ": expected " + described(spec) + ", got " +
-                  described(found),
+              "'{op}' returned a tensor of another {difference}: expected {expected}, got {got}",
+              {op, differences(found, spec), described(spec), described(found)},
               "make the program again, with the torch version and settings it runs under");
 }
 
@@ -192,11 +191,10 @@ inline void check_kind(AtenTensorHandle tensor, const char* op, std::int32_t lay
                                                                   std::int64_t alignment,
                                                                   const void* address) {
   char text[32];
-  std::snprintf(text, sizeof text, "%#llx",
-                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)));
+  std::snprintf(text, sizeof text, "%#zx", reinterpret_cast<std::uintptr_t>(address));
   throw Error("WIR2157",
-              std::string("'") + name + "' is not aligned to " + std::to_string(alignment) +
-                  " bytes: its data is at " + text,
+              "'{name}' is not aligned to {alignment} bytes: its data is at {address}",
+              {name, std::to_string(alignment), text},
               "copy it into a new tensor");
 }
 
@@ -215,8 +213,8 @@ inline Tensor view_as(AtenTensorHandle source, std::int32_t dtype, std::int64_t 
   const std::int64_t first = offset_of(source);
   const Int start = Int(first) * aoti_torch_dtype_element_size(old) + offset;
   if (mod(start, aoti_torch_dtype_element_size(dtype)) != 0) {
-    throw Error("WIR2155", "a view of torch." + std::string(dtype_name(dtype)) + " begins " +
-                               shown(start) + " bytes into its storage, inside an element");
+    throw Error("WIR2155", "a view of {dtype} begins {offset} bytes into its storage, inside an element",
+                {std::string("torch.") + dtype_name(dtype), shown(start)});
   }
   // PyTorch makes such views of tensors that begin where their storage does.
   Tensor whole;

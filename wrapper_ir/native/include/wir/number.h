@@ -15,7 +15,8 @@
 namespace wir {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_number(const char* why) {
-  throw Error("WIR2161", std::string("an expression of the program cannot be computed: ") + why,
+  throw Error("WIR2161", "{problem}",
+              {std::string("an expression of the program cannot be computed: ") + why},
               "give inputs of other sizes");
 }
 

@@ -18,8 +18,9 @@ inline AtenTensorHandle given(const Call& call, std::size_t result) {
                                                               const Metadata& found,
                                                               const TensorSpec& spec) {
   throw Error("WIR2171",
-              "out[" + std::to_string(result) + "] has the wrong " + differences(found, spec) +
-                  ": the result is " + described(spec) + ", given was " + described(found),
+              "{name} has the wrong {difference}: the result is {expected}, given was {got}",
+              {"out[" + std::to_string(result) + "]", differences(found, spec), described(spec),
+               described(found)},
               "give a tensor like the one that the program returns without out=");
 }
 

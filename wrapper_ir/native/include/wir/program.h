@@ -19,7 +19,7 @@ namespace wir {
 class Tensor;
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 9;
+inline constexpr std::uint32_t kContract = 10;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
