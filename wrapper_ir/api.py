@@ -175,16 +175,17 @@ def export(  # noqa: PLR0913 - all but two are named
         WrapperIRError: The program cannot be rendered or built, or the path not be written.
     """
     as_program(program, "wir.export")
-    from wrapper_ir.emitters.cpp import CppArtifact, package  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
+    from wrapper_ir.emitters.cpp import CppArtifact  # noqa: PLC0415 - likewise
 
     # What can be refused at once is, before any work is done.
     build: dict[str, Any] = {"isa": isa, "debug_info": debug_info, "constants": constants}
     build |= {"gpu_arch": gpu_arch, "jobs": jobs, "progress": progress}
-    package.check(path, metadata, **build)
+    shipping.check(path, metadata, **build)
     printer = None if debug is None else make_printer(debug)
     if printer is not None:
         program = with_debugging(_planned(program, options), printer)
     artifact = emit(program, "cpp", **options)
     if not isinstance(artifact, CppArtifact):
         raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
-    return package.export(artifact, path, metadata=metadata, **build)
+    return shipping.export(artifact, path, metadata=metadata, **build)

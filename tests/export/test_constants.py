@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.emitters.cpp import build as building
-from wrapper_ir.emitters.cpp.build_constants import write_blob
-from wrapper_ir.emitters.cpp.build_errors import ConstantValueError, TooLargeError
+from wrapper_ir.aot import build as building
+from wrapper_ir.aot.data import write_blob
+from wrapper_ir.aot.errors import ConstantValueError, TooLargeError
 from wrapper_ir.emitters.cpp.constants import (
     DEVICE_TYPES,
     DTYPE_CODES,
@@ -149,7 +149,7 @@ def test_what_is_too_large_is_told_before_it_is_written() -> None:
 _LARGE = """
 import resource, sys, pathlib, torch
 from tests.export.test_constants import _program
-from wrapper_ir.emitters.cpp.build_constants import write_blob
+from wrapper_ir.aot.data import write_blob
 from wrapper_ir.emitters.cpp.constants import constant_table
 program = _program({name: torch.ones(8 << 20) for name in "abcd"})
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -9,7 +9,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.export.support import BROKEN, captured, plus_one, run
-from wrapper_ir.emitters.cpp.build_errors import ConstantValueError, ExportPathError
+from wrapper_ir.aot.errors import ConstantValueError, ExportPathError
 from wrapper_ir.toolchain import CompileError
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact, KernelUnit
-from wrapper_ir.emitters.cpp.build import build_loadable
-from wrapper_ir.emitters.cpp.loaded import Sources, load_library
-from wrapper_ir.emitters.cpp.manifest import Manifest
-from wrapper_ir.emitters.cpp.objects import with_objects
+from wrapper_ir.aot.build import Sources, build_loadable
+from wrapper_ir.aot.calls import with_objects
+from wrapper_ir.aot.load import load_library
+from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact, KernelUnit, Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

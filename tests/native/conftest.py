@@ -15,12 +15,12 @@ from wrapper_ir.toolchain import Compiler, DiskCache, default_cache, find_compil
 from wrapper_ir.toolchain.compiler import library_dirs
 from wrapper_ir.toolchain.native import (
     EXPORTS,
-    Part,
     constants_trailer,
     native_flags,
     native_include_dirs,
     runtime_objects,
 )
+from wrapper_ir.toolchain.parts import Part
 
 _SOURCES = native_include_dirs()[0].parent / "src"
 

@@ -28,10 +28,10 @@ import torch
 
 import wrapper_ir as wir
 from tests.emitters import corpus
+from wrapper_ir.aot.build import BuildOptions, build, build_loadable
+from wrapper_ir.aot.load import load_library
 from wrapper_ir.debug_printer import DebugPrinter, insert_probes
 from wrapper_ir.emitters.base import EmitError
-from wrapper_ir.emitters.cpp.build import BuildOptions, build, build_loadable
-from wrapper_ir.emitters.cpp.loaded import load_library
 
 FLAGS = (
     "-fsanitize=address,undefined",

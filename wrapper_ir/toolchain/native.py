@@ -12,7 +12,6 @@ import hashlib
 import os
 import struct
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache as cached
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, include_dirs, run
 from wrapper_ir.toolchain.errors import CompileError
 from wrapper_ir.toolchain.explain import shortened
+from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
@@ -30,14 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXPORTS",
-    "OWN_OPS",
     "TRAILER_MAGIC",
-    "Part",
     "constants_trailer",
     "native_flags",
     "native_include_dirs",
     "native_units",
-    "needed_parts",
     "runtime_objects",
 ]
 
@@ -49,35 +46,6 @@ _FORMAT = 1
 #: A version script for the linker (``-Wl,--version-script=FILE``): what a library shows. Without
 #: it the instances of templates of the standard library would be visible as well.
 EXPORTS = "{ global: AOTInductor*; WrapperIR*; local: *; };\n"
-
-
-class Part(StrEnum):
-    """A part of the runtime that only some programs need, called as its files are."""
-
-    OPS = "op"
-    """Calls of library ops through the dispatcher (``wir::Op``). It takes several times as long to
-    compile as all others."""
-    HEAP = "heap"
-    """Keeping what library ops allocate (``wir::Heap``)."""
-    GPU = "gpu"
-    """Running on a GPU (``wir::GpuCall``)."""
-    BLAS = "blas"
-    """Calls of cuBLAS (``wir::current_blas``)."""
-    OWN_OPS = "own_ops"
-    """Ops that a front end of ours registers from Python. It needs ``OPS``."""
-    PROBES = "probe"
-    """Probes that report to the library itself. It needs ``OPS``."""
-    GRAPHS = "graph"
-    """Capturing calls as CUDA graphs (``wir::GraphInfo``)."""
-    OBJECTS = "objects"
-    """Objects of custom classes, made from their bytes (``wir::ObjectSpec``)."""
-
-
-OWN_OPS = "wrapper_ir_inductor::"
-"""The namespace of the ops that ``own_ops.cpp`` has."""
-
-#: What Python does where it loads a program, and a library that runs alone has to do itself.
-_ALONE = frozenset((Part.PROBES, Part.GRAPHS, Part.OBJECTS))
 
 #: What is compiled as one for parts of several files.
 _UNITS = {Part.PROBES: "probes", Part.GRAPHS: "graphs"}
@@ -189,18 +157,6 @@ class _Unit:
     @property
     def text(self) -> str:
         return "".join(f'#include "{file.name}"\n' for file in self.files)
-
-
-def needed_parts(parts: Collection[Part], *, alone: bool) -> frozenset[Part]:
-    """Return which parts a library takes of those that its program names.
-
-    Args:
-        parts: What the program needs.
-        alone: Whether the library is to run without Python.
-    """
-    if not alone:
-        return frozenset(parts) - _ALONE
-    return frozenset((*parts, Part.OPS) if Part.PROBES in parts else parts)
 
 
 def native_units(parts: Collection[Part]) -> dict[str, tuple[Path, ...]]:

@@ -22,7 +22,7 @@ from wrapper_ir.emitters.cpp.literals import comment, string
 from wrapper_ir.emitters.cpp.names import make_names
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines import CPU, Allocate, Comment, DType, FrozenMap, Layout, Program, Stage
-from wrapper_ir.toolchain.native import Part
+from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion

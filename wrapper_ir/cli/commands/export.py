@@ -74,13 +74,13 @@ def export(  # noqa: PLR0913 - one for each option
     of constants are read from the .safetensors file beside FILE.wir. PATH appears whole or not at
     all.
     """
+    from wrapper_ir.aot.export import check
     from wrapper_ir.api import export as export_program
     from wrapper_ir.cli.emitting import check_target
     from wrapper_ir.cli.files import read_program
     from wrapper_ir.cli.options import read_pairs
     from wrapper_ir.cli.terminal import bar
     from wrapper_ir.debug_printer import make_printer
-    from wrapper_ir.emitters.cpp.package import check
 
     if output == "-":
         raise click.UsageError("what is built goes to a file or folder, not to standard output")

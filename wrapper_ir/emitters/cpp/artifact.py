@@ -1,7 +1,7 @@
-"""What the C++ emitter makes: source files, kernels to compile beside them, and ways on from there.
+"""An emitted program: source files, kernels to compile beside them, and what they need besides.
 
-Building, loading and packaging are other modules' business and are imported when they are asked
-for: whoever only wants the text pays for nothing else.
+Building, loading and packaging are the business of ``wrapper_ir.aot``, above the emitters; an
+artifact looks it up when it is asked to. Whoever only wants the text pays for nothing else.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.capture import CaptureFacts
-from wrapper_ir.emitters.cpp.gpu import GpuUnit
-from wrapper_ir.emitters.cpp.manifest import Manifest
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import Program
+from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
+from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +44,36 @@ class KernelUnit:
     source: CppSource
 
 
+@dataclass(frozen=True, slots=True)
+class GpuUnit:
+    """A Triton kernel that the generated files launch.
+
+    Attributes:
+        symbol: The C symbol of its machine code, which the build makes. It follows from the
+            kernel's content, so two kernels share one exactly when they are the same.
+        source: The kernel.
+    """
+
+    symbol: str
+    source: TritonSource
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the generated files of a program need.
+
+    Attributes:
+        parts: The parts of the runtime that they use.
+    """
+
+    parts: frozenset[Part] = frozenset()
+
+    @property
+    def on_gpu(self) -> bool:
+        """True if the program runs on a GPU."""
+        return Part.GPU in self.parts
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CppArtifact:
     """An emitted program.
@@ -67,12 +97,12 @@ class CppArtifact:
     program: Program
     gpu_kernels: tuple[GpuUnit, ...] = ()
     graphs: CaptureFacts | None = None
-    manifest: Manifest = Manifest()  # noqa: RUF009 - a value that nobody can change
+    manifest: Manifest = Manifest()
 
     @property
     def module_source(self) -> str:
         """A module of Python with a boxed ``call``, for caches; it builds what it needs."""
-        texts = import_module("wrapper_ir.emitters.cpp.loaded_text")
+        texts = import_module("wrapper_ir.aot.module_text")
         text: str = texts.module_text(self)
         return text
 
@@ -83,16 +113,16 @@ class CppArtifact:
 
         Args:
             num_runners: How many calls can run at a time without setting up memory first.
-            **options: How to build; see :func:`wrapper_ir.emitters.cpp.build.build_loadable`.
+            **options: How to build; see :func:`wrapper_ir.aot.build.build_loadable`.
         """
-        loaded = import_module("wrapper_ir.emitters.cpp.loaded")
+        loaded = import_module("wrapper_ir.aot.load")
         function: Callable[..., tuple[Any, ...]]
         function = loaded.load(self, num_runners=num_runners, **options)
         return function
 
     def load_boxed(self, num_runners: int = 4, **options: object) -> BoxedCall:
         """Like :meth:`load`, called with one list, which it empties."""
-        loaded = import_module("wrapper_ir.emitters.cpp.loaded")
+        loaded = import_module("wrapper_ir.aot.load")
         function: BoxedCall = loaded.load_boxed(self, num_runners=num_runners, **options)
         return function
 
@@ -101,11 +131,11 @@ class CppArtifact:
 
         Args:
             path: Where to; its ending says which.
-            **options: See :func:`wrapper_ir.emitters.cpp.package.export`.
+            **options: See :func:`wrapper_ir.aot.export.export`.
 
         Returns:
             The path that was written.
         """
-        package = import_module("wrapper_ir.emitters.cpp.package")
+        package = import_module("wrapper_ir.aot.export")
         written: Path = package.export(self, path, **options)
         return written

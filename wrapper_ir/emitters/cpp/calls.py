@@ -41,7 +41,7 @@ from wrapper_ir.lines.kernels import (
     TritonKernel,
 )
 from wrapper_ir.lines.layout import CPU
-from wrapper_ir.toolchain.native import Part
+from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.abi import Shim

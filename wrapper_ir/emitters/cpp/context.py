@@ -23,7 +23,7 @@ from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.schema import OpSchema, parse_schema
 from wrapper_ir.lines.trace import Probe
-from wrapper_ir.toolchain.native import Part
+from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

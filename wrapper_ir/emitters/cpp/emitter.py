@@ -9,12 +9,10 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.capture import DEFAULT_LIMIT, capture_facts, graph_options
-from wrapper_ir.emitters.cpp.artifact import CppArtifact
+from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.gpu import gpus_of
-from wrapper_ir.emitters.cpp.manifest import Manifest
 from wrapper_ir.emitters.cpp.module import render_files
-from wrapper_ir.emitters.cpp.objects import objects_as_inputs
 from wrapper_ir.emitters.cpp.products import PRODUCTS, Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
 from wrapper_ir.emitters.options import (
@@ -29,11 +27,12 @@ from wrapper_ir.emitters.options import (
     check_options,
 )
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
-from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.memory import Free, Reinterpret
+from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
 from wrapper_ir.lines.walk import walk
 
@@ -105,7 +104,7 @@ class CppEmitter(Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
-        given, program = program, objects_as_inputs(program)
+        given, program = program, _objects_as_inputs(program)
         one_gpu = len(gpus_of(program)) <= 1
         statics = gather_statics(
             program, self.keep_buffers, keep_arenas=self.arena == "kept", on_gpus=one_gpu
@@ -144,6 +143,14 @@ class CppEmitter(Emitter):
             graphs,
             Manifest(frozenset(context.parts)),
         )
+
+
+def _objects_as_inputs(program: Program) -> Program:
+    """The program with its objects as further inputs, the last ones."""
+    if not program.objects:
+        return program
+    objects = (ObjectInput(name, item.class_name) for name, item in program.objects.items())
+    return program.replace(inputs=(*program.inputs, *objects), objects=FrozenMap())
 
 
 def _refuse_devices(program: Program, problems: Problems) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.artifact import GpuUnit
 from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES
 from wrapper_ir.emitters.cpp.places import element_type
 from wrapper_ir.emitters.cpp.text import statement
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ANYWHERE",
     "GpuKernels",
-    "GpuUnit",
     "device_index",
     "device_parts",
     "device_type",
@@ -47,20 +46,6 @@ _NUMBERS: Final = {
     "f64": CType.REAL,
 }
 """Triton's types of numbers, as C++ passes them."""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuUnit:
-    """A Triton kernel that the generated files launch.
-
-    Attributes:
-        symbol: The C symbol of its machine code, which the build makes. It follows from the
-            kernel's content, so two kernels share one exactly when they are the same.
-        source: The kernel.
-    """
-
-    symbol: str
-    source: TritonSource
 
 
 def gpus_of(program: Program) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param
-from wrapper_ir.toolchain.native import OWN_OPS, Part
+from wrapper_ir.toolchain.parts import OWN_OPS, Part
 from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, KernelUnit
+from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, GpuUnit, KernelUnit
 from wrapper_ir.emitters.cpp.entry import Entry
-from wrapper_ir.emitters.cpp.gpu import GpuUnit
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.cpp.text import UNIT, statement

@@ -16,7 +16,7 @@ from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.memory import AllocateFromPool, Reuse
-from wrapper_ir.toolchain.native import Part
+from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context

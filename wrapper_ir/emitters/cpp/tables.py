@@ -18,7 +18,7 @@ from wrapper_ir.lines.control import BufferInput, Input, ObjectInput
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.program import GraphRole, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol
-from wrapper_ir.toolchain.native import Part
+from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantEntry

@@ -45,7 +45,7 @@ def compile_graph(
     if "cuda" in devices:
         prepare_launcher()
     if settings.emitter == "cpp":
-        from wrapper_ir.emitters.cpp.loaded_module import prepare_module  # noqa: PLC0415
+        from wrapper_ir.aot.extension import prepare_module  # noqa: PLC0415
 
         prepare_module()
 

@@ -111,6 +111,7 @@ def _refuse_stray_backward(session: Session) -> None:
 
 #: What decides the text that is emitted for a graph: an edit there must not be served old text.
 _DECIDING: Final = (
+    "aot",
     "api.py",
     "debug_printer",
     "emitters",

@@ -13,10 +13,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.emitters.cpp.build import BuildOptions, build
-from wrapper_ir.emitters.cpp.build_errors import ExportPathError
-from wrapper_ir.emitters.cpp.package_folder import MARKER, write_folder
-from wrapper_ir.emitters.cpp.package_zip import check_metadata, write_package
+from wrapper_ir.aot.build import BuildOptions, build
+from wrapper_ir.aot.errors import ExportPathError
+from wrapper_ir.aot.folder import MARKER, write_folder
+from wrapper_ir.aot.package import check_metadata, write_package
 from wrapper_ir.errors import OptionError, UnsupportedError
 from wrapper_ir.lines.trace import Probe, ProbeLevel
 from wrapper_ir.lines.walk import walk
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
 
-__all__ = ["check", "export"]
 
 #: What probes can do in a library that runs alone.
 _LEVELS: Final = (
@@ -79,7 +78,7 @@ def export(
         OptionError: There is no such option.
         UnsupportedError: The program has probes that need Python.
         ExportPathError: The path has another ending, or cannot be written.
-        WrapperIRError: As :func:`wrapper_ir.emitters.cpp.build.build` says.
+        WrapperIRError: As :func:`wrapper_ir.aot.build.build` says.
     """
     given = check(path, metadata, **options)
     _check_probes(artifact)

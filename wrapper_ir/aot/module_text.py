@@ -12,12 +12,10 @@ import math
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.cpp.artifact import KernelUnit
-from wrapper_ir.emitters.cpp.gpu import GpuUnit
-from wrapper_ir.emitters.cpp.loaded import Sources, load_library
-from wrapper_ir.emitters.cpp.manifest import Manifest
-from wrapper_ir.emitters.cpp.objects import with_objects
-from wrapper_ir.toolchain.native import Part
+from wrapper_ir.aot.calls import with_objects
+from wrapper_ir.aot.load import load_library
+from wrapper_ir.emitters.cpp.artifact import GpuUnit, KernelUnit, Manifest
+from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
 from wrapper_ir.toolchain.triton import TritonSource
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
-
-__all__ = ["boxed_call", "module_text"]
 
 
 def module_text(artifact: CppArtifact) -> str:
@@ -39,7 +35,7 @@ def module_text(artifact: CppArtifact) -> str:
     lines = [
         f'"""{_quoted(program.name)}: a program in C++, built and called by wrapper_ir."""',
         "",
-        "from wrapper_ir.emitters.cpp.loaded_text import boxed_call",
+        "from wrapper_ir.aot.module_text import boxed_call",
         "",
         "_files = {",
         *(f"    {name!r}: {_literal(text)}," for name, text in artifact.sources.items()),
@@ -64,7 +60,7 @@ def module_text(artifact: CppArtifact) -> str:
     lines += [f"call = {made}", ""]
     if artifact.graphs is not None:
         lines.insert(2, "from wrapper_ir.emitters.capture import CaptureFacts")
-        lines.insert(3, "from wrapper_ir.emitters.cpp.graphs import captured")
+        lines.insert(3, "from wrapper_ir.aot.calls import captured")
         lines += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
     return "\n".join(lines)
 
@@ -97,7 +93,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     Raises:
         WrapperIRError: The library cannot be built or loaded.
     """
-    from wrapper_ir.emitters.cpp.build import build_loadable  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot.build import Sources, build_loadable  # noqa: PLC0415 - only to build
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
     gpu_units = tuple(GpuUnit(symbol, TritonSource(*rest)) for symbol, *rest in gpu_kernels)

@@ -14,28 +14,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from wrapper_ir.emitters.cpp.build_constants import (
+from wrapper_ir.aot.data import (
     EMBED_LIMIT,
     beside_text,
     embedded_text,
+    object_archives,
+    places_of,
+    places_text,
     write_blob,
 )
-from wrapper_ir.emitters.cpp.build_errors import TooLargeError
-from wrapper_ir.emitters.cpp.build_gpu import GPU_FILE, chosen_archs, write_kernels
-from wrapper_ir.emitters.cpp.build_isa import (
+from wrapper_ir.aot.errors import TooLargeError
+from wrapper_ir.aot.gpu_kernels import GPU_FILE, chosen_archs, write_kernels
+from wrapper_ir.aot.kernels import kernel_translations
+from wrapper_ir.aot.processors import (
     NATIVE,
     check_text,
     checked_level,
     isa_of,
     required_features,
 )
-from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
-from wrapper_ir.emitters.cpp.build_objects import object_archives, places_of, places_text
-from wrapper_ir.emitters.cpp.build_work import Steps, Work
+from wrapper_ir.aot.work import Steps, Work
+from wrapper_ir.emitters.cpp.artifact import GpuUnit, KernelUnit, Manifest
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.toolchain.cache import DiskCache
+from wrapper_ir.toolchain.native import EXPORTS
 from wrapper_ir.toolchain.objects import (
     assemble,
     link,
@@ -45,45 +49,13 @@ from wrapper_ir.toolchain.triton import binary_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Protocol
 
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact
     from wrapper_ir.emitters.cpp.constants import ConstantTable
-    from wrapper_ir.emitters.cpp.gpu import GpuUnit
-    from wrapper_ir.emitters.cpp.manifest import Manifest
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
+    from wrapper_ir.toolchain.objects import Translation
 
-    class Sources(Protocol):
-        """What a library that only Python loads is built from."""
-
-        @property
-        def sources(self) -> Mapping[str, str]:
-            """The text of each generated file by name."""
-
-        @property
-        def kernels(self) -> Sequence[KernelUnit]:
-            """The kernels that they call."""
-
-        @property
-        def gpu_kernels(self) -> Sequence[GpuUnit]:
-            """The Triton kernels that they launch."""
-
-        @property
-        def manifest(self) -> Manifest:
-            """What they need besides."""
-
-
-__all__ = [
-    "AUTO_EMBED_LIMIT",
-    "BuildOptions",
-    "Constants",
-    "Library",
-    "build",
-    "build_loadable",
-    "linked_constants",
-    "prepared",
-]
 
 Constants = Literal["embedded", "beside", "auto"]
 """Where the values of constants go: into the library, into a file beside it, or by their size."""
@@ -93,6 +65,16 @@ AUTO_EMBED_LIMIT: Final = 512 << 20
 
 #: What a library shows that only our own loader opens.
 LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a library is built from: of an artifact, the part that decides."""
+
+    sources: Mapping[str, str]
+    kernels: tuple[KernelUnit, ...]
+    gpu_kernels: tuple[GpuUnit, ...] = ()
+    manifest: Manifest = Manifest()  # noqa: RUF009 - a value that nobody can change
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +158,8 @@ def build(
         name: Stem of the files' names, of letters, digits and ``-_.``.
 
     Raises:
-        KernelIsaError: A kernel was written for wider vectors than ``isa`` has.
-        IsaError: This processor lacks what a kernel was written for.
-        UnsupportedError: The program takes objects as inputs.
-        ConstantValueError: The value of a constant is missing, or does not fit; or an object of
-            the program cannot be stored.
-        TooLargeError: The constants are too large to be embedded.
+        WrapperIRError: As :func:`prepared` says.
+        ConstantValueError: The value of a constant is missing, or does not fit.
         CompileError: Generated code or a kernel does not compile.
         LinkError: The objects do not fit together.
         CacheDirError: The cache's directory cannot be used.
@@ -192,11 +170,8 @@ def build(
     work = Work.of(given.cache, given.jobs, flags)
     features = _features(work, chosen, given.isa)
     archs = chosen_archs(artifact.gpu_kernels, given.gpu_arch)
-    files = [
-        *work.generated(artifact.sources),
-        *kernel_translations(chosen, work.compiler, (*flags, *given.kernel_flags)),
-        work.plain("cpu.cpp", check_text(features, given.isa)),
-    ]
+    files = _files(work, artifact, chosen, given.kernel_flags)
+    files.append(work.plain("cpu.cpp", check_text(features, given.isa)))
     steps = Steps(len(files) + 3, given.progress)
     with work.running(folder) as (pool, scratch):
         coming = work.compile(files, pool, steps)
@@ -209,29 +184,52 @@ def build(
         data = making.result()
         steps.advance()
         library = scratch / f"{name}.so"
-        objects = [*runtime, *(one.result() for one in coming), *for_gpus.result(), *data.objects]
-        objects += work.torch(artifact.manifest)
-        link(
-            work.compiler,
-            objects,
-            library,
-            keep_symbols=given.debug_info or bool(given.extra_flags),
-            extra_flags=flags,
-        )
-        symbols = scratch / f"{name}.so.debug"
-        if given.debug_info:
-            split_debug_information(library, symbols)
+        objects = [*runtime, *(one.result() for one in coming), *for_gpus.result()]
+        objects += [*data.objects, *work.torch(artifact.manifest)]
+        symbols = _linked(work, objects, library, debug_info=given.debug_info)
         steps.advance()
-        return Library(
-            _moved(library, folder),
-            None if data.beside is None else _moved(data.beside, folder),
-            _moved(symbols, folder) if given.debug_info else None,
-            features,
-        )
+        beside, symbols = (each and _moved(each, folder) for each in (data.beside, symbols))
+        return Library(_moved(library, folder), beside, symbols, features)
+
+
+def _files(
+    work: Work,
+    artifact: CppArtifact | Sources,
+    chosen: Sequence[tuple[KernelUnit, Isa]],
+    kernel_flags: tuple[str, ...] = (),
+) -> list[Translation]:
+    """Returns the generated files and the kernels."""
+    kernels = kernel_translations(chosen, work.compiler, (*work.flags, *kernel_flags))
+    return [*work.generated(artifact.sources), *kernels]
+
+
+def _linked(
+    work: Work,
+    objects: Sequence[Path],
+    library: Path,
+    *,
+    exports: str = EXPORTS,
+    debug_info: bool = False,
+) -> Path | None:
+    """Links a library; returns the file with its debug information, if there is to be one."""
+    flags = work.flags
+    link(
+        work.compiler,
+        objects,
+        library,
+        exports=exports,
+        keep_symbols=bool(flags),
+        extra_flags=flags,
+    )
+    if not debug_info:
+        return None
+    symbols = library.with_name(f"{library.name}.debug")
+    split_debug_information(library, symbols)
+    return symbols
 
 
 def build_loadable(  # noqa: PLR0913 - all but one are named
-    artifact: Sources,
+    artifact: CppArtifact | Sources,
     *,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -244,34 +242,29 @@ def build_loadable(  # noqa: PLR0913 - all but one are named
 
     Args:
         artifact: The generated files and the kernels.
-        jobs: How many compilers to run at once; by default one a processor.
-        progress: Called with the number of steps done and the number of all steps.
+        jobs: As of :class:`BuildOptions`, like ``progress``, ``extra_flags`` and ``gpu_arch``.
+        progress: See ``jobs``.
         cache: Where objects and the library are kept; the default cache when absent.
-        extra_flags: For the compiler and the linker, such as ``("-fsanitize=address",)``.
+        extra_flags: See ``jobs``.
         exports: The linker's version script: what the library shows.
-        gpu_arch: What Triton kernels are compiled for, as :class:`BuildOptions` says.
+        gpu_arch: See ``jobs``.
 
     Returns:
-        The library, which lies in the cache and must not be changed. It shows one symbol,
-        ``wir_program_info``, or what ``exports`` says.
+        The library, which lies in the cache and must not be changed.
 
     Raises:
         WrapperIRError: As :func:`build` says.
     """
     work = Work.of(cache, jobs, extra_flags)
     chosen = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
-    files = [
-        *work.generated(artifact.sources),
-        *kernel_translations(chosen, work.compiler, work.flags),
-    ]
+    files = _files(work, artifact, chosen)
     runtime = work.runtime(artifact.manifest, alone=False)
     archs = chosen_archs(artifact.gpu_kernels, gpu_arch)
-    parts = ["loadable", exports, *(file.key(work.compiler) for file in files), *map(str, runtime)]
-    parts += [binary_key(each.source, arch) for each in artifact.gpu_kernels for arch in archs]
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    found = work.cache.get(key, "so")
+    keys = ["loadable", exports, *(file.key(work.compiler) for file in files), *map(str, runtime)]
+    keys += [binary_key(each.source, arch) for each in artifact.gpu_kernels for arch in archs]
+    key = hashlib.sha256("\0".join(keys).encode()).hexdigest()
     steps = Steps(len(files) + 1, progress)
-    if found is not None:
+    if found := work.cache.get(key, "so"):
         return found
     with (
         work.cache.locked([key]),
@@ -283,14 +276,7 @@ def build_loadable(  # noqa: PLR0913 - all but one are named
         library = scratch / "program.so"
         objects = [*runtime, *(one.result() for one in coming), *for_gpus.result()]
         objects += work.torch(artifact.manifest)
-        link(
-            work.compiler,
-            objects,
-            library,
-            exports=exports,
-            keep_symbols=bool(extra_flags),
-            extra_flags=extra_flags,
-        )
+        _linked(work, objects, library, exports=exports)
         steps.advance()
         return work.cache.put(key, "so", library)
 
@@ -308,7 +294,8 @@ def prepared(
         UnsupportedError: The program takes objects as inputs.
         ConstantValueError: An object cannot be stored.
         TooLargeError: The constants are to be embedded and do not fit.
-        WrapperIRError: As :func:`wrapper_ir.emitters.cpp.build_isa.isa_of` says.
+        KernelIsaError: A kernel was written for wider vectors than ``isa`` has.
+        IsaError: This processor lacks what a kernel was written for.
     """
     _refuse_objects(artifact.program)
     table, archives = constant_table(artifact.program), object_archives(artifact.program)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cpp.build_errors import GpuArchError
+from wrapper_ir.aot.errors import GpuArchError
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain.triton import arch_number, compiled_binary, current_arch
 
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from wrapper_ir.emitters.cpp.gpu import GpuUnit
+    from wrapper_ir.emitters.cpp.artifact import GpuUnit
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.triton import GpuBinary
 
-__all__ = ["GPU_FILE", "chosen_archs", "write_kernels"]
 
 GPU_FILE: Final = "gpu_kernels.s"
 

@@ -12,7 +12,7 @@ import platform
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cpp.build_errors import KernelIsaError
+from wrapper_ir.aot.errors import KernelIsaError
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain import isa as isas
 from wrapper_ir.toolchain.compiler import arch_cflags
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.isa import Isa
     from wrapper_ir.toolchain.source import CppSource
 
-__all__ = ["NATIVE", "check_text", "checked_level", "isa_of", "required_features"]
 
 NATIVE: Final = "native"
 """Each kernel for the instruction set that it was captured for."""

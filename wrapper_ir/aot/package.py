@@ -16,19 +16,16 @@ import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cpp.build_isa import NATIVE
-from wrapper_ir.emitters.cpp.gpu import gpus_of
+from wrapper_ir.aot.processors import NATIVE
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain import isa as isas
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
-    from wrapper_ir.emitters.cpp.build import Library
-    from wrapper_ir.lines.program import Program
+    from wrapper_ir.aot.build import Library
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
 
-__all__ = ["MODEL_NAME", "check_metadata", "write_package"]
 
 MODEL_NAME: Final = "model"
 """What loaders call the one model of a package unless told otherwise."""
@@ -73,7 +70,7 @@ def write_package(
         metadata: What the package is to say of itself besides.
     """
     folder = f"{_ROOT}/data/aotinductor/{MODEL_NAME}"
-    about = json.dumps({**_about(artifact.program, library, isa), **metadata}, indent=1)
+    about = json.dumps({**_about(artifact.manifest, library, isa), **metadata}, indent=1)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         # Loaders find the metadata by the name of the one .cpp file.
         _add_text(archive, f"{folder}/{MODEL_NAME}.wrapper.cpp", artifact.source)
@@ -87,9 +84,9 @@ def write_package(
         _add_text(archive, f"{_ROOT}/.data/version", _CONTAINER_VERSION)
 
 
-def _about(program: Program, library: Library, isa: str) -> dict[str, str]:
+def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
     about = {
-        "AOTI_DEVICE_KEY": "cuda" if gpus_of(program) else "cpu",
+        "AOTI_DEVICE_KEY": "cuda" if manifest.on_gpu else "cpu",
         "AOTI_PLATFORM": sys.platform,
         "AOTI_MACHINE": platform.machine(),
         "WRAPPER_IR_ISA": isa,

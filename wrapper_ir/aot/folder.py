@@ -11,29 +11,28 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cpp.build import linked_constants, prepared
-from wrapper_ir.emitters.cpp.build_gpu import GPU_FILE, chosen_archs, write_kernels
-from wrapper_ir.emitters.cpp.build_isa import NATIVE, check_text, required_features
-from wrapper_ir.emitters.cpp.build_kernels import kernel_translations
+from wrapper_ir.aot.build import linked_constants, prepared
+from wrapper_ir.aot.gpu_kernels import GPU_FILE, chosen_archs, write_kernels
+from wrapper_ir.aot.kernels import kernel_translations
+from wrapper_ir.aot.processors import NATIVE, check_text, required_features
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.native import (
     EXPORTS,
     native_include_dirs,
     native_units,
-    needed_parts,
 )
 from wrapper_ir.toolchain.objects import generated_flags
+from wrapper_ir.toolchain.parts import needed_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from wrapper_ir.aot.build import BuildOptions
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
-    from wrapper_ir.emitters.cpp.build import BuildOptions
     from wrapper_ir.toolchain.objects import Translation
 
-__all__ = ["MARKER", "write_folder"]
 
 MARKER: Final = "wrapper_ir.json"
 """The file by which an export is known to be one, and may be replaced by the next."""
@@ -152,11 +151,18 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
         kernel_flags="".join(map(_kernel_rule, kernel_files, kernels)),
     )
     (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
+    _write_pages(folder, artifact, options, target, blob)
+
+
+def _write_pages(
+    folder: Path, artifact: CppArtifact, options: BuildOptions, target: str, blob: str | None
+) -> None:
+    """Writes what readers read, and by what the folder is known to be an export."""
     page = _README.format(
         name=target,
         blob=blob or "(none)",
         isa=_about_isa(options.isa),
-        device="Cuda" if gpu else "Cpu",
+        device="Cuda" if artifact.manifest.on_gpu else "Cpu",
         gpu_row=_GPU_ROW if artifact.gpu_kernels else "",
     )
     (folder / "README.md").write_text(page, encoding="utf-8")

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.errors import WrapperIRError
 
-__all__ = ["InputSpec", "Reporter", "input_specs"]
-
 
 _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
     each.code: each

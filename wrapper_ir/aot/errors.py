@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = [
-    "ConstantValueError",
-    "ExportPathError",
-    "GpuArchError",
-    "KernelIsaError",
-    "TooLargeError",
-]
-
 
 class KernelIsaError(WrapperIRError):
     """A kernel was written for wider vectors than the instruction set asked for has.

@@ -14,7 +14,7 @@ from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import Compiler, find_compiler
 from wrapper_ir.toolchain.headers import HeaderStore
-from wrapper_ir.toolchain.native import needed_parts, runtime_objects
+from wrapper_ir.toolchain.native import runtime_objects
 from wrapper_ir.toolchain.objects import (
     GENERATED,
     Translation,
@@ -23,13 +23,14 @@ from wrapper_ir.toolchain.objects import (
     precompiled,
     stand_in,
 )
+from wrapper_ir.toolchain.parts import needed_parts
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from wrapper_ir.emitters.cpp.manifest import Manifest
+    from wrapper_ir.emitters.cpp.artifact import Manifest
 
 
 class Steps:

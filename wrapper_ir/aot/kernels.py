@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.compiler import Compiler
     from wrapper_ir.toolchain.isa import Isa
 
-__all__ = ["kernel_translations"]
 
 # Estimated seconds to compile a kernel; see wrapper_ir.toolchain.units for where they come from.
 _KERNEL_COST: Final = 0.04

@@ -19,9 +19,8 @@ from wrapper_ir.toolchain.native import runtime_objects
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["extension_module", "prepare_module"]
 
-_NATIVE: Final = Path(__file__).resolve().parents[2] / "native"
+_NATIVE: Final = Path(__file__).resolve().parents[1] / "native"
 
 _MODULE: Final = Extension(
     "wir_python",

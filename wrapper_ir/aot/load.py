@@ -9,44 +9,27 @@ runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.aot.calls import captured, check_objects, unboxed, with_objects
+from wrapper_ir.aot.extension import extension_module
+from wrapper_ir.aot.reporter import Reporter, input_specs
 from wrapper_ir.emitters.base import constant_values
-from wrapper_ir.emitters.cpp.artifact import KernelUnit
-from wrapper_ir.emitters.cpp.gpu import GpuUnit
-from wrapper_ir.emitters.cpp.graphs import captured, unboxed
-from wrapper_ir.emitters.cpp.loaded_errors import Reporter, input_specs
-from wrapper_ir.emitters.cpp.loaded_module import extension_module
-from wrapper_ir.emitters.cpp.loaded_probes import probe_function
-from wrapper_ir.emitters.cpp.manifest import Manifest
-from wrapper_ir.emitters.cpp.objects import check_objects, with_objects
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.runtime.kept import register
+from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.errors import LibraryLoadError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
 
     Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
 
-__all__ = ["DEFAULT_RUNNERS", "Sources", "load", "load_boxed", "load_library"]
-
 DEFAULT_RUNNERS: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What a library is built from: of an artifact, the part that decides."""
-
-    sources: Mapping[str, str]
-    kernels: tuple[KernelUnit, ...]
-    gpu_kernels: tuple[GpuUnit, ...] = ()
-    manifest: Manifest = Manifest()  # noqa: RUF009 - a value that nobody can change
 
 
 def load(
@@ -58,7 +41,7 @@ def load(
         artifact: The program.
         num_runners: How many calls can run at a time without setting up a state first. More may
             run, in whatever number: a state is then made for the call and dropped after it.
-        **options: How to build; see :func:`wrapper_ir.emitters.cpp.build.build_loadable`.
+        **options: How to build; see :func:`wrapper_ir.aot.build.build_loadable`.
 
     Raises:
         MissingConstantError: The program has constants whose values are not there.
@@ -99,7 +82,7 @@ def _load(
 
 
 def _build(artifact: CppArtifact, options: Mapping[str, Any]) -> Path:
-    from wrapper_ir.emitters.cpp.build import build_loadable  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
 
     return build_loadable(artifact, **options)
 
@@ -144,7 +127,7 @@ def load_library(
         keep=keep,
         name=name if name.isidentifier() else "program",
         doc=f"Run the program '{name}' on {what}; gives a tuple of its results.",
-        probes=tuple(probe_function(*probe) for probe in probes),
+        probes=tuple(_probe_function(*probe) for probe in probes),
         output=output_address(),
     )
     register(function)  # so that wir.release() knows of it
@@ -168,3 +151,32 @@ def _open(module: Any, file: Path, symbol: str) -> Any:  # noqa: ANN401 - a caps
                 hint = _NO_CUDA if "libtorch_cuda" in str(error) else None
                 raise LibraryLoadError(library=key[0], reason=str(error), hint=hint) from error
         return _open_libraries[key]
+
+
+#: Levels by the numbers of ``wir::ProbeLevel``.
+_LEVELS: Final = (*("save", "print", "names", "check", "stats", "compare", "hook", "check_nan"),)
+
+#: The number of ``wir::ProbeOperand::Kind::kTensor``.
+_TENSOR: Final = 0
+
+
+def _probe_function(
+    label: str,
+    after: bool,  # noqa: FBT001 - the fields of a struct
+    level: int,
+    source: str,
+    operands: Sequence[tuple[str, int]],
+) -> Callable[..., None]:
+    """Return what a probe calls, with its tensors and then its numbers.
+
+    Args:
+        label: Number and name of the call.
+        after: On which side of the call it stands.
+        level: Number of the level.
+        source: Where in the model the call comes from.
+        operands: Name and kind of each value.
+    """
+    buffers = tuple(name for name, kind in operands if kind == _TENSOR)
+    scalars = tuple(name for name, kind in operands if kind != _TENSOR)
+    when = "after" if after else "before"
+    return make_probe(label, when, _LEVELS[level], buffers, scalars, source=source)

@@ -1,0 +1,50 @@
+"""Parts of the runtime part that only some programs need, and which of them a library takes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+class Part(StrEnum):
+    """A part of the runtime that only some programs need, called as its files are."""
+
+    OPS = "op"
+    """Calls of library ops through the dispatcher (``wir::Op``). It takes several times as long to
+    compile as all others."""
+    HEAP = "heap"
+    """Keeping what library ops allocate (``wir::Heap``)."""
+    GPU = "gpu"
+    """Running on a GPU (``wir::GpuCall``)."""
+    BLAS = "blas"
+    """Calls of cuBLAS (``wir::current_blas``)."""
+    OWN_OPS = "own_ops"
+    """Ops that a front end of ours registers from Python. It needs ``OPS``."""
+    PROBES = "probe"
+    """Probes that report to the library itself. It needs ``OPS``."""
+    GRAPHS = "graph"
+    """Capturing calls as CUDA graphs (``wir::GraphInfo``)."""
+    OBJECTS = "objects"
+    """Objects of custom classes, made from their bytes (``wir::ObjectSpec``)."""
+
+
+OWN_OPS: Final = "wrapper_ir_inductor::"
+"""The namespace of the ops that ``own_ops.cpp`` has."""
+
+#: What Python does where it loads a program, and a library that runs alone has to do itself.
+_ALONE: Final = frozenset((Part.PROBES, Part.GRAPHS, Part.OBJECTS))
+
+
+def needed_parts(parts: Collection[Part], *, alone: bool) -> frozenset[Part]:
+    """Return which parts a library takes of those that its program names.
+
+    Args:
+        parts: What the program needs.
+        alone: Whether the library is to run without Python.
+    """
+    if not alone:
+        return frozenset(parts) - _ALONE
+    return frozenset((*parts, Part.OPS) if Part.PROBES in parts else parts)
