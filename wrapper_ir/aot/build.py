@@ -241,7 +241,7 @@ def build_loadable(  # noqa: PLR0913 - all but one are named
     """Builds a library that only our own loader opens: the program, without container or values.
 
     Args:
-        artifact: The generated files and the kernels.
+        artifact: What it is built from.
         jobs: As of :class:`BuildOptions`, like ``progress``, ``extra_flags`` and ``gpu_arch``.
         progress: See ``jobs``.
         cache: Where objects and the library are kept; the default cache when absent.

@@ -13,7 +13,8 @@ from wrapper_ir.toolchain.compiler import compile_flags
 from wrapper_ir.toolchain.headers import PREFIX
 from wrapper_ir.toolchain.isa import cpu_identity
 from wrapper_ir.toolchain.objects import Translation
-from wrapper_ir.toolchain.source import is_solitary, split_includes
+from wrapper_ir.toolchain.source import is_solitary
+from wrapper_ir.toolchain.units import Named, balanced, cost, gathered, solitary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.isa import Isa
 
 
-# Estimated seconds to compile a kernel; see wrapper_ir.toolchain.units for where they come from.
-_KERNEL_COST: Final = 0.04
-_CHARACTER_COST: Final = 2e-5
 #: What a file may cost, beside the 0.4 s that it takes to read the precompiled header.
 _FILE_BUDGET: Final = 1.2
 
@@ -55,7 +53,7 @@ def kernel_translations(
 
 
 def _cost(kernel: KernelUnit) -> float:
-    return _KERNEL_COST + _CHARACTER_COST * len(kernel.source.code)
+    return cost(kernel.source)
 
 
 def _total(kernels: Iterable[KernelUnit]) -> float:
@@ -65,61 +63,26 @@ def _total(kernels: Iterable[KernelUnit]) -> float:
 def _dealt(kernels: Sequence[KernelUnit]) -> list[list[KernelUnit]]:
     """Deals kernels out to files of about the same cost."""
     count = max(1, min(len(kernels), round(_total(kernels) / _FILE_BUDGET)))
-    bins: list[list[KernelUnit]] = [[] for _ in range(count)]
-    loads = [0.0] * count
-    for kernel in sorted(kernels, key=lambda kernel: (-_cost(kernel), kernel.symbol)):
-        lightest = loads.index(min(loads))
-        bins[lightest].append(kernel)
-        loads[lightest] += _cost(kernel)
-    return bins
+    costliest = sorted(kernels, key=lambda kernel: (-_cost(kernel), kernel.symbol))
+    return balanced(costliest, count, _cost)
 
 
 def _translation(
     kernels: Sequence[KernelUnit], flags: tuple[str, ...], isa: Isa, *, alone: bool
 ) -> Translation:
-    text = _solitary(kernels[0]) if alone else _gathered(kernels)
+    names = [_named(kernel) for kernel in kernels]
+    text = solitary(names[0]) if alone else "".join(gathered(names))
     return Translation(
         name="kernels.cpp",
         text=text,
         flags=flags,
         what=f"kernel {kernels[0].source.name!r}",
-        parts={_file(k): (f"kernel {k.source.name!r}", k.source.code) for k in kernels},
+        parts={k.file: (f"kernel {k.source.name!r}", k.source.code) for k in names},
         header=PREFIX if f"<{PREFIX}>" in text else "",
         processor=cpu_identity() if isa.native else "",
     )
 
 
-def _file(kernel: KernelUnit) -> str:
+def _named(kernel: KernelUnit) -> Named:
     # Not the kernel's name: the same kernel in another program has another name.
-    return f"{kernel.symbol}.cpp"
-
-
-def _gathered(kernels: Sequence[KernelUnit]) -> str:
-    """One file of kernels, each in a namespace of its own, their headers at the top."""
-    includes: dict[str, None] = {}  # in order, each once
-    bodies = []
-    for kernel in kernels:
-        headers, body = split_includes(kernel.source.code)
-        includes.update(dict.fromkeys(headers))
-        bodies.append(
-            f"namespace {kernel.symbol}_ns {{\n"
-            f"#define {kernel.source.entry} {kernel.symbol}\n"
-            f'#line 1 "{_file(kernel)}"\n'
-            f"{body}\n"
-            f"#undef {kernel.source.entry}\n"
-            f"}}  // namespace {kernel.symbol}_ns\n"
-        )
-    return "".join([*(f"#include {header}\n" for header in includes), *bodies])
-
-
-def _solitary(kernel: KernelUnit) -> str:
-    # Its own #include lines stay where they are, perhaps under a condition; the big header comes
-    # first, so that the entry's new name does not reach into it.
-    source = kernel.source
-    first = f"#include <{PREFIX}>\n" if f"<{PREFIX}>" in source.code else ""
-    return (
-        f"{first}#define {source.entry} {kernel.symbol}\n"
-        f'#line 1 "{_file(kernel)}"\n'
-        f"{source.code}\n"
-        f"#undef {source.entry}\n"
-    )
+    return Named(kernel.source, kernel.symbol, f"{kernel.symbol}_ns", f"{kernel.symbol}.cpp")

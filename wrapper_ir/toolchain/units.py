@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from wrapper_ir.toolchain import bindings
 from wrapper_ir.toolchain.headers import PREFIX
@@ -16,9 +16,21 @@ from wrapper_ir.toolchain.source import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Kernel", "Unit", "partition", "unit_text"]
+__all__ = [
+    "Kernel",
+    "Named",
+    "Unit",
+    "balanced",
+    "cost",
+    "gathered",
+    "partition",
+    "solitary",
+    "unit_text",
+]
+
+T = TypeVar("T")
 
 # Seconds, measured with g++ 12 on 19 kernels of a transformer's forward and backward: what a file
 # costs before its first kernel, what a kernel costs, what a character of it costs.
@@ -63,7 +75,12 @@ class Kernel:
     @property
     def cost(self) -> float:
         """Estimated seconds to compile it, the file around it excepted."""
-        return _KERNEL_COST + _CHARACTER_COST * len(self.source.code)
+        return cost(self.source)
+
+    @property
+    def named(self) -> Named:
+        """What it is called in its file."""
+        return Named(self.source, self.symbol, self.symbol, f"{self.source.name}.cpp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +102,11 @@ def partition(kernels: Sequence[Kernel], jobs: int, *, precompiled: bool) -> lis
     the shortest wall time on ``jobs`` processors.
     """
     fixed = _FILE_COST_PRECOMPILED if precompiled else _FILE_COST
+    costliest = sorted(kernels, key=lambda kernel: (-kernel.cost, kernel.key))
     best = [list(kernels)]
     best_time = _wall_time(best, fixed)
     for count in range(2, min(jobs, len(kernels)) + 1):
-        bins = _balanced(kernels, count)
+        bins = balanced(costliest, count, lambda kernel: kernel.cost)
         time = _wall_time(bins, fixed)
         if time < best_time * _WORTH:
             best, best_time = bins, time
@@ -99,20 +117,26 @@ def _wall_time(bins: Iterable[Sequence[Kernel]], fixed: float) -> float:
     return fixed + max(sum(kernel.cost for kernel in group) for group in bins)
 
 
-def _balanced(kernels: Sequence[Kernel], count: int) -> list[list[Kernel]]:
-    """Deal the kernels out, the costliest first, each to the lightest bin."""
-    bins: list[list[Kernel]] = [[] for _ in range(count)]
+def cost(source: CppSource) -> float:
+    """Return the estimated seconds to compile a kernel, the file around it excepted."""
+    return _KERNEL_COST + _CHARACTER_COST * len(source.code)
+
+
+def balanced(items: Iterable[T], count: int, weight: Callable[[T], float]) -> list[list[T]]:
+    """Deal things out to ``count`` bins, each to the lightest one; give the heaviest first."""
+    bins: list[list[T]] = [[] for _ in range(count)]
     loads = [0.0] * count
-    for kernel in sorted(kernels, key=lambda kernel: (-kernel.cost, kernel.key)):
+    for item in items:
         lightest = loads.index(min(loads))
-        bins[lightest].append(kernel)
-        loads[lightest] += kernel.cost
+        bins[lightest].append(item)
+        loads[lightest] += weight(item)
     return bins
 
 
 def unit_text(unit: Unit, table: str = "") -> str:
     """Return the text of one file: headers, kernels, bindings, and perhaps the module's table."""
-    parts = [_solitary(unit.kernels[0])] if unit.kernels[0].solitary else _gathered(unit.kernels)
+    names = [kernel.named for kernel in unit.kernels]
+    parts = [solitary(names[0])] if unit.kernels[0].solitary else gathered(names)
     parts.append('#line 1 "bindings"\n')
     parts.append(bindings.prologue())
     for kernel in unit.kernels:
@@ -123,30 +147,49 @@ def unit_text(unit: Unit, table: str = "") -> str:
     return "\n".join(parts)
 
 
-def _gathered(kernels: Sequence[Kernel]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A kernel with what it is called in a file that it shares with others.
+
+    Attributes:
+        source: The kernel.
+        symbol: Its function's name.
+        namespace: What its text is put into.
+        file: What the compiler's messages call its text.
+    """
+
+    source: CppSource
+    symbol: str
+    namespace: str
+    file: str
+
+
+def gathered(kernels: Sequence[Named]) -> list[str]:
+    """Return the text of kernels in one file: all their headers, then a namespace for each."""
     includes: dict[str, None] = {}  # in order, each once
     bodies = []
     for kernel in kernels:
         headers, body = split_includes(kernel.source.code)
         includes.update(dict.fromkeys(headers))
+        text = _renamed(kernel, body)
         bodies.append(
-            f"namespace {kernel.symbol} {{\n"
-            f"#define {kernel.source.entry} {kernel.symbol}\n"
-            f'#line 1 "{kernel.source.name}.cpp"\n'
-            f"{body}\n"
-            f"#undef {kernel.source.entry}\n"
-            f"}}  // namespace {kernel.symbol}\n"
+            f"namespace {kernel.namespace} {{\n{text}}}  // namespace {kernel.namespace}\n"
         )
     return ["".join(f"#include {header}\n" for header in includes), *bodies]
 
 
-def _solitary(kernel: Kernel) -> str:
+def solitary(kernel: Named) -> str:
+    """Return the text of a kernel that has a file of its own."""
     # Its own #include lines stay where they are, perhaps under a condition; the big header comes
     # first, so that the entry's new name does not reach into it.
-    first = f"#include <{PREFIX}>\n" if kernel.includes_prefix else ""
+    first = f"#include <{PREFIX}>\n" if f"<{PREFIX}>" in kernel.source.code else ""
+    return first + _renamed(kernel, kernel.source.code)
+
+
+def _renamed(kernel: Named, text: str) -> str:
     return (
-        f"{first}#define {kernel.source.entry} {kernel.symbol}\n"
-        f'#line 1 "{kernel.source.name}.cpp"\n'
-        f"{kernel.source.code}\n"
+        f"#define {kernel.source.entry} {kernel.symbol}\n"
+        f'#line 1 "{kernel.file}"\n'
+        f"{text}\n"
         f"#undef {kernel.source.entry}\n"
     )
