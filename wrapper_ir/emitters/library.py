@@ -1,10 +1,14 @@
-"""What every target has to know of library ops, beyond their schemas."""
+"""What every target has to know of library ops: their schemas, and what those do not say."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["FIXED_WRITERS", "PLAIN_WRITERS"]
+from wrapper_ir.lines.kernels import TorchOp
+from wrapper_ir.lines.schema import OpSchema, parse_schema
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.program import Program
 
 PLAIN_WRITERS: Final = frozenset(
     ("aten::mm.out", "aten::addmm.out", "aten::bmm.out", "aten::baddbmm.out")
@@ -16,3 +20,16 @@ FIXED_WRITERS: Final = PLAIN_WRITERS | frozenset(f"aten::{op}.out" for op in """
     index_select logcumsumexp mv
     """.split())  # noqa: SIM905 - one name a line would take the page
 """Ops that write into a buffer whose size follows from those of their arguments."""
+
+
+def schema_of(program: Program, op: str) -> OpSchema:
+    """Return the schema that a program declares an op with."""
+    source = program.kernels[op].source
+    assert isinstance(source, TorchOp)
+    return parse_schema(source.schema)
+
+
+def is_method(program: Program, op: str) -> bool:
+    """Tell whether an op of a program is a method of a custom class."""
+    source = program.kernels[op].source
+    return isinstance(source, TorchOp) and source.is_method

@@ -20,7 +20,7 @@ from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import launch_problem
-from wrapper_ir.emitters.library import FIXED_WRITERS
+from wrapper_ir.emitters.library import FIXED_WRITERS, schema_of
 from wrapper_ir.lines.args import (
     BufferArg,
     NoneArg,
@@ -125,7 +125,7 @@ class CallLines(RegionBase):
         if any(len(result.path) > _DEEPEST for result in line.results):
             self.unsupported(line, "a result lies too deep inside of lists")
             return
-        schema = self.context.schema(line.op)
+        schema = schema_of(self.context.program, line.op)
         self.mark(line)
         product = self.context.products.of(line)
         if product is not None:

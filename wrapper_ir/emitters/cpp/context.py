@@ -20,8 +20,7 @@ from wrapper_ir.emitters.cpp.state import StateMembers
 from wrapper_ir.emitters.cpp.text import UNIT, statement
 from wrapper_ir.emitters.facts import placed_results, random_states
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
-from wrapper_ir.lines.schema import OpSchema, parse_schema
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.toolchain.parts import Part
 
@@ -227,17 +226,6 @@ class Context:
         self.parts.add(Part.PROBES)
         self.probes.append(row)
         return len(self.probes) - 1
-
-    def schema(self, op: str) -> OpSchema:
-        """The schema that an op is declared with."""
-        definition: KernelDefinition = self.program.kernels[op]
-        assert isinstance(definition.source, TorchOp)
-        return parse_schema(definition.source.schema)
-
-    def is_method(self, op: str) -> bool:
-        """Whether an op is a method of a custom class."""
-        source = self.program.kernels[op].source
-        return isinstance(source, TorchOp) and source.is_method
 
     @staticmethod
     def put(writer: CodeWriter, text: str) -> None:

@@ -11,6 +11,7 @@ from wrapper_ir.emitters.cpp.places import element_type
 from wrapper_ir.emitters.cpp.text import statement
 from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.library import is_method
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param
 from wrapper_ir.toolchain.parts import OWN_OPS, Part
@@ -75,7 +76,7 @@ class Callees:
             base, _, overload = op.partition(".")
             args = f"{literals.string(base)}, {literals.string(overload)}"
             text = f"inline wir::Op {name}{{{args}}};"
-            if self._context.is_method(op):
+            if is_method(self._context.program, op):
                 text = f"inline wir::Method {name}{{{literals.string(overload)}}};"
             self._context.section("ops").line(text)
         return name

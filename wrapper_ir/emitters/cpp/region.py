@@ -11,6 +11,7 @@ from wrapper_ir.emitters.cpp.places import Place, element_type, needs_handle, pl
 from wrapper_ir.emitters.cpp.state import make_data, make_view
 from wrapper_ir.emitters.cpp.types import CExpr, CType, convert, symbol_type
 from wrapper_ir.emitters.facts import needs_streams
+from wrapper_ir.emitters.regions import Origins, Storages, described
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.visitor import LineVisitor
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.origin import Origin
     from wrapper_ir.lines.program import AnyLine, SymbolKind
 
 __all__ = ["RegionBase"]
@@ -70,10 +70,9 @@ class RegionBase(LineVisitor[None]):
         self.has_blas = False
         #: Whether a statement uses the state.
         self.uses_state = False
-        self._last = last
         self._tensors = needs_handle(region, context.program, context.products)
-        self._groups: dict[str, list[str]] = {}
-        self._origin: int | None = None
+        self._storages = Storages(last)
+        self._origins = Origins(context.program)
 
     # Walking.
 
@@ -176,15 +175,7 @@ class RegionBase(LineVisitor[None]):
     def define(self, name: str, place: Place, sources: Sequence[str] = ()) -> None:
         """A buffer begins; ``sources`` are buffers whose storage it shares or may share."""
         self.places[name] = place
-        group = [name]
-        for source in sources:
-            other = self._groups.get(source)
-            if other is not None and other is not group:
-                other.extend(group)
-                for member in group:
-                    self._groups[member] = other
-                group = other
-        self._groups[name] = group
+        self._storages.define(name, sources)
 
     def define_tensor(self, name: str, value: str, sources: Sequence[str] = ()) -> None:
         """A buffer begins as a new ``wir::Tensor`` of its layout."""
@@ -239,7 +230,7 @@ class RegionBase(LineVisitor[None]):
 
     def forget_addresses(self, name: str) -> None:
         """Something may have given a storage other memory."""
-        for member in self._groups.get(name, ()):
+        for member in self._storages.sharing(name):
             place = self.places.get(member)
             if place is not None and place.pointer is not None:
                 self.places[member] = replace(place, stale=True)
@@ -251,10 +242,7 @@ class RegionBase(LineVisitor[None]):
             name: The buffer that a line names.
             moved: Whether its own tensor goes on under another name.
         """
-        group = self._groups.get(name, [name])
-        ended = [n for n in group if self._last.get(n, -1) <= self.index]
-        for member in ended:
-            self._groups.pop(member, None)
+        for member in self._storages.end(name, self.index):
             place = self.places.pop(member, None)
             if place is None or (moved and member == name):
                 continue
@@ -262,7 +250,6 @@ class RegionBase(LineVisitor[None]):
                 self.put(f"{place.handle}.reset();")
             elif place.input is not None:
                 self.put(f"wir::release(call, {place.input});")
-        group[:] = [member for member in group if member not in ended]
 
     def symbol_type(self, name: str) -> CType:
         """The type of a symbol's variable."""
@@ -276,11 +263,11 @@ class RegionBase(LineVisitor[None]):
     # Remarks.
 
     def _show_origin(self, line: AnyLine) -> None:
-        origins = self.context.program.origins
-        if line.origin is None or line.origin == self._origin or line.origin >= len(origins):
+        origin = self._origins.news(line)
+        if origin is None:
             return
-        self._origin = line.origin
-        text = _described(origins[line.origin])
+        place = f"{origin.frames[-1].file}:{origin.frames[-1].line}" if origin.frames else ""
+        text = described(origin, place)
         if text:
             self.writer.lines(*literals.comment(text))
 
@@ -289,14 +276,3 @@ def _divided(start: Dim, layout: Layout) -> Dim:
     """A number of bytes in elements: both ends of it are whole elements of one type."""
     size = layout.dtype.itemsize
     return start // size if isinstance(start, int) else dim(start / size)
-
-
-def _described(origin: Origin) -> str:
-    """Where a line comes from, in one line of words."""
-    parts = [origin.module] if origin.module else []
-    parts += [", ".join(origin.ops or origin.nodes)] if origin.ops or origin.nodes else []
-    text = ": ".join(parts)
-    if origin.frames:
-        frame = origin.frames[-1]
-        text += f" ({frame.file}:{frame.line})"
-    return text.strip()

@@ -21,7 +21,6 @@ from wrapper_ir.lines.kernels import (
     TorchOp,
     TritonKernel,
 )
-from wrapper_ir.lines.schema import OpSchema, parse_schema
 from wrapper_ir.verify.prove import Facts as Proofs
 
 if TYPE_CHECKING:
@@ -122,12 +121,6 @@ class Context:
         source = self.program.kernels[op].source
         is_method = isinstance(source, TorchOp) and source.is_method
         return op.rpartition(".")[2] if is_method else ""
-
-    def schema(self, op: str) -> OpSchema:
-        """The schema that an op is declared with."""
-        source = self.program.kernels[op].source
-        assert isinstance(source, TorchOp)
-        return parse_schema(source.schema)
 
     def wanted_name(self, name: str) -> str:
         """Return the preferred name of a node; torch makes it unique within its graph."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from wrapper_ir.emitters.kernel_types import launch_problem
+from wrapper_ir.emitters.library import is_method, schema_of
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.ops import default_is
 from wrapper_ir.emitters.python.region import RegionBase
@@ -111,7 +112,7 @@ class CallLines(RegionBase):
 
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
-        schema = self.context.schema(line.op)
+        schema = schema_of(self.context.program, line.op)
         args = list(line.args)
         while args and default_is(schema.positional[len(args) - 1], args[-1]):
             args.pop()
@@ -120,7 +121,7 @@ class CallLines(RegionBase):
             param = schema.arg(name)
             if param is None or not default_is(param, arg):
                 nodes.append(keyword(name, self.arg(line, arg)))
-        if self.context.is_method(line.op):
+        if is_method(self.context.program, line.op):
             value = _method_call(line, nodes)
         else:
             value = call(self.context.names["op", line.op], *nodes)

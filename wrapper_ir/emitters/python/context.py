@@ -14,10 +14,9 @@ from wrapper_ir.emitters.python.statements import Group, Node, call, tuple_of
 from wrapper_ir.emitters.python.statements import keyword as named
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import ObjectInput
-from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import KernelCall, TorchOp
 from wrapper_ir.lines.layout import CPU, Device, Layout
 from wrapper_ir.lines.program import GraphRole
-from wrapper_ir.lines.schema import OpSchema, parse_schema
 from wrapper_ir.lines.walk import made_objects, walk
 
 if TYPE_CHECKING:
@@ -194,17 +193,6 @@ class Context:
         if self._random_states is None:
             self._random_states = random_states(self.program)
         return name in self._random_states
-
-    def schema(self, op: str) -> OpSchema:
-        """The schema that an op is declared with."""
-        definition: KernelDefinition = self.program.kernels[op]
-        assert isinstance(definition.source, TorchOp)
-        return parse_schema(definition.source.schema)
-
-    def is_method(self, op: str) -> bool:
-        """Whether an op is a method of a custom class."""
-        source = self.program.kernels[op].source
-        return isinstance(source, TorchOp) and source.is_method
 
 
 def _wanted(program: Program) -> list[tuple[Key, str]]:

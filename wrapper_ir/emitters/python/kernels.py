@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.library import is_method, schema_of
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.ops import has_plain_arguments, torch_function, torch_op
 from wrapper_ir.emitters.python.statements import (
@@ -87,13 +88,13 @@ class OpSection:
         plain: dict[str, bool] = {}
         for _, line in walk(context.program):
             if isinstance(line, ExternKernel):
-                fits = has_plain_arguments(line, context.schema(line.op))
+                fits = has_plain_arguments(line, schema_of(context.program, line.op))
                 plain[line.op] = plain.get(line.op, True) and fits
         self._plain = plain
 
     def add(self, line: KernelDefinition) -> None:
         """Adds an op, unless nothing calls it."""
-        if line.name not in self._plain or self._context.is_method(line.name):
+        if line.name not in self._plain or is_method(self._context.program, line.name):
             return
         name = self._context.names["op", line.name]
         writer = self._context.section("ops")

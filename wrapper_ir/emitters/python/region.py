@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.bindings import Bindings
 from wrapper_ir.emitters.python.statements import (
     LINE_LENGTH,
     Node,
@@ -14,6 +13,7 @@ from wrapper_ir.emitters.python.statements import (
     statement,
     tuple_of,
 )
+from wrapper_ir.emitters.regions import Origins, Storages, described
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.visitor import LineVisitor
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.kernels import Definitions
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.origin import Origin
     from wrapper_ir.lines.program import AnyLine
 
 
@@ -59,7 +58,8 @@ class RegionBase(LineVisitor[None]):
         self.index = 0
         self._definitions = definitions
         constants = frozenset(context.program.constants)
-        self.bindings = Bindings(last, constants)
+        #: Variables that hold a reference to a storage; it goes with the last of them.
+        self.bindings = Storages(last, constants)
         for name in (*(p.name for p in region.params if isinstance(p, BufferInput)), *constants):
             self.bindings.define(name)
         #: Whether callers may give memory for results.
@@ -71,7 +71,7 @@ class RegionBase(LineVisitor[None]):
         self._pools: dict[tuple[str, str], str] = {}
         #: Variables that hold the raw handles of streams, by GPU and stream.
         self._handles: dict[tuple[int, int], str] = {}
-        self._origin: int | None = None
+        self._origins = Origins(context.program)
         #: Buffers that are there before the line that defines them is reached.
         self.given: dict[str, str | None] = {}
         #: Inputs whose layout was checked on entry.
@@ -148,7 +148,9 @@ class RegionBase(LineVisitor[None]):
 
     def delete(self, name: str) -> None:
         """Writes the end of a storage: all its variables go."""
-        ended = [self.context.buffer(n) for n in self.bindings.end(name, self.index)]
+        names = self.bindings.end(name, self.index)
+        names.sort(key=lambda member: member != name)  # the one that the line names first
+        ended = [self.context.buffer(member) for member in names]
         ended += [self._pools.pop(key) for key in sorted(self._pools) if key[0] == name]
         text = "del "
         for position, variable in enumerate(ended):
@@ -161,11 +163,8 @@ class RegionBase(LineVisitor[None]):
                 self.writer.line(text)
 
     def _show_origin(self, line: AnyLine) -> None:
-        origins = self.context.program.origins
-        if line.origin is None or line.origin == self._origin or line.origin >= len(origins):
-            return
-        self._origin = line.origin
-        text = described_origin(origins[line.origin])
+        origin = self._origins.news(line)
+        text = described(origin, origin.place) if origin is not None else ""
         if text:
             self.writer.lines(*literals.comment(text))
 
@@ -179,13 +178,3 @@ def params_of(context: Context, param: Input) -> str:
             return context.symbol(param.symbol)
         case ObjectInput():
             return context.buffer(param.object)
-
-
-def described_origin(origin: Origin) -> str:
-    """Where a line comes from, in one line of words."""
-    parts = [origin.module] if origin.module else []
-    parts += [", ".join(origin.ops or origin.nodes)] if origin.ops or origin.nodes else []
-    text = ": ".join(parts)
-    if origin.place:
-        text += f" ({origin.place})"
-    return text.strip()
