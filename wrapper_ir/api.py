@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.debug_printer import make_printer, with_debugging
 from wrapper_ir.emitters.faults import faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
-from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.program import Stage
 
@@ -176,7 +175,6 @@ def export(  # noqa: PLR0913 - all but two are named
     """
     as_program(program, "wir.export")
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
-    from wrapper_ir.emitters.cpp import CppArtifact  # noqa: PLC0415 - likewise
 
     # What can be refused at once is, before any work is done.
     build: dict[str, Any] = {"isa": isa, "debug_info": debug_info, "constants": constants}
@@ -186,6 +184,4 @@ def export(  # noqa: PLR0913 - all but two are named
     if printer is not None:
         program = with_debugging(_planned(program, options), printer)
     artifact = emit(program, "cpp", **options)
-    if not isinstance(artifact, CppArtifact):
-        raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
     return shipping.export(artifact, path, metadata=metadata, **build)

@@ -69,7 +69,7 @@ LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a library is built from: of an artifact, the part that decides."""
+    """The parts of an artifact that a library is built from."""
 
     sources: Mapping[str, str]
     kernels: tuple[KernelUnit, ...]
@@ -96,7 +96,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """How a library is built.
+    """The ways in which a library can be built.
 
     Attributes:
         isa: ``native``: each kernel for the instruction set that it was captured for, on this
@@ -350,7 +350,7 @@ def linked_constants(
 
 
 def _is_embedded(constants: Constants, size: int) -> bool:
-    """Whether the constants go into the library.
+    """Tell whether the constants go into the library.
 
     Raises:
         TooLargeError: They are to go there and do not fit.
@@ -361,7 +361,7 @@ def _is_embedded(constants: Constants, size: int) -> bool:
 
 
 def _features(work: Work, chosen: Iterable[tuple[KernelUnit, Isa]], isa: str) -> tuple[str, ...]:
-    """What a processor must have: what kernels may use, or all that the level asked for has."""
+    """Return what a processor must have: what kernels may use, or all that the level has."""
     level = checked_level(isa)
     used = {one for _, one in chosen} | ({level} if level is not None else set())
     return required_features(work.compiler, used)

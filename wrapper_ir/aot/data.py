@@ -137,7 +137,7 @@ def _reach(program: Program, entry: ConstantEntry) -> int:
 
 
 def _is_dense(value: Tensor, entry: ConstantEntry) -> bool:
-    """Whether the value lies in memory as its layout says, without gaps."""
+    """Tell whether the value lies in memory as its layout says, without gaps."""
     steps = zip(entry.size, value.stride(), entry.stride, strict=True)
     extent = 1 + sum((n - 1) * step for n, step in zip(entry.size, entry.stride, strict=True))
     return all(a == b for n, a, b in steps if n > 1) and extent <= value.numel()
@@ -208,7 +208,7 @@ def _string(symbol: str, text: str) -> str:
 
 
 class Place(NamedTuple):
-    """Where the bytes of an object lie in the blob."""
+    """The place of an object's bytes in the blob."""
 
     offset: int
     size: int

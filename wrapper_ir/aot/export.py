@@ -17,6 +17,7 @@ from wrapper_ir.aot.build import BuildOptions, build
 from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.aot.folder import MARKER, write_folder
 from wrapper_ir.aot.package import check_metadata, write_package
+from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.errors import OptionError, UnsupportedError
 from wrapper_ir.lines.trace import Probe, ProbeLevel
 from wrapper_ir.lines.walk import walk
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping
 
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.emitters.base import Artifact
 
 
 #: What probes can do in a library that runs alone.
@@ -51,7 +52,7 @@ _ENDINGS: Final = (".pt2", ".so", "")
 
 
 def export(
-    artifact: CppArtifact,
+    artifact: Artifact,
     path: str | os.PathLike[str],
     *,
     metadata: Mapping[str, str] | None = None,
@@ -76,11 +77,13 @@ def export(
 
     Raises:
         OptionError: There is no such option.
-        UnsupportedError: The program has probes that need Python.
+        UnsupportedError: The artifact is no C++, or the program has probes that need Python.
         ExportPathError: The path has another ending, or cannot be written.
         WrapperIRError: As :func:`wrapper_ir.aot.build.build` says.
     """
     given = check(path, metadata, **options)
+    if not isinstance(artifact, CppArtifact):
+        raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
     _check_probes(artifact)
     target = Path(path)
     writers: dict[str, Callable[[Path], None]] = {
@@ -148,7 +151,7 @@ def _check_path(target: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether a folder may be replaced: it is empty, or an export."""
+    """Tell whether a folder may be replaced: it is empty, or an export."""
     return folder.is_dir() and ((folder / MARKER).is_file() or not any(folder.iterdir()))
 
 

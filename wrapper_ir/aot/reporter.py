@@ -73,7 +73,7 @@ _MOST_SHOWN: Final = 16
 
 
 class InputSpec(NamedTuple):
-    """What is fixed of an input or a constant; ``device`` is None if it may be on any."""
+    """The fixed part of an input or a constant; ``device`` is None if it may be on any."""
 
     name: str
     kind: type

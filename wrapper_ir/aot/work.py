@@ -81,7 +81,7 @@ class Work:
         return sorted(made, key=lambda file: -len(file.text))
 
     def torch(self, manifest: Manifest) -> tuple[Path, ...]:
-        """What stands for PyTorch's libraries."""
+        """Return what stands for PyTorch's libraries."""
         names = ("libtorch_cpu.so", *(("libtorch_cuda.so",) if manifest.on_gpu else ()))
         return tuple(stand_in(self.cache, self.compiler, name) for name in names)
 

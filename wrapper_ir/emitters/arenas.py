@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
-__all__ = ["allocates_much", "kept_arenas"]
 
 #: Bytes from which on fresh memory comes from the system, page by page. The same number as
 #: `kLeast` in native/src/heap.cpp, from which on heaps serve.
@@ -69,7 +68,7 @@ def kept_arenas(
 
 
 def allocates_much(program: Program, kept: Collection[str]) -> bool:
-    """Whether calls allocate large memory on the CPU: for results, in ops, in regions.
+    """Tell whether calls allocate large memory on the CPU: for results, in ops, in regions.
 
     Args:
         program: A planned program.
@@ -86,7 +85,7 @@ def allocates_much(program: Program, kept: Collection[str]) -> bool:
 
 
 def _start(layout: Layout, base: int) -> int | None:
-    """Where a view begins, in bytes from the start of its pool; none where that varies."""
+    """Return where a view begins, in bytes from the start of its pool; none where that varies."""
     if not layout.is_static or not isinstance(layout.offset, int):
         return None
     start = base + layout.offset * layout.dtype.itemsize

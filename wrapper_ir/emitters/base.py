@@ -26,19 +26,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.origin import Origin
 
-__all__ = [
-    "Artifact",
-    "EmitError",
-    "Emitter",
-    "LogicalProgramError",
-    "MissingConstantError",
-    "MissingOpError",
-    "Problems",
-    "TakesConstants",
-    "Unsupported",
-    "constant_values",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
@@ -142,7 +129,7 @@ class Problems:
 
 @runtime_checkable
 class Artifact(Protocol):
-    """What an emitter makes of a program."""
+    """The result of emitting a program."""
 
     @property
     def source(self) -> str:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import AnyLine
 
-__all__ = ["Beginning", "find_beginning"]
-
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
@@ -52,11 +50,11 @@ class Beginning:
     bound: tuple[str, ...]
 
     def knows(self, name: str) -> bool:
-        """Whether all that the layout of a buffer mentions has a value at the end."""
+        """Tell whether all that the layout of a buffer mentions has a value at the end."""
         return self.program.layout(name).symbols <= self.symbols
 
     def leaves(self, name: str) -> bool:
-        """Whether some size or stride of an input is neither fixed nor what binds a symbol."""
+        """Tell whether some size or stride of an input is neither fixed nor what binds a symbol."""
         layout = self.program.layout(name)
         pairs = (("SizeOf", layout.size), ("StrideOf", layout.stride))
         return any(
@@ -66,7 +64,7 @@ class Beginning:
         )
 
     def places(self, symbol: str) -> list[str]:
-        """What binds a symbol, in words: ``size 0 of 'x'``."""
+        """Return what binds a symbol, in words: ``size 0 of 'x'``."""
         return [
             f"{'size' if kind == 'SizeOf' else 'stride'} {position} of '{buffer}'"
             for (buffer, kind, position), of in self.binds.items()

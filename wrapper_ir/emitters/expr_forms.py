@@ -15,14 +15,12 @@ from wrapper_ir.lines.expr_printer import Level, Piece, ordered_args
 if TYPE_CHECKING:
     from wrapper_ir.lines.expr_printer import ExprPrinter
 
-__all__ = ["spaced_product", "spaced_sum"]
-
 
 def spaced_sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
     """``a - 2 * b + 1``."""
     text = ""
     for term in ordered_args(expr):
-        negative, magnitude = _split_sign(term)
+        negative, magnitude = split_sign(term)
         printed = printer.print(magnitude, Level.PRODUCT)
         if not text:
             text = f"-{printer.print(magnitude, Level.ATOM)}" if negative else printed
@@ -33,7 +31,7 @@ def spaced_sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 def spaced_product(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
     """``-(2 * a * b)``; with spaces around ``*``, the sign would else bind tighter."""
-    negative, magnitude = _split_sign(expr)
+    negative, magnitude = split_sign(expr)
     if negative:
         return Piece(f"-{printer.print(magnitude, Level.ATOM)}", Level.UNARY)
     first, *rest = ordered_args(expr)
@@ -42,8 +40,8 @@ def spaced_product(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
     return Piece(" * ".join((head, *tail)), Level.PRODUCT)
 
 
-def _split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
-    """Whether a term is a negative number times something, and its magnitude."""
+def split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
+    """Tell whether a term is a negative number times something, and its magnitude."""
     if isinstance(term, (sympy.Integer, sympy.Float)):
         return bool(term < 0), abs(term)
     if not isinstance(term, sympy.Mul):

@@ -16,7 +16,6 @@ from wrapper_ir.errors import WrapperIRError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["GROUP", "ArtifactError", "EmitterFaultError", "faults_of", "is_ours", "package_of"]
 
 GROUP: Final = "wrapper_ir.emitters"
 """The entry point group of emitters."""

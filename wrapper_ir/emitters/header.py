@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import Program
 
-__all__ = ["header_lines", "header_title"]
-
 
 def header_title(program: Program, prose: Callable[[str], str]) -> str:
     """The first line; ``prose`` makes text from outside harmless in the target."""

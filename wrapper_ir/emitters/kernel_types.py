@@ -61,7 +61,7 @@ def cpp_type(param: Param) -> str | None:
 
 
 def launch_problem(source: KernelSource, device: Device) -> str | None:
-    """What keeps a kernel from being launched on a device; ``None`` where nothing does.
+    """Return what keeps a kernel from being launched on a device; ``None`` if nothing does.
 
     A C++ kernel is a function of this process: it reads and writes what the host can address.
     """

@@ -19,17 +19,6 @@ from wrapper_ir.errors import WrapperIRError, nearest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "GROUP",
-    "DuplicateEmitterError",
-    "EmitterLoadError",
-    "UnknownEmitterError",
-    "emitter_class",
-    "emitter_names",
-    "make_emitter",
-    "option_names",
-]
-
 
 class UnknownEmitterError(WrapperIRError):
     """No installed package registers an emitter of that name."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.program import AnyLine, Program
 
-__all__ = ["Storages", "last_uses"]
-
 
 def last_uses(region: Region, program: Program) -> dict[str, int]:
     """Index of the last line that touches each buffer; results count as one more line."""
@@ -41,7 +39,7 @@ def _note_results(region: Region, last: dict[str, int]) -> None:
 
 
 class Storages:
-    """Which names share storage and what happens to it, learnt in one walk over the body.
+    """The names that share storage and what happens to it, learnt in one walk over the body.
 
     ``Effects`` are not kept: for a long program they would be a million objects.
     """

@@ -16,7 +16,7 @@ __all__ = ["CodeWriter", "SourceMap"]
 
 @dataclass(frozen=True, slots=True)
 class SourceMap:
-    """Where each line of an emitted text comes from.
+    """Maps each line of an emitted text to the line of the program that it comes from.
 
     Attributes:
         paths: The path of the IR line for each text line, ``None`` for text that no single line
@@ -56,7 +56,7 @@ class CodeWriter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was written."""
+        """True if nothing was written."""
         return not self._lines
 
     def line(self, text: str = "") -> None:
@@ -118,7 +118,7 @@ class CodeWriter:
         return "".join(f"{line}\n" for line in self._lines)
 
     def source_map(self) -> SourceMap:
-        """Which text line came from which IR line."""
+        """Return which text line came from which IR line."""
         return SourceMap(tuple(self._paths))
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
 
-__all__ = ["NotPassableError", "bound_arguments", "dispatcher_argument", "shim_arguments"]
 
 _LAYOUTS: Final = {
     "strided": 0,
@@ -180,7 +179,7 @@ def shim_arguments(
 
 
 def _may_round(region: RegionBase, schema: OpSchema, given: Mapping[str, Arg]) -> bool:
-    """Whether numbers of type Scalar, which the C shim takes as doubles, mean the same so.
+    """Tell whether numbers of type Scalar mean the same as the doubles that the C shim takes.
 
     They do among floating-point tensors, where an op converts them to the tensors' type anyway. But
     for the type that has no zero: PyTorch takes the integer 0 there, and refuses 0.0.
@@ -272,7 +271,7 @@ def _shim_number(region: RegionBase, type_: str, declared: SchemaArg, arg: Arg) 
 
 
 def _default(param: ShimParam, declared: SchemaArg) -> str:
-    """What the schema says where a call says nothing."""
+    """Return what the schema says where a call says nothing."""
     text = declared.default
     if text == "None" and param.type.endswith("*"):
         return "nullptr"

@@ -21,7 +21,6 @@ from wrapper_ir.toolchain.triton import TritonSource
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["MAIN_FILE", "CppArtifact", "KernelUnit"]
 
 MAIN_FILE = "program.cpp"
 """The file that holds the tables and the entry; every artifact has it."""
@@ -60,7 +59,7 @@ class GpuUnit:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the generated files of a program need.
+    """The parts of the runtime that the generated files of a program need.
 
     Attributes:
         parts: The parts of the runtime that they use.

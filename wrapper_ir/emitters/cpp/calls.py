@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import Param
     from wrapper_ir.lines.schema import OpSchema
 
-__all__ = ["CallLines"]
-
 
 class CallLines(RegionBase):
     """Renders definitions and calls."""
@@ -163,7 +161,7 @@ class CallLines(RegionBase):
         return f"{{{', '.join([self.pointer(name), *map(self.count, numbers)])}}}"
 
     def _shim_device(self, line: ExternKernel) -> str | None:
-        """Which device's functions of the C shim do what the dispatcher would do."""
+        """Return the device whose functions of the C shim do what the dispatcher would do."""
         layouts = [self.layout(name) for name in effects(line, self.context.program).touched]
         if self.context.gpu is None:
             return "cpu" if all(layout.device == CPU for layout in layouts) else None

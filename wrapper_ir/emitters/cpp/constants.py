@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
-__all__ = [
-    "ALIGNMENT",
-    "DEVICE_TYPES",
-    "DTYPE_CODES",
-    "ConstantEntry",
-    "ConstantTable",
-    "aligned",
-    "constant_table",
-]
 
 ALIGNMENT: Final = 64
 """Bytes; what torch aligns its own storages to, so that no constant need be copied."""

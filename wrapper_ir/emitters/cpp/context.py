@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, ObjectConstant, Program
     from wrapper_ir.lines.walk import Path
 
-__all__ = ["Context", "line_source"]
-
 
 class Context:
     """One run of the emitter.
@@ -253,7 +251,7 @@ def _what(line: AnyLine) -> str:
 
 
 def line_source(program: Program, line: AnyLine) -> str:
-    """Where in the model a line comes from: ``package/file.py:12 in forward``.
+    """Return where in the model a line comes from: ``package/file.py:12 in forward``.
 
     Libraries carry this text to other machines and are the same wherever they are made, so of the
     file's path there is only what lies below ``site-packages``, or the last directory.

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import AnyLine
 
-__all__ = ["ControlLines"]
 
 TENSOR = "wir::Tensor"
 
@@ -281,7 +280,7 @@ class ControlLines(RegionBase):
         return name
 
     def _shared(self) -> tuple[str, str]:
-        """What the function of every region takes first."""
+        """Return what the function of every region takes first."""
         self.uses_state = True
         return "state", "call"
 

@@ -39,7 +39,6 @@ from wrapper_ir.lines.walk import walk
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
-__all__ = ["CppEmitter"]
 
 _KEEP: Final = 1024 * 1024
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.program import AnyLine
 
-__all__ = ["Entry"]
 
 _LOWEST, _HIGHEST = "INT64_MIN", "INT64_MAX"
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import SymbolKind
 
-__all__ = ["REAL_FUNCTIONS", "CppExprs"]
 
 #: What computes with real numbers, whatever it is given.
 REAL_FUNCTIONS: Final = (

@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import Program
 
-__all__ = [
-    "ANYWHERE",
-    "GpuKernels",
-    "device_index",
-    "device_parts",
-    "device_type",
-    "gpus_of",
-    "parameter_of",
-]
 
 _NUMBERS: Final = {
     "i1": CType.BOOL,

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.abi import Shim
     from wrapper_ir.emitters.cpp.context import Context
 
-__all__ = ["Callees"]
-
 
 class Callees:
-    """What a program calls: each is declared when it is first called."""
+    """The functions that a program calls: each is declared when it is first called."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

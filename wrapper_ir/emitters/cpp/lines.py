@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.trace import Comment
 
-__all__ = ["RegionRenderer"]
-
 
 class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLines):
     """Renders the lines of a region into a writer, one after the other."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from wrapper_ir.lines.dtype import DType
 
-__all__ = ["comment", "dtype", "integer", "prose", "real", "string"]
 
 _PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
 _NAMED: Final = {"\n": "\\n", "\t": "\\t", '"': '\\"', "\\": "\\\\"}

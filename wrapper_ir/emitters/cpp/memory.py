@@ -23,8 +23,6 @@ from wrapper_ir.lines.memory import (
     Reuse,
 )
 
-__all__ = ["MemoryLines"]
-
 
 class MemoryLines(RegionBase):
     """Renders memory lines."""
@@ -70,7 +68,7 @@ class MemoryLines(RegionBase):
         self.define_tensor(line.out, value)
 
     def _placed(self, line: Allocate | AllocatePool) -> list[str]:
-        """Which result an allocation is, and how that looks if it looks otherwise."""
+        """Return which result an allocation is, and how that looks if it looks otherwise."""
         position = self.context.placed[line.out]
         value = self.context.program.results[position]
         assert isinstance(value, BufferValue)

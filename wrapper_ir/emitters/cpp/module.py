@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.lines.program import Program
 
-__all__ = ["Files", "render_files"]
 
 LONG: Final = 400
 """Lines of a program, definitions not counted, from which on it is dealt out."""
@@ -145,13 +144,7 @@ class _Module:
             self._serve(file)
         file.extend(body)
         file.line("}")
-        file.extend(tables)
-        file.blank()
-        file.line("}  // namespace")
-        file.line(_CLOSE)
-        file.blank()
-        file.extend(info)
-        return file
+        return _ended(file, tables, info)
 
     def _long(
         self, parts: list[CodeWriter], tables: CodeWriter, info: CodeWriter
@@ -211,16 +204,10 @@ class _Module:
             for name in names:
                 file.line(f"{name}(state, call, inputs, outputs, frame);")
         file.line("}")
-        file.extend(tables)
-        file.blank()
-        file.line("}  // namespace")
-        file.line(_CLOSE)
-        file.blank()
-        file.extend(info)
-        return file
+        return _ended(file, tables, info)
 
     def _serve(self, file: CodeWriter) -> None:
-        """What holds as long as ``run`` runs: the GPU in use, memory that ops are served from."""
+        """Writes what holds while ``run`` runs: the GPU in use, memory that ops are served from."""
         if self._context.gpu is not None:
             file.line(f"const wir::GpuCall on_gpu(call, {self._context.gpu});")
         if self._context.statics.needs_heap:
@@ -323,6 +310,15 @@ class _Module:
 
     def _create_parts(self) -> Iterator[CodeWriter]:
         return self._context.section("create").split(CREATE, ";")
+
+
+def _ended(file: CodeWriter, tables: CodeWriter, info: CodeWriter) -> CodeWriter:
+    """The file with its tables, and with what leads to them outside of any namespace."""
+    file.extend(tables)
+    file.blank()
+    file.lines("}  // namespace", _CLOSE, "")
+    file.extend(info)
+    return file
 
 
 def _indented(writer: CodeWriter) -> CodeWriter:

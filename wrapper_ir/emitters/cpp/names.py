@@ -12,7 +12,6 @@ from wrapper_ir.lines.walk import made_objects
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
-__all__ = ["Key", "make_names"]
 
 Key = tuple[str, str]
 """What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import Program
 
-__all__ = ["number_type", "symbol_types"]
 
 _OF_KIND: Final = {SymbolKind.FLOAT: DType.FLOAT64, SymbolKind.BOOL: DType.BOOL}
 _HALVES: Final = (DType.FLOAT16, DType.BFLOAT16)
@@ -86,7 +85,7 @@ def _type_of(expr: sympy.Basic, program: Program, symbols: Mapping[str, DType]) 
 
 
 def _joined(types: list[DType]) -> DType:
-    """What C++ computes with numbers of several types in: a wider one, at least an int."""
+    """Return the type that C++ computes in with several: a wider one, at least an int."""
     reals = [type_ for type_ in types if type_ in _REALS]
     if reals:
         return max(reals, key=lambda type_: type_.itemsize)

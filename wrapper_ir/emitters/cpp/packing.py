@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.program import Packing, Program
 
-__all__ = ["has_packing", "write_packing"]
-
 
 def has_packing(program: Program) -> bool:
-    """Whether a library of the program packs constants."""
+    """Tell whether a library of the program packs constants."""
     return any(constant.packing is not None for constant in program.constants.values())
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
-__all__ = ["Place", "element_type", "needs_handle", "place_of"]
-
 
 def element_type(dtype: DType) -> str:
     """The C++ type of an element; ``void`` where only kernels, not the wrapper, have one."""
@@ -38,7 +36,7 @@ def element_type(dtype: DType) -> str:
 
 @dataclass(slots=True)
 class Place:
-    """Where a buffer is, in one function.
+    """The place of a buffer, in one function.
 
     Its handle may be that of another view of the same storage: kernels need no more than an
     address, and making a tensor costs as much as a small kernel.

@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Scalar
 
-__all__ = ["ProbeLines", "ProbeRow", "write_probes"]
 
 _KINDS: Final = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
-    """What is known of a probe before the program runs.
+    """A probe, as far as it is known before the program runs.
 
     Attributes:
         line: The probe.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program
 
-__all__ = ["PRODUCTS", "Product", "Products"]
 
 PRODUCTS: Final = ("aten", "cublas")
 """Who makes products of matrices."""
@@ -51,7 +50,7 @@ class Product:
 
 
 class Products:
-    """Which lines of a program call cuBLAS themselves.
+    """The lines of a program that call cuBLAS themselves.
 
     Args:
         program: The program.
@@ -78,7 +77,7 @@ class Products:
         return Product(line.op.removeprefix("aten::").removesuffix(".out"), *names)
 
     def keep(self, line: AnyLine) -> bool:
-        """Whether cuBLAS is after a line what it was before, for nothing else can have used it."""
+        """Tell whether cuBLAS is the same after a line, since nothing else can have used it."""
         if isinstance(line, RegionLine | Probe):
             return False
         if not isinstance(line, ExternKernel) or line.op in _APART:
@@ -98,7 +97,7 @@ def _fit(op: str, out: Layout, left: Layout, right: Layout) -> bool:
 
 
 def _follows_rows(out: Layout) -> bool:
-    """Whether a result may lie row after row, one matrix after the other."""
+    """Tell whether a result may lie row after row, one matrix after the other."""
     step: object = 1
     for size, stride in zip(reversed(out.size), reversed(out.stride), strict=True):
         if size != 1 and isinstance(stride, int) and isinstance(step, int) and stride != step:
@@ -108,7 +107,7 @@ def _follows_rows(out: Layout) -> bool:
 
 
 def _has_unit_stride(operand: Layout) -> bool:
-    """Whether cuBLAS may be able to read an operand where it lies."""
+    """Tell whether cuBLAS may be able to read an operand where it lies."""
     rows, columns = operand.size[-2:]
     by_row, by_column = operand.stride[-2:]
     if not all(isinstance(each, int) for each in (rows, columns, by_row, by_column)):

@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, SymbolKind
 
-__all__ = ["RegionBase"]
-
 
 class RegionBase(LineVisitor[None]):
-    """What the renderers of all lines share: where they are in a region, and how they write.
+    """Shared by the renderers of all lines: where they are in a region, and how they write.
 
     Args:
         context: The run.
@@ -199,7 +197,7 @@ class RegionBase(LineVisitor[None]):
         return place
 
     def is_tensor(self, name: str) -> bool:
-        """Whether a tensor of the buffer's very layout is wanted, or its address will do."""
+        """Tell whether a tensor of the buffer's very layout is wanted, or its address will do."""
         return name in self._tensors
 
     def pointer(self, name: str) -> str:
@@ -257,7 +255,7 @@ class RegionBase(LineVisitor[None]):
         return symbol_type(kind)
 
     def symbol_value(self, name: str) -> str:
-        """What reads a symbol's variable."""
+        """Return what reads a symbol's variable."""
         return f"frame.{self.context.symbol(name)}" if self.framed else self.context.symbol(name)
 
     # Remarks.

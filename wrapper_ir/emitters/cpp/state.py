@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.statics import KeptView
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["StateMembers", "make_data", "make_view"]
-
 
 class StateMembers:
-    """What the state holds."""
+    """The members of the state."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -40,7 +38,7 @@ class StateMembers:
         self._constants = {name: n for n, name in enumerate(context.program.constants)}
 
     def has(self, name: str) -> bool:
-        """Whether a buffer lives in the state."""
+        """Tell whether a buffer lives in the state."""
         return name in self._constants or self._context.statics.is_kept(name)
 
     def handle(self, name: str) -> Place:
@@ -113,7 +111,7 @@ class StateMembers:
         return bool(self._held)
 
     def kept_bytes(self) -> str | None:
-        """How many bytes a state holds; ``None`` where it is never any."""
+        """Return how many bytes a state holds; ``None`` if it never holds any."""
         known = [str(self._kept_bytes)] if self._kept_bytes else []
         return " + ".join([*known, *self._held]) or None
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
-__all__ = ["KeptView", "Statics", "gather_statics", "same_view", "source_of"]
 
 _ON_GPUS: Final = 32
 """How many times more bytes are kept on a GPU, where an allocation costs half a kernel's launch."""
@@ -38,7 +37,7 @@ KeptView: TypeAlias = Reinterpret | Reuse | AllocateFromPool
 
 @dataclass(frozen=True, slots=True)
 class Statics:
-    """What may be kept in the state.
+    """The buffers that may be kept in the state.
 
     Attributes:
         storages: Which names share storage, and what happens to it.
@@ -60,7 +59,7 @@ class Statics:
     needs_heap: bool = False
 
     def is_kept(self, name: str) -> bool:
-        """Whether a buffer lives in the state and is there when a call begins."""
+        """Tell whether a buffer lives in the state and is there when a call begins."""
         if name in self.arenas:
             return name not in self.growing
         return name in self.views or name in self.buffers
@@ -80,7 +79,7 @@ def source_of(line: KeptView) -> str:
 def gather_statics(
     program: Program, keep_bytes: int, *, keep_arenas: bool = False, on_gpus: bool = True
 ) -> Statics:
-    """What a program may keep.
+    """Return what a program may keep.
 
     Args:
         program: The program.
@@ -180,7 +179,7 @@ def _views(program: Program, storages: Storages, kept: set[str]) -> Mapping[str,
 
 
 def same_view(old: Layout, new: Layout) -> bool:
-    """Whether two layouts of one storage are of the same tensor."""
+    """Tell whether two layouts of one storage are of the same tensor."""
     return old.offset == new.offset and replace(old, offset=0) == replace(new, offset=0)
 
 

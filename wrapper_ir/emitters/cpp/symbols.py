@@ -24,8 +24,6 @@ from wrapper_ir.lines.symbols import (
 )
 from wrapper_ir.text.expr_print import TextExprPrinter
 
-__all__ = ["SymbolLines"]
-
 
 class SymbolLines(RegionBase):
     """Renders lines that bind, compute and check."""

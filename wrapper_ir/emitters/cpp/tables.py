@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Scalar
 
-__all__ = ["Tables"]
 
 _KINDS = {
     SymbolKind.INT: "kInteger",
@@ -83,7 +82,7 @@ class Tables:
         self._write_objects(writer)
 
     def _write_graphs(self, writer: CodeWriter) -> None:
-        """How calls are captured as CUDA graphs by the library, where they are."""
+        """Writes how the library captures calls as CUDA graphs, if it does."""
         graphs = self._context.graphs
         if graphs is None:
             return

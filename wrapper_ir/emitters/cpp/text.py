@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["LINE_LENGTH", "UNIT", "call", "statement", "table"]
 
 LINE_LENGTH: Final = 100
 UNIT: Final = "  "
@@ -35,7 +34,7 @@ def statement(text: str, width: int = 0) -> list[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What stands between two places where a statement may be broken: spaces outside of strings."""
+    """Cut a statement where it may be broken: behind spaces outside of strings."""
     part, is_open = "", False
     for word in text.split(" "):
         if part and word and not is_open:

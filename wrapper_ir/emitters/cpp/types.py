@@ -9,8 +9,6 @@ from typing import assert_never
 from wrapper_ir.lines.kernels import ScalarType
 from wrapper_ir.lines.program import SymbolKind
 
-__all__ = ["CExpr", "CType", "convert", "parameter_type", "symbol_type"]
-
 
 class CType(enum.Enum):
     """The types of the numbers in generated code; the value is how C++ spells it."""

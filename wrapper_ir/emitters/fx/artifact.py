@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 
-__all__ = ["FxArtifact"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FxArtifact:

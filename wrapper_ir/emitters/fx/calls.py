@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine
 
-__all__ = ["CallLines"]
 
 _aten = torch.ops.aten
 

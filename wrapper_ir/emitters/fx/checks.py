@@ -35,17 +35,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.layout import Layout
 
-__all__ = [
-    "CHECK_ALIGNMENT",
-    "CHECK_INPUTS",
-    "CHECK_NUMBER",
-    "CHECK_RESULT",
-    "CHECK_SIZES",
-    "CHECK_THAT",
-    "check_fixed_result",
-    "spec_of",
-    "stride_of",
-]
 
 _KINDS: Final = {"int": int, "float": float, "bool": bool, "none": type(None)}
 

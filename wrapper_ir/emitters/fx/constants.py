@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
-__all__ = ["install", "places_of"]
-
 
 def places_of(program: Program) -> dict[str, str]:
     """The attribute of each constant and object."""

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.origin import Origin
     from wrapper_ir.lines.program import AnyLine, Program
 
-__all__ = ["Context"]
 
 _RESERVED: Final = (
     frozenset(keyword.kwlist)

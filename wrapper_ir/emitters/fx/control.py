@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import AnyLine, Program
 
-__all__ = ["ControlLines"]
 
 _aten = torch.ops.aten
 _higher_order: Final[Any] = torch.ops.higher_order

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.artifact import FxArtifact
     from wrapper_ir.lines.program import Program
 
-__all__ = ["CHECKS", "FxEmitter"]
 
 CHECKS: Final = ("always", "never")
 

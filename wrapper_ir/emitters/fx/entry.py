@@ -18,8 +18,6 @@ from wrapper_ir.lines.program import GraphRole
 if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.lines import RegionRenderer
 
-__all__ = ["Entry"]
-
 
 class Entry:
     """The beginning of the program's graph.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = ["KernelDeviceError", "LaunchError"]
-
 
 class KernelDeviceError(WrapperIRError):
     """A C++ kernel was called with a tensor that is not in the host's memory.

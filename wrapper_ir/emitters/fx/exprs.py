@@ -16,12 +16,11 @@ import sympy
 import torch
 from sympy.logic.boolalg import BooleanAtom
 
+from wrapper_ir.emitters.expr_forms import split_sign
 from wrapper_ir.emitters.fx import numbers
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr import Scalar, UnsupportedExprError
 from wrapper_ir.lines.expr_printer import ordered_args
-
-__all__ = ["Apply", "lower"]
 
 Apply = Callable[..., Any]
 """``apply(function, *args)``: calls a function, or makes a node that will."""
@@ -123,7 +122,7 @@ def _sum(value: sympy.Basic, symbols: Callable[[str], Any], apply: Apply) -> Any
     first, *rest = ordered_args(value)
     total = lower(first, symbols, apply)
     for term in rest:
-        negative, magnitude = _split_sign(term)
+        negative, magnitude = split_sign(term)
         function = operator.sub if negative else operator.add
         total = apply(function, total, lower(magnitude, symbols, apply))
     return total

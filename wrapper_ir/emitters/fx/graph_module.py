@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
 
-__all__ = ["WrapperGraphModule"]
 
 #: What is kept of ``node.meta``: plain data.
 _META: Final = (

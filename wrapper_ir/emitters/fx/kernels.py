@@ -44,19 +44,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.kernels import Param
 
-__all__ = [
-    "KERNELS",
-    "KernelForm",
-    "KernelSet",
-    "build",
-    "declare",
-    "declare_form",
-    "form_named",
-    "kernel_kinds",
-    "kinds_named",
-    "op_name",
-    "op_schema",
-]
 
 KERNELS: Final = "wrapper_ir_kernels"
 """The attribute of a graph module that holds its :class:`KernelSet`."""

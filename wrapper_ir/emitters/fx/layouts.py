@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["LAY_OUT", "LAY_OUT_SIZES"]
-
 
 def _lay_out(result: Tensor, spec: str) -> Tensor:
     if torch.compiler.is_compiling():

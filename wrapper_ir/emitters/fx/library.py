@@ -15,7 +15,6 @@ from torch.fx.node import has_side_effect
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LOCK", "NAMESPACE", "define", "implement", "implementation", "know", "overload"]
 
 NAMESPACE: Final = "wrapper_ir"
 

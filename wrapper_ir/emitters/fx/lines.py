@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.trace import Comment, Probe
 
-__all__ = ["RegionRenderer"]
-
 
 class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
     """Renders the lines of a region into a graph, one after the other."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import fx
 from typing_extensions import override
 
 from wrapper_ir.emitters.facts import mutated_inputs
+from wrapper_ir.emitters.functions import bump_versions, present
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
 from wrapper_ir.emitters.fx.shortcuts import shorten
 from wrapper_ir.lines.control import ObjectInput
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import Program
 
-__all__ = ["as_boxed", "as_function"]
 
 BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
@@ -68,7 +68,7 @@ def as_function(call: BoxedCall, program: Program) -> Callable[..., tuple[Any, .
     Autograd is off inside, and so is autocast: the program was made for the dtypes that it names.
     """
     objects = [(n, i) for n, i in enumerate(program.inputs) if isinstance(i, ObjectInput)]
-    name, count, mutated = program.name, len(program.inputs), mutated_inputs(program)
+    count, mutated = len(program.inputs), mutated_inputs(program)
     is_grad_enabled = torch.is_grad_enabled
 
     def run(*inputs: object) -> tuple[Any, ...]:
@@ -86,15 +86,7 @@ def as_function(call: BoxedCall, program: Program) -> Callable[..., tuple[Any, .
             return call([*inputs])
         finally:
             if mutated:
-                _bump_versions([inputs[position] for position in mutated])
+                bump_versions([inputs[position] for position in mutated])
 
-    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
-    run.__doc__ = f"Run the program '{name}' on its {count} inputs; gives a tuple of its results."
+    present(run, program)
     return run
-
-
-def _bump_versions(tensors: Sequence[Any]) -> None:
-    """Tells autograd that tensors were written to: a stale saved value is then an error."""
-    for tensor in tensors:
-        if isinstance(tensor, torch.Tensor) and not tensor.is_inference():
-            torch.autograd.graph.increment_version(tensor)

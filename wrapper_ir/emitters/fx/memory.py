@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.dtype import DType
 
-__all__ = ["MemoryLines"]
 
 _aten = torch.ops.aten
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.program import Program
 
-__all__ = ["build_artifact", "declare_kernels"]
-
 
 def build_artifact(
     program: Program, problems: Problems, *, checks: bool, values: bool

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 import torch
 
-__all__ = ["cos", "exp", "log", "log2", "sin", "sqrt", "tanh", "where"]
-
 _sqrt: Final[Any] = getattr(torch, "_sym_sqrt", math.sqrt)
 _log2: Final[Any] = getattr(torch, "_sym_log2", math.log2)
 _sin: Final[Any] = getattr(torch, "_sym_sin", math.sin)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["LIMIT", "is_packed", "pack", "packed_params", "unpack"]
 
 #: Torch's dispatcher keeps one bit for each argument of an op.
 LIMIT: Final = 64

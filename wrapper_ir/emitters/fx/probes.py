@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
     from wrapper_ir.lines.trace import Probe
 
-__all__ = ["SHOW", "spec_of"]
-
 
 def spec_of(line: Probe, program: Program) -> str:
     """All that is known of a probe before it is run."""

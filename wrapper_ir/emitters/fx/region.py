@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine
 
-__all__ = ["Bound", "RegionBase", "Storage", "ceil_divided", "extent_of", "torch_dtype"]
 
 _aten = torch.ops.aten
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["Place", "places"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.fx.triton import PinnedKernel
 
-__all__ = ["shorten"]
 
 _aten: Final[Any] = torch.ops.aten
 

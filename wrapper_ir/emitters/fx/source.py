@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.triton import PinnedKernel
     from wrapper_ir.lines.kernels import KernelDefinition
 
-__all__ = ["readable"]
 
 _INFIX: Final = {
     operator.add: "+",

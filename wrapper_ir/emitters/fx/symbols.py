@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["SymbolLines"]
 
 _aten = torch.ops.aten
 

@@ -20,8 +20,6 @@ from typing_extensions import override
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CallTracer"]
-
 
 class CallTracer(fx.Tracer):
     """A tracer that records every call of an op, whatever its arguments are."""

@@ -39,16 +39,6 @@ _LOST: Final = {"launch_cooperative_grid": False, "maxnreg": None, "num_ctas": 1
 """Options that Inductor leaves out when it compiles a kernel of a graph again, and what they are
 then. A kernel whose blocks wait for each other might wait for ever."""
 
-__all__ = [
-    "LAUNCH",
-    "NO_CONSTANTS",
-    "PinnedKernel",
-    "declare_triton",
-    "kernel_index",
-    "launch_kwargs",
-    "launched",
-]
-
 
 def _kept(op: Any) -> Any:
     """Have passes over graphs keep an op's calls: they are there for their effect."""

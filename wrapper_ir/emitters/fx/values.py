@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program, SymbolInfo
 
-__all__ = ["NoValues", "Values"]
 
 #: What torch raises where it cannot make a value or work one out.
 _FAILURES: Final = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from wrapper_ir.emitters.python.artifact import MissingConstantError, PythonArtifact
+from wrapper_ir.emitters.base import MissingConstantError
+from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.emitter import PythonEmitter
 
 __all__ = ["MissingConstantError", "PythonArtifact", "PythonEmitter"]

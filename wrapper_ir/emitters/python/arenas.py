@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.lines import RegionRenderer
     from wrapper_ir.emitters.writer import CodeWriter
 
-__all__ = ["keep_arenas", "keep_heap", "render_release"]
-
 
 def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
     """Defines the arenas that are kept, and tells the renderer of the main body of them.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.base import MissingConstantError, MissingOpError, constant_values
+from wrapper_ir.emitters.base import MissingOpError, constant_values
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program
@@ -18,8 +18,6 @@ from wrapper_ir.lines.program import Program
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-__all__ = ["MissingConstantError", "PythonArtifact", "release_of"]
 
 BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
@@ -54,7 +52,7 @@ class PythonArtifact:
 
     @property
     def module_source(self) -> str:
-        """What caches keep: the text itself."""
+        """The text that caches keep: the module itself."""
         return self.source
 
     @property
@@ -124,7 +122,7 @@ def _check_objects(program: Program) -> None:
 
 
 def release_of(module: types.ModuleType) -> Callable[[], int]:
-    """What frees the memory that a module keeps between calls; of most there is none."""
+    """Return what frees the memory that a module keeps between calls; of most there is none."""
     release: Callable[[], int] = getattr(module, "release", lambda: 0)
     return release
 
@@ -138,7 +136,7 @@ def _missing_ops(program: Program) -> list[str]:
 
 
 def _has_op(ops: object, name: str) -> bool:
-    """Whether torch's registry has an op: ``aten::add.Tensor``."""
+    """Tell whether torch's registry has an op: ``aten::add.Tensor``."""
     path = name.replace("::", ".").split(".")
     try:
         operator.attrgetter(".".join(path if len(path) > 2 else [*path, "default"]))(ops)

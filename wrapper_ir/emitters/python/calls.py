@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine
 
 
-__all__ = ["CallLines"]
-
-
 #: Names of methods that can stand behind a dot.
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.program import Program
 
-__all__ = ["HELPERS", "Context", "Key"]
 
 Key = tuple[str, str]
 """What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
@@ -189,7 +188,7 @@ class Context:
         return call(self.helper("TensorSpec"), *args)
 
     def may_be_on_host(self, name: str) -> bool:
-        """Whether a buffer declared on a GPU may be a number on the host."""
+        """Tell whether a buffer declared on a GPU may be a number on the host."""
         if self._random_states is None:
             self._random_states = random_states(self.program)
         return name in self._random_states

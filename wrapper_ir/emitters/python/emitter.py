@@ -28,7 +28,6 @@ from wrapper_ir.emitters.python.module import render_module
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
-__all__ = ["CHECKS", "PythonEmitter"]
 
 CHECKS: Final = ("always", "first_call", "never")
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.python.lines import RegionRenderer
 
-__all__ = ["Entry"]
 
 _KINDS = {
     SymbolKind.INT: "int",

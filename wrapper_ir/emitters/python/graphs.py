@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.capture import GraphOptions
     from wrapper_ir.emitters.python.context import Context
 
-__all__ = ["render_graphs"]
-
 
 def render_graphs(context: Context, options: GraphOptions) -> None:
     """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use."""

@@ -28,8 +28,6 @@ from wrapper_ir.lines.walk import walk
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
 
-__all__ = ["Definitions", "KernelSection", "OpSection"]
-
 
 class KernelSection:
     """The C++ kernels: added one by one, compiled all at once."""
@@ -112,7 +110,7 @@ class OpSection:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """Where definitions go, by what they define."""
+    """The sections that definitions go to, by what they define."""
 
     kernels: KernelSection
     triton: TritonSection

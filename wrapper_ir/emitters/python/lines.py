@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.trace import Comment, Probe
 
 
-__all__ = ["RegionRenderer"]
-
-
 class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     """Renders the lines of a region into a writer, one after the other."""
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from wrapper_ir.lines.dtype import DType
 
-__all__ = ["comment", "dtype", "prose", "source_literal", "string"]
 
 _PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
 _PLAIN_IN_TEXT: Final = _PLAIN | {"\n", "\t", '"', "\\"}

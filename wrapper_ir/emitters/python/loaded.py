@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.emitters.facts import mutated_inputs
+from wrapper_ir.emitters.functions import bump_versions, present
 from wrapper_ir.emitters.python.artifact import release_of
 from wrapper_ir.runtime import InputCountError, NoOutError
 from wrapper_ir.runtime._private import any_autocast_enabled, no_autocast
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.writer import SourceMap
     from wrapper_ir.lines.program import Program
-
-__all__ = ["as_function"]
 
 
 def as_function(
@@ -47,11 +46,9 @@ def as_function(
     def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
         if len(inputs) != count:
             raise InputCountError(expected=count, got=len(inputs))
-        call = plain_call
-        if out is not None:
-            if not takes_out:
-                raise NoOutError(program=name)
-            call = partial(plain_call, out=out)
+        if out is not None and not takes_out:
+            raise NoOutError(program=name)
+        call = plain_call if out is None else partial(plain_call, out=out)
         try:
             if any_autocast_enabled():
                 with torch.no_grad(), no_autocast():
@@ -65,22 +62,14 @@ def as_function(
             raise
         finally:
             if mutated:
-                _bump_versions([inputs[position] for position in mutated])
+                bump_versions([inputs[position] for position in mutated])
 
-    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
-    run.__doc__ = f"Run the program '{name}' on its {count} inputs; gives a tuple of its results."
+    present(run, program)
     run.module = module  # type: ignore[attr-defined]
     run.release = release_of(module)  # type: ignore[attr-defined]
     if hasattr(module, "cuda_graphs"):
         run.cuda_graphs = module.cuda_graphs  # type: ignore[attr-defined]
     return run
-
-
-def _bump_versions(tensors: Sequence[Any]) -> None:
-    """Tells autograd that tensors were written to: a stale saved value is then an error."""
-    for tensor in tensors:
-        if isinstance(tensor, torch.Tensor) and not tensor.is_inference():
-            torch.autograd.graph.increment_version(tensor)
 
 
 def _note_place(error: Exception, filename: str | None, source_map: SourceMap) -> None:

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine
 
 
-__all__ = ["MemoryLines"]
-
-
 class MemoryLines(RegionBase):
     """Renders memory lines."""
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.python.context import Context
 
-__all__ = ["render_module"]
 
 #: Sections at the head of the file, in order, with the remark that stands over each.
 _SECTIONS = (

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
 
-__all__ = [
-    "SAME_AS_TORCH",
-    "default_is",
-    "has_plain_arguments",
-    "torch_function",
-    "torch_op",
-]
 
 SAME_AS_TORCH: Final = frozenset("""
     abs acos acos.out add.Tensor add.out addbmm addbmm.out addcdiv addcdiv.out addcmul addcmul.out
@@ -68,7 +61,7 @@ def torch_op(op: str) -> str:
 
 
 def has_plain_arguments(line: ExternKernel, schema: OpSchema) -> bool:
-    """Whether each argument is of the kind its parameter says, and no positional one is named.
+    """Tell whether each argument is of its parameter's kind, and no positional one is named.
 
     Torch's functions choose the overload by the kinds of arguments, and call some parameters
     otherwise than the schema does (``input`` for ``self``).
@@ -94,7 +87,7 @@ def _fits(arg: Arg, param: SchemaArg) -> bool:
 
 
 def default_is(param: SchemaArg, arg: Arg) -> bool:
-    """Whether an argument says what the schema says when it is left out."""
+    """Tell whether an argument says what the schema says when it is left out."""
     default = param.default
     if default is None:
         return False

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.lines import RegionRenderer
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["OutputLines"]
-
 
 class OutputLines:
     """The part of ``call`` that looks at what was given, and the definitions that it needs."""

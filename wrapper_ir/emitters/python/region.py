@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine
 
 
-__all__ = ["RegionBase", "params_of"]
-
-
 class RegionBase(LineVisitor[None]):
-    """What the renderers of all lines share: where they are in a region, and how they write.
+    """Shared by the renderers of all lines: where they are in a region, and how they write.
 
     Args:
         context: The run.

@@ -14,19 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "LINE_LENGTH",
-    "Group",
-    "Node",
-    "assignment",
-    "call",
-    "dict_of",
-    "flat",
-    "keyword",
-    "list_of",
-    "statement",
-    "tuple_of",
-]
 
 LINE_LENGTH: Final = 88
 """Black's default."""
@@ -144,7 +131,7 @@ def assignment(
 
 
 def _is_wrapped(head: str, node: str, whole: str, width: int) -> bool:
-    """Whether a dotted name goes to a line of its own, in brackets: where that makes it fit."""
+    """Tell whether a dotted name goes to a line of its own, in brackets, since it then fits."""
     fits_apart = _fits(node, width + len(_INDENT)) and not _fits(whole, width)
     return bool(head) and fits_apart and "." in node and _is_dotted(node)
 
@@ -159,7 +146,7 @@ def _guarded(lines: list[str], width: int) -> list[str]:
 
 
 def _is_breakable(line: str) -> bool:
-    """Whether black would break a line that is too long: it is more than one name or string."""
+    """Tell whether black would break a long line: it is more than one name or string."""
     text = line.strip().removesuffix(",")
     return not (_is_string(text) or "\n" in text or _is_dotted(text))
 
@@ -187,7 +174,7 @@ _NAME_ENDS: Final = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 def _breaks_after(head: str, value: Node, width: int) -> bool:
-    """Whether the value's own brackets can be broken, the head staying on one line."""
+    """Tell whether the value's own brackets can be broken, the head staying on one line."""
     return (
         not isinstance(value, str)
         and bool(value.items)

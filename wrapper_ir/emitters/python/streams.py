@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.streams import MemoryPool, Stream
     from wrapper_ir.lines.walk import Path
 
-__all__ = ["StreamLines", "begin_streams"]
-
 
 class _Block(NamedTuple):
-    """What a line has to be inside of."""
+    """The block that a line has to be inside of."""
 
     stream: int = 0
     mempool: int = 0

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
 
 
-__all__ = ["SymbolLines"]
-
-
 class SymbolLines(RegionBase):
     """Renders lines that bind, compute and check."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
     from wrapper_ir.lines.layout import Device
 
-__all__ = ["TritonSection"]
 
 _COLLECTION = "triton_kernels"
 
