@@ -391,7 +391,12 @@ def _make_constants(
 
 
 def _make_gpu_kernels(
-    work: Work, artifact: Sources, archs: Sequence[int], folder: Path, *, tuned: bool = False
+    work: Work,
+    artifact: CppArtifact | Sources,
+    archs: Sequence[int],
+    folder: Path,
+    *,
+    tuned: bool = False,
 ) -> tuple[Path, ...]:
     if not artifact.gpu_kernels:
         return ()

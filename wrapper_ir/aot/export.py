@@ -19,8 +19,7 @@ from wrapper_ir.aot.folder import MARKER, write_folder
 from wrapper_ir.aot.package import check_metadata, write_package
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.errors import OptionError, UnsupportedError
-from wrapper_ir.lines.trace import Probe, ProbeLevel
-from wrapper_ir.lines.walk import walk
+from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.outputs import Kind, contains, replacing, why
 from wrapper_ir.outputs import check as check_output
 from wrapper_ir.toolchain.native import TRAILER_MAGIC
@@ -122,10 +121,10 @@ def check(
 
 def _check_probes(artifact: CppArtifact) -> None:
     """Refuses what a library cannot do where it runs alone."""
-    for _, line in walk(artifact.program):
-        if isinstance(line, Probe) and line.level not in _LEVELS:
+    for wanted in artifact.manifest.levels:
+        if wanted not in _LEVELS:
             raise UnsupportedError(
-                what=f"a probe of level '{line.level.value}'",
+                what=f"a probe of level '{wanted.value}'",
                 where="a library that runs without Python",
                 hint="it can do " + ", ".join(level.value for level in _LEVELS),
             )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.emitters.capture import CaptureFacts
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import Program
+from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
 from wrapper_ir.toolchain.triton import TritonSource
@@ -63,9 +64,11 @@ class Manifest:
 
     Attributes:
         parts: The parts of the runtime that they use.
+        levels: The levels of their probes, each once, in the order of the program.
     """
 
     parts: frozenset[Part] = frozenset()
+    levels: tuple[ProbeLevel, ...] = ()
 
     @property
     def on_gpu(self) -> bool:

@@ -140,7 +140,10 @@ class CppEmitter(Emitter):
             given,
             files.gpu_kernels,
             graphs,
-            Manifest(frozenset(context.parts)),
+            Manifest(
+                frozenset(context.parts),
+                tuple(dict.fromkeys(row.line.level for row in context.probes)),
+            ),
         )
 
 

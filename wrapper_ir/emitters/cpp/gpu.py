@@ -16,7 +16,6 @@ from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import BufferParam, KernelCall, KernelDefinition, TritonKernel
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
