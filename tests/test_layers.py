@@ -111,3 +111,10 @@ def test_runtime_imports_the_toolchain_and_nothing_else_of_ours() -> None:
 
 def test_every_module_is_in_a_package() -> None:
     assert [name for name, file in modules() if not file.with_name("__init__.py").is_file()] == []
+
+
+def test_emitters_read_no_text_by_patterns() -> None:
+    emitters = [(name, file) for name, file in modules() if name.startswith("emitters/")]
+    using = [name for name, file in emitters if "re" in imports(file)]
+    # Both look at what comes from outside: names that are to be identifiers, and comments.
+    assert using == ["emitters/names", "emitters/python/literals"]

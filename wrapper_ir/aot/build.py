@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 Constants = Literal["embedded", "beside", "auto"]
-"""Where the values of constants go: into the library, into a file beside it, or by their size."""
+"""The place of constants' values: in the library, in a file beside it, or by their size."""
 
 AUTO_EMBED_LIMIT: Final = 512 << 20
 """Bytes up to which ``auto`` embeds. Beyond, building would copy them twice more."""

@@ -33,7 +33,7 @@ Tensor: TypeAlias = Any
 """A ``torch.Tensor``; torch is imported when there is one, and not before."""
 
 Digest: TypeAlias = Any
-"""What hashlib makes, for which it has no public type."""
+"""A digest of hashlib's, for which it has no public type."""
 
 _BLOCK: Final = 1 << 24
 

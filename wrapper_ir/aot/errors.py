@@ -1,4 +1,4 @@
-"""What can go wrong between an emitted C++ program and a file that others load."""
+"""Errors between an emitted C++ program and a file that others load."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 MODEL_NAME: Final = "model"
-"""What loaders call the one model of a package unless told otherwise."""
+"""The name by which loaders ask for the one model of a package, unless told otherwise."""
 
 #: The folder that everything lies in; loaders take whatever they find. Not the file's name, which
 #: would make the bytes depend on it.

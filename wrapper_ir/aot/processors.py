@@ -1,4 +1,4 @@
-"""Which instructions a library may use, and the function by which it refuses other processors.
+"""The instructions that a library may use, and the function by which it refuses other processors.
 
 A kernel is text for one vector width. It can be compiled for any processor whose vectors are at
 least as wide, and for no other: asking for less is an error in words.

@@ -1,4 +1,4 @@
-"""What a program in C++ says when it is called wrongly or fails: the words of the Python emitter.
+"""Errors of a C++ program that is called wrongly or fails, in the words of the Python emitter.
 
 C++ code sends a code, a message and the words in it by name. Here they become the exception that
 the Python emitter would have raised for the same mistake, with the place in the program.

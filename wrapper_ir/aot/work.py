@@ -1,4 +1,4 @@
-"""What building a library works with: compiler, cache and threads, and a count of what is done."""
+"""Tools that a library is built with: compiler, cache and threads, and a count of what is done."""
 
 from __future__ import annotations
 

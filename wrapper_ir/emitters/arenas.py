@@ -1,4 +1,4 @@
-"""What is in the arenas that outlive a call: which views of them are the same in every call."""
+"""Arenas that outlive a call, and the views of them that are the same in every call."""
 
 from __future__ import annotations
 

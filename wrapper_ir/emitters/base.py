@@ -1,4 +1,4 @@
-"""What every emitter is: a frozen configuration that turns a planned program into an artifact.
+"""The base of every emitter: a frozen configuration that turns a planned program into an artifact.
 
 Convention: *emitting is pure*. An emitter holds its options and nothing else; all that changes
 while it works lives in an object made for that one run. So the same program and options give the

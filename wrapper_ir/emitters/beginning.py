@@ -1,4 +1,4 @@
-"""How a program begins: the lines that declare, remark, and bind symbols to its inputs' metadata.
+"""A program's beginning: lines that declare, remark, and bind symbols to its inputs' metadata.
 
 Emitters write the checks of inputs around these lines: what is fixed is compared before them, what
 depends on symbols after them. Which lines they are is a fact of the program, the same everywhere.

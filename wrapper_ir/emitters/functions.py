@@ -1,4 +1,4 @@
-"""What the functions of loaded programs have in common, whatever they call."""
+"""Names and effects that the functions of all loaded programs have."""
 
 from __future__ import annotations
 

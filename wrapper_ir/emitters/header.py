@@ -1,4 +1,4 @@
-"""What stands at the head of emitted text about a program: its inputs, constants and results."""
+"""The head of an emitted text: the program's inputs, constants and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels in C++ take and where they run, for every emitter that has kernels compiled."""
+"""Parameters and devices of C++ kernels, for every emitter that has kernels compiled."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ELEMENTS: Final = {
     DType.UINT8: "uint8_t",
     DType.BOOL: "bool",
 }
-"""How the text of a kernel spells the type of a buffer's elements; some dtypes have none."""
+"""The type of a buffer's elements in the text of a kernel; some dtypes have none."""
 
 _SCALARS: Final = {
     ScalarType.INT64: "int64_t",

@@ -1,4 +1,4 @@
-"""What every target has to know of library ops: their schemas, and what those do not say."""
+"""Facts of library ops for every target: their schemas, and what those do not say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What renderers of a region keep while they go through it, whatever they write."""
+"""State of a renderer that goes through a region, whatever the target."""
 
 from __future__ import annotations
 

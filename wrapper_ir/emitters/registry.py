@@ -1,4 +1,4 @@
-"""Which emitters there are: entry points of the group ``wrapper_ir.emitters``.
+"""The emitters that are installed: entry points of the group ``wrapper_ir.emitters``.
 
 Each entry point names a subclass of :class:`~wrapper_ir.emitters.base.Emitter`. It is imported when
 the emitter is asked for, not before. Two packages that register the same name are an error, not a

@@ -1,4 +1,4 @@
-"""Which names of a program share storage, and what happens to each: learnt in one walk."""
+"""Names of a program that share storage, and what happens to each: learnt in one walk."""
 
 from __future__ import annotations
 

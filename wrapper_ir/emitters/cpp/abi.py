@@ -1,4 +1,4 @@
-"""How the C shim's functions are declared, read from the table of them.
+"""Declarations of the C shim's functions, read from the table of them.
 
 The table, ``abi_table.txt``, is made from PyTorch's headers; the generated file declares the
 functions that it uses itself, so it includes none of those headers.

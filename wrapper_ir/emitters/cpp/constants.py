@@ -1,4 +1,4 @@
-"""Where each constant lies in the blob of constants: numbers that follow from layouts alone.
+"""The place of each constant in the blob of constants: numbers that follow from layouts alone.
 
 The blob is a run of bytes with one part for each storage that constants have. A part begins at a
 multiple of 64, in the order of ``program.constants``; tied constants share the part of the one that

@@ -1,4 +1,4 @@
-"""What all parts of one run share: the program, its names and expressions, what the files need."""
+"""Shared by all parts of one run: the program, its names and expressions, what the files need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How ``run`` begins and ends: taking the inputs, checking what depends on symbols, results.
+"""Beginning and end of ``run``: taking the inputs, checking what depends on symbols, results.
 
 Whatever is fixed about an input (kind, rank, dtype, device, fixed sizes and strides) is in tables,
 and the runtime part compares it before it calls ``run``. What is left are sizes that depend on

@@ -1,4 +1,4 @@
-"""What a program on a GPU needs besides: its device, and Triton kernels as data for the build."""
+"""Needs of a program on a GPU: its device, and Triton kernels as data for the build."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 Key = tuple[str, str]
-"""What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
+"""The kind of a name (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 _KEYWORDS: Final = frozenset("""
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t

@@ -1,4 +1,4 @@
-"""What element type a number has as a result of a library, where results are tensors.
+"""The element type of a number that is a result of a library, where results are tensors.
 
 AOTInductor keeps a number in a variable of the type of the tensor it was read from, writes
 expressions as C++ and makes a tensor of what comes out. Ours are computed in 64 bits; what they

@@ -1,4 +1,4 @@
-"""Where each buffer is at run time: the C++ that gives its handle, and its address."""
+"""The place of each buffer at run time: the C++ that gives its handle, and its address."""
 
 from __future__ import annotations
 

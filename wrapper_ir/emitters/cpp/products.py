@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 PRODUCTS: Final = ("aten", "cublas")
-"""Who makes products of matrices."""
+"""The makers of products of matrices."""
 
 _RANKS: Final = {"aten::mm.out": 2, "aten::bmm.out": 3}
 #: Ops that are one kernel of a library of their own, and leave cuBLAS as it is.

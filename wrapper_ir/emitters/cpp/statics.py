@@ -1,4 +1,4 @@
-"""What a program keeps from call to call: memory that never leaves a call, and views of the same.
+"""Memory that a program keeps from call to call, since it never leaves one, and views of it.
 
 Constants stay where they are as long as a state lives, and so does memory that is kept. So every
 view of them whose layout is fixed can be made once, and the address of it be looked up once.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _ON_GPUS: Final = 32
-"""How many times more bytes are kept on a GPU, where an allocation costs half a kernel's launch."""
+"""The factor for bytes kept on a GPU, where an allocation costs half a kernel's launch."""
 
 KeptView: TypeAlias = Reinterpret | Reuse | AllocateFromPool
 

@@ -37,7 +37,7 @@ _KINDS = {
 _TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
 
 _PLAIN_TYPES = {"kInteger": DType.INT64, "kReal": DType.FLOAT64, "kBool": DType.BOOL}
-"""What a result of each kind is a tensor of unless the table says otherwise."""
+"""The dtype of a result of each kind as a tensor, unless the table says otherwise."""
 
 _DEFAULTS = ("0, nullptr, nullptr", "0, nullptr", "nullptr", "false", "-1")
 

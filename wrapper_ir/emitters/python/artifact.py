@@ -1,4 +1,4 @@
-"""What the Python emitter makes: the text of a module, and ways to load it."""
+"""The result of the Python emitter: the text of a module, and ways to load it."""
 
 from __future__ import annotations
 

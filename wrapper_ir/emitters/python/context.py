@@ -1,4 +1,4 @@
-"""What all parts of one run share: the program, its names and expressions, what the file needs."""
+"""Shared by all parts of one run: the program, its names and expressions, what the file needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 Key = tuple[str, str]
-"""What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
+"""The kind of a name (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
     CppKernels CudaGraphs InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs

@@ -1,4 +1,4 @@
-"""How ``call`` begins and ends: taking the inputs, checking them, and what is kept between calls.
+"""Beginning and end of ``call``: taking inputs, checking them, and what is kept between calls.
 
 Inputs are checked all at once, before the program does anything. What a check costs decides its
 form. Whatever is known when the file is written (type, device, fixed sizes and strides, of all

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["MATH_FUNCTIONS", "PythonExprs"]
 
 MATH_FUNCTIONS: Final = ("ceil", "cos", "exp", "floor", "log", "log2", "sin", "sqrt", "tanh")
-"""What expressions may call, besides builtins: names of the runtime package."""
+"""Functions that expressions may call, besides builtins: names of the runtime package."""
 
 
 def _math(name: str) -> Form:

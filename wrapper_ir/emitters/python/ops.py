@@ -1,4 +1,4 @@
-"""How to call a library op: torch's own function where it is the op, else ``torch.ops``.
+"""The call of a library op: torch's own function where it is the op, else ``torch.ops``.
 
 ``torch.addmm`` and ``torch.ops.aten.addmm.out`` run the same code, but the first parses its
 arguments in generated C++ and costs about 1 us less. A function of ``torch`` picks an overload by
