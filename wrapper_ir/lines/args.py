@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, Final, TypeAlias
 
-from wrapper_ir.lines.base import Def, DefSymbol, Read
+from wrapper_ir.lines.base import DefObject, DefSymbol, Read, Role, RoleIf, UseObject
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
 from wrapper_ir.lines.layout import Device
@@ -37,7 +37,11 @@ class BufferArg:
     The access is copied from the kernel's parameter or the op's schema; the verifier compares.
     """
 
-    buffer: str
+    buffer: Annotated[
+        str,
+        RoleIf(Role.READ, "access", (Access.READ, Access.READ_WRITE)),
+        RoleIf(Role.WRITE, "access", (Access.WRITE, Access.READ_WRITE)),
+    ]
     access: Access = Access.READ
 
 
@@ -67,7 +71,7 @@ class ObjectArg:
     never left out. It may keep what such a call is given, and give it out again.
     """
 
-    object: str
+    object: UseObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +152,24 @@ class Relation(enum.Enum):
     """Storage that an object of the call may hold, now or from before: it is never reused."""
 
 
+_CERTAIN: Final = (Relation.FRESH, Relation.ALIAS, Relation.HELD)
+
+
 @dataclass(frozen=True, slots=True)
 class ResultBuffer:
     """A buffer that a call defines: the leaf at ``path`` of its result."""
 
-    out: Def
+    out: Annotated[str, Role.DEFINE, RoleIf(Role.HOLD, "relation", (Relation.HELD,))]
     path: tuple[int | str, ...] = ()
     relation: Relation = Relation.FRESH
-    of: tuple[str, ...] = ()
+    of: tuple[
+        Annotated[
+            str,
+            RoleIf(Role.ALIAS, "relation", _CERTAIN),
+            RoleIf(Role.MAY_ALIAS, "relation", (Relation.MAY_ALIAS,)),
+        ],
+        ...,
+    ] = ()
     """The arguments that the result aliases or may alias."""
 
 
@@ -174,7 +188,7 @@ class ResultObject:
     It may hold what the call is given, and goes when the program ends.
     """
 
-    object: str
+    object: DefObject
     class_name: str
     path: tuple[int | str, ...] = ()
 

@@ -1,11 +1,11 @@
 """Roles and the base class of all wrapper lines.
 
-Convention: *what a line does to a buffer is stated by the type of the field that names it*. A field
-of type :data:`Def` defines a buffer, one
-of type :data:`Kill` ends its storage, and so on. :func:`wrapper_ir.lines.effects.effects` is the
-only reader of these roles; the verifier,
-liveness, the planner, probes and the diff all go through it, so a new line needs no edit in any of
-them.
+Convention: *what a line does to a buffer is stated by the type of the field that names it*, in the
+line itself and in its arguments and results alike. A field of type :data:`Def` defines a buffer,
+one of type :data:`Kill` ends its storage, and so on; :class:`RoleIf` gives a role that a field
+beside it decides. :func:`wrapper_ir.lines.effects.effects` and the renaming of names read the
+roles; the verifier, liveness, the planner, probes and the diff ask those two, so a new line needs
+no edit in any of them.
 """
 
 from __future__ import annotations
@@ -36,6 +36,36 @@ class Role(enum.Enum):
     """Looked at by a probe: neither extends a lifetime nor orders anything."""
     DEFINE_SYMBOL = "define-symbol"
     """The symbol is bound here, once in the program."""
+    ALIAS = "alias"
+    """The buffer that the same part of the line defines is a view of this one's storage."""
+    MAY_ALIAS = "may-alias"
+    """The buffer that the same part of the line defines is perhaps a view of this one's storage."""
+    HOLD = "hold"
+    """An object, or a tensor of the caller's, may hold the storage from here on."""
+    OBJECT = "object"
+    """An object that is handed on: its state may be read and changed."""
+    DEFINE_OBJECT = "define-object"
+    """The object is made here, once in the program."""
+    CALL = "call"
+    """A kernel of the program is called."""
+    CALL_OP = "call-op"
+    """A library op is called, by the name that its library has for it."""
+    DECLARE = "declare"
+    """The kernel is defined here, once in the program."""
+    DECLARE_OP = "declare-op"
+    """The library op is declared here, under its own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleIf:
+    """A role that a field has where the field beside it called ``field`` holds one of ``among``.
+
+    What counts is the value of an enumeration, and of other values the class.
+    """
+
+    role: Role
+    field: str
+    among: tuple[object, ...]
 
 
 Def: TypeAlias = Annotated[str, Role.DEFINE]
@@ -44,8 +74,24 @@ ViewOf: TypeAlias = Annotated[str, Role.VIEW]
 Read: TypeAlias = Annotated[str, Role.READ]
 Kill: TypeAlias = Annotated[str, Role.KILL]
 Take: TypeAlias = Annotated[str, Role.TAKE]
+Write: TypeAlias = Annotated[str, Role.WRITE]
 Peek: TypeAlias = Annotated[str, Role.PEEK]
 DefSymbol: TypeAlias = Annotated[str, Role.DEFINE_SYMBOL]
+DefObject: TypeAlias = Annotated[str, Role.DEFINE_OBJECT]
+UseObject: TypeAlias = Annotated[str, Role.OBJECT]
+Callee: TypeAlias = Annotated[str, Role.CALL]
+OpCallee: TypeAlias = Annotated[str, Role.CALL_OP]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What paths and the text form call a region, where not like its field.
+
+    Of a tuple of regions it is the word before their numbers.
+    """
+
+    name: str
+
 
 #: Index into ``Program.origins``.
 OriginId: TypeAlias = int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias, final
 
 from wrapper_ir.lines.args import Arg, BufferArg, CallResult, ScalarArg, Value
-from wrapper_ir.lines.base import Def, DefSymbol, Line
+from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line
 from wrapper_ir.lines.dtype import DType
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ScalarInput:
 class ObjectInput:
     """An object of a custom class that the caller passes in; calls may change its state."""
 
-    object: str
+    object: DefObject
     class_name: str
     """The class as torch registers it: ``namespace::Class``."""
 
@@ -84,7 +84,12 @@ class Cond(Line):
     predicate: BufferArg | ScalarArg
     operands: tuple[Arg, ...]
     then: Region
-    orelse: Region
+    orelse: Annotated[Region, Block("else")]
+
+    @property
+    def passed(self) -> tuple[Arg, ...]:
+        """The arguments that the parameters of each region stand for, in order."""
+        return self.operands
 
 
 @final
@@ -100,7 +105,12 @@ class Switch(Line):
     results: tuple[CallResult, ...]
     selector: BufferArg | ScalarArg
     operands: tuple[Arg, ...]
-    cases: tuple[Region, ...]
+    cases: Annotated[tuple[Region, ...], Block("case")]
+
+    @property
+    def passed(self) -> tuple[Arg, ...]:
+        """The arguments that the parameters of each region stand for, in order."""
+        return self.operands
 
 
 @final
@@ -124,11 +134,16 @@ class While(Line):
     body: Region
     stacked: bool = False
 
+    @property
+    def passed(self) -> tuple[Arg, ...]:
+        """The arguments that the parameters of each region stand for, in order."""
+        return (*self.carried, *self.captured)
+
 
 RegionLine: TypeAlias = Cond | Switch | While
 """A line that holds regions."""
 
 
 def passed_to_regions(line: RegionLine) -> tuple[Arg, ...]:
-    """What the parameters of each of a line's regions stand for, in order."""
-    return (*line.carried, *line.captured) if isinstance(line, While) else line.operands
+    """Return the arguments that the parameters of each of a line's regions stand for, in order."""
+    return line.passed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, final
+from typing import Annotated, ClassVar, TypeAlias, final
 
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
-from wrapper_ir.lines.base import Line
+from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Dim, Scalar, dims
 from wrapper_ir.lines.layout import CPU, Device
@@ -104,7 +104,11 @@ class KernelDefinition(Line):
     """
 
     mnemonic: ClassVar[str] = "kernel"
-    name: str
+    name: Annotated[
+        str,
+        RoleIf(Role.DECLARE, "source", (CppKernel, TritonKernel)),
+        RoleIf(Role.DECLARE_OP, "source", (TorchOp,)),
+    ]
     params: tuple[Param, ...]
     source: KernelSource
 
@@ -118,7 +122,7 @@ class KernelCall(Line):
     """
 
     mnemonic: ClassVar[str] = "call"
-    kernel: str
+    kernel: Callee
     args: tuple[Arg, ...]
     device: Device = CPU
     stream: int = 0
@@ -138,7 +142,7 @@ class ExternKernel(Line):
     """
 
     mnemonic: ClassVar[str] = "extern"
-    op: str
+    op: OpCallee
     args: tuple[Arg, ...]
     kwargs: tuple[NamedArg, ...] = ()
     results: tuple[OpResult, ...] = ()

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wrapper_ir.lines.args import Arg, BufferArg, Value
+from wrapper_ir.lines.base import Use
 from wrapper_ir.lines.control import Cond, Input, Region, Switch, While
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.layout import Layout
@@ -199,7 +200,7 @@ class Constant:
     qualified_name: str
     kind: ConstantKind = ConstantKind.TENSOR
     mutable: bool = False
-    tied_to: str | None = None
+    tied_to: Use | None = None
     packing: Packing | None = None
 
 
