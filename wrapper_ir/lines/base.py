@@ -11,7 +11,9 @@ no edit in any of them.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Annotated, ClassVar, TypeAlias
 
 
@@ -108,6 +110,10 @@ class Line:
 
     mnemonic: ClassVar[str]
     """The word that opens the line in the text form."""
+    syntax: ClassVar[str]
+    """How the line is written; :mod:`wrapper_ir.lines.syntax` has the format."""
+    nouns: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """What messages call what fields hold, where not ``a`` and the field's name."""
 
     origin: OriginId | None = field(default=None, compare=False, repr=False)
     """Where in the model the line comes from: an index into ``Program.origins``."""

@@ -80,6 +80,9 @@ class Cond(Line):
     """
 
     mnemonic: ClassVar[str] = "cond"
+    syntax: ClassVar[str] = (
+        "[{results:targets} = ]cond {predicate}[ with {operands}][ : {results:types}]"
+    )
     results: tuple[CallResult, ...]
     predicate: BufferArg | ScalarArg
     operands: tuple[Arg, ...]
@@ -102,6 +105,9 @@ class Switch(Line):
     """
 
     mnemonic: ClassVar[str] = "switch"
+    syntax: ClassVar[str] = (
+        "[{results:targets} = ]switch {selector}[ with {operands}][ : {results:types}]"
+    )
     results: tuple[CallResult, ...]
     selector: BufferArg | ScalarArg
     operands: tuple[Arg, ...]
@@ -127,6 +133,9 @@ class While(Line):
     """
 
     mnemonic: ClassVar[str] = "while"
+    syntax: ClassVar[str] = (
+        "[{results:targets} = ]while[ stacked] {carried}[ with {captured}][ : {results:types}]"
+    )
     results: tuple[CallResult, ...]
     carried: tuple[Arg, ...]
     captured: tuple[Arg, ...]

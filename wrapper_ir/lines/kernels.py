@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias, final
 
@@ -53,6 +54,12 @@ class CppKernel:
     defaults.
     """
 
+    syntax: ClassVar[str] = "cpp[ entry {entry}][ isa {isa}][ flags {flags}]{code:source}"
+    nouns: ClassVar[Mapping[str, str]] = {
+        "entry": "a name",
+        "isa": "an instruction set",
+        "flags": "a flag",
+    }
     code: str
     entry: str = "kernel"
     isa: str = ""
@@ -67,6 +74,15 @@ class TritonKernel:
     the values of ``tl.constexpr`` parameters.
     """
 
+    syntax: ClassVar[str] = (
+        "triton entry {entry}[! warps {num_warps}][! stages {num_stages}]"
+        "[ signature {signature}][ constants {constants}][ options {options}]{code:source}"
+    )
+    nouns: ClassVar[Mapping[str, str]] = {
+        "entry": "a name",
+        "num_warps": "a number of warps",
+        "num_stages": "a number of stages",
+    }
     code: str
     entry: str
     signature: tuple[tuple[str, str], ...] = ()
@@ -104,6 +120,7 @@ class KernelDefinition(Line):
     """
 
     mnemonic: ClassVar[str] = "kernel"
+    syntax: ClassVar[str] = "kernel {name}{params} {source}"
     name: Annotated[
         str,
         RoleIf(Role.DECLARE, "source", (CppKernel, TritonKernel)),
@@ -122,6 +139,7 @@ class KernelCall(Line):
     """
 
     mnemonic: ClassVar[str] = "call"
+    syntax: ClassVar[str] = "call {kernel}{args}[ {device}][ stream {stream}][ grid {grid}]"
     kernel: Callee
     args: tuple[Arg, ...]
     device: Device = CPU
@@ -142,6 +160,10 @@ class ExternKernel(Line):
     """
 
     mnemonic: ClassVar[str] = "extern"
+    syntax: ClassVar[str] = (
+        "[{results:targets} = ]{op}{args, kwargs}"
+        "[ {device}][ stream {stream}][ mempool {mempool}][ : {results:types}]"
+    )
     op: OpCallee
     args: tuple[Arg, ...]
     kwargs: tuple[NamedArg, ...] = ()

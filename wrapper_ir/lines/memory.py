@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -31,6 +32,9 @@ class Allocate(Line):
     """
 
     mnemonic: ClassVar[str] = "allocate"
+    syntax: ClassVar[str] = (
+        "{out} = allocate[ {memory}][ zeroed][ stream {stream}][ mempool {mempool}] : {out:layout}"
+    )
     out: Def
     memory: MemoryKind = MemoryKind.DEFAULT
     zeroed: bool = False
@@ -49,6 +53,8 @@ class Free(Line):
     """
 
     mnemonic: ClassVar[str] = "free"
+    syntax: ClassVar[str] = "free {buffer}[ after {after}]"
+    nouns: ClassVar[Mapping[str, str]] = {"after": "a stream"}
     buffer: Kill
     after: tuple[int, ...] = ()
 
@@ -62,6 +68,7 @@ class Reuse(Line):
     """
 
     mnemonic: ClassVar[str] = "reuse"
+    syntax: ClassVar[str] = "{out} = reuse {donor} : {out:layout}"
     out: Def
     donor: Take
 
@@ -75,6 +82,7 @@ class Reinterpret(Line):
     """
 
     mnemonic: ClassVar[str] = "reinterpret"
+    syntax: ClassVar[str] = "{out} = reinterpret {source} : {out:layout}"
     out: Def
     source: ViewOf
 
@@ -88,6 +96,7 @@ class AllocatePool(Line):
     """
 
     mnemonic: ClassVar[str] = "allocate_pool"
+    syntax: ClassVar[str] = "{out} = allocate_pool[ {memory}] : {out:layout}"
     out: Def
     memory: MemoryKind = MemoryKind.DEFAULT
 
@@ -104,6 +113,7 @@ class AllocateFromPool(Line):
     """
 
     mnemonic: ClassVar[str] = "allocate_from_pool"
+    syntax: ClassVar[str] = "{out} = allocate_from_pool {pool}[[{offset}]] : {out:layout}"
     out: Def
     pool: Use
     offset: Dim

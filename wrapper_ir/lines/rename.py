@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 import sympy
@@ -112,16 +111,21 @@ def _is(a: object, b: object) -> bool:
     return a is b
 
 
-@cache
 def name_fields(cls: type) -> dict[str, str | None]:
     """Return the fields of a class that names can be in, each with what it names.
 
     That is ``buffers``, ``kernels`` or ``symbols``, or None where one has to look inside.
     """
-    found: dict[str, str | None] = {}
+    found = _NAMES.get(cls)
+    if found is not None:
+        return found
+    found = _NAMES[cls] = {}
     for field in named_fields(cls):
         roles = [role if isinstance(role, Role) else role.role for role in field.roles]
         table = _TABLES.get(roles[0], "buffers") if roles else None
         if table != "":
             found[field.name] = table
     return found
+
+
+_NAMES: Final[dict[type, dict[str, str | None]]] = {}

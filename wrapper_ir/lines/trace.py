@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -19,6 +20,7 @@ class Comment(Line):
     """``// text`` — a remark for the reader, kept in every target."""
 
     mnemonic: ClassVar[str] = "//"
+    syntax: ClassVar[str] = "//[ {text:rest}]"
     text: str
 
 
@@ -51,6 +53,11 @@ class Probe(Line):
     """
 
     mnemonic: ClassVar[str] = "probe"
+    syntax: ClassVar[str] = "probe {when} {label} {level}{buffers, scalars}"
+    nouns: ClassVar[Mapping[str, str]] = {
+        "when": "'before' or 'after'",
+        "level": "what a probe does",
+    }
     label: str
     when: When
     level: ProbeLevel

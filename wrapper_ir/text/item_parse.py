@@ -199,19 +199,19 @@ class ItemParser:
                 args.append(self.arg(cursor))
         return tuple(args), tuple(kwargs)
 
-    def scalars(self, cursor: Cursor) -> tuple[Scalar, ...]:
-        """Reads expressions in square brackets."""
-        cursor.expect("[")
-        return tuple([self.exprs.scalar(cursor) for _ in listed(cursor, "]")])
-
-    def place(self, cursor: Cursor) -> tuple[Device, int]:
-        """Reads where a call runs: nothing, a device, a stream, or both."""
-        device = self.device(cursor) if cursor.tokens[cursor.at][:1] == "@" else CPU
-        return device, self.number(cursor, "stream")
-
-    def number(self, cursor: Cursor, word: str) -> int:
-        """Reads ``stream 1`` or the like, 0 where it is left out."""
-        return self.integer(cursor, f"a {word}") if cursor.accept(word) else 0
+    def mixed(self, cursor: Cursor) -> tuple[tuple[str, ...], tuple[Scalar, ...]]:
+        """Reads buffers and then numbers, in round brackets."""
+        cursor.expect("(")
+        buffers: list[str] = []
+        scalars: list[Scalar] = []
+        for _ in listed(cursor, ")"):
+            if cursor.next[:1] != "%":
+                scalars.append(self.exprs.scalar(cursor))
+            elif scalars:
+                cursor.fail("the buffers of a probe come before its numbers")
+            else:
+                buffers.append(cursor.buffer())
+        return tuple(buffers), tuple(scalars)
 
     def region_results(self, cursor: Cursor, targets: list[Target]) -> tuple[CallResult, ...]:
         """Reads the types after a choice or a loop, which give no objects."""

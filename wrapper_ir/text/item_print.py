@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines import (
-    CPU,
     Access,
     Arg,
     BufferArg,
@@ -132,15 +131,6 @@ class ItemPrinter:
         kind = self.identifier(device.type, "the device type")
         return f"@{kind}" if device.index is None else f"@{kind}:{device.index}"
 
-    def place(self, device: Device, stream: int) -> str:
-        """Where a call runs, empty for the ordinary stream of the CPU."""
-        text = "" if device == CPU else f" {self.device(device)}"
-        return text + self.numbered("stream", stream)
-
-    def numbered(self, word: str, number: int) -> str:
-        """A stream or a memory pool; 0 is the usual one and left out."""
-        return f" {word} {self.scalar(number)}" if number else ""
-
     def user(self, number: int | None) -> str:
         """Which object of the user's a stream, event or memory pool is, if it is one."""
         return "" if number is None else f" user {self.scalar(number)}"
@@ -202,12 +192,14 @@ class ItemPrinter:
             texts.append(f"{self.identifier(name, 'the argument')}={self.arg(arg)}")
         return f"({', '.join(texts)})"
 
-    def assigned(self, results: tuple[OpResult, ...]) -> str:
-        """``%a =``, ``(%a, u0) =`` or nothing, before a call."""
+    def mixed(self, buffers: Iterable[str], scalars: Iterable[Scalar]) -> str:
+        """Buffers and then numbers, in round brackets."""
+        return f"({', '.join([*map(self.buffer, buffers), *map(self.scalar, scalars)])})"
+
+    def targets(self, results: tuple[OpResult, ...]) -> str:
+        """``%a`` or ``(%a, u0)``, before a call."""
         names = list(map(self._target, results))
-        if not names:
-            return ""
-        return f"{names[0]} = " if len(names) == 1 else f"({', '.join(names)}) = "
+        return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
     def _target(self, result: OpResult) -> str:
         match result:
@@ -219,13 +211,11 @@ class ItemPrinter:
                 return self.object(result.object)
 
     def result_types(self, results: tuple[OpResult, ...]) -> str:
-        """`` : type`` or `` : (type, type)`` after a call."""
-        if not results:
-            return ""
+        """``type`` or ``(type, type)`` after a call."""
         if len(results) == 1:
-            return f" : {self._result(results[0], ())}"
+            return self._result(results[0], ())
         types = [self._result(result, (index,)) for index, result in enumerate(results)]
-        return f" : ({', '.join(types)})"
+        return f"({', '.join(types)})"
 
     def _result(self, result: OpResult, usual_path: tuple[int | str, ...]) -> str:
         if isinstance(result, ResultSymbol):
@@ -275,6 +265,19 @@ class ItemPrinter:
                 return f"{name}: {_PARAM_ACCESS[param.access]}{param.dtype.short}"
             case ScalarParam():
                 return f"{name}: {param.type.value}"
+
+    def params(self, params: tuple[Param, ...]) -> str:
+        """The parameters of a kernel, in round brackets."""
+        return f"({', '.join(map(self.param, params))})"
+
+    def table(self, rows: Iterable[tuple[str, Scalar | str | None]]) -> str:
+        """``{key: value, ...}``."""
+        return "{" + ", ".join(f"{self.key(key)}: {self._entry(v)}" for key, v in rows) + "}"
+
+    def _entry(self, value: Scalar | str | None) -> str:
+        if value is None:
+            return "none"
+        return quote(value) if isinstance(value, str) else self.scalar(value)
 
     def key(self, name: str) -> str:
         """A key of a table: bare where it is a name, else quoted."""
