@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 from wrapper_ir.lines.base import DefObject, DefSymbol, Read, Role, RoleIf, UseObject
 from wrapper_ir.lines.dtype import DType
@@ -18,6 +19,11 @@ class Access(enum.Enum):
     READ = "read"
     WRITE = "write"
     READ_WRITE = "readwrite"
+
+    @property
+    def word(self) -> str:
+        """The word for it in the text form."""
+        return {"read": "in", "write": "out", "readwrite": "inout"}[self.value]
 
     @property
     def reads(self) -> bool:
@@ -37,6 +43,7 @@ class BufferArg:
     The access is copied from the kernel's parameter or the op's schema; the verifier compares.
     """
 
+    syntax: ClassVar[str] = "[{access} ]{buffer}"
     buffer: Annotated[
         str,
         RoleIf(Role.READ, "access", (Access.READ, Access.READ_WRITE)),
@@ -49,6 +56,7 @@ class BufferArg:
 class ScalarArg:
     """A number or a symbolic expression."""
 
+    syntax: ClassVar[str] = "{value}"
     value: Scalar
 
     def __post_init__(self) -> None:
@@ -71,6 +79,7 @@ class ObjectArg:
     never left out. It may keep what such a call is given, and give it out again.
     """
 
+    syntax: ClassVar[str] = "{object}"
     object: UseObject
 
 
@@ -78,11 +87,14 @@ class ObjectArg:
 class NoneArg:
     """No value: torch's ``None``."""
 
+    syntax: ClassVar[str] = "none"
+
 
 @dataclass(frozen=True, slots=True)
 class StringArg:
     """A string."""
 
+    syntax: ClassVar[str] = "{value}"
     value: str
 
 
@@ -90,6 +102,7 @@ class StringArg:
 class DTypeArg:
     """An element type."""
 
+    syntax: ClassVar[str] = "{dtype}"
     dtype: DType
 
 
@@ -97,6 +110,7 @@ class DTypeArg:
 class DeviceArg:
     """A device."""
 
+    syntax: ClassVar[str] = "{device}"
     device: Device
 
 
@@ -111,6 +125,8 @@ class EnumKind(enum.Enum):
 class EnumArg:
     """A named constant of torch, such as ``strided`` or ``channels_last``."""
 
+    syntax: ClassVar[str] = "{kind}.{name:identifier}"
+    nouns: ClassVar[Mapping[str, str]] = {"name": "the constant"}
     kind: EnumKind
     name: str
 
@@ -119,6 +135,7 @@ class EnumArg:
 class ListArg:
     """A list of arguments, nested as deep as the op wants."""
 
+    syntax: ClassVar[str] = "{items:list}"
     items: tuple[Arg, ...]
 
 
@@ -204,6 +221,7 @@ OpResult: TypeAlias = CallResult | ResultObject
 class BufferValue:
     """A buffer among the results of a program or a region."""
 
+    syntax: ClassVar[str] = "{buffer}"
     buffer: Read
 
 
@@ -211,6 +229,7 @@ class BufferValue:
 class ScalarValue:
     """A number among the results of a program or a region."""
 
+    syntax: ClassVar[str] = "{value}"
     value: Scalar
 
     def __post_init__(self) -> None:
@@ -228,6 +247,8 @@ class ScalarValue:
 @dataclass(frozen=True, slots=True)
 class NoneValue:
     """``None`` among the results of a program or a region."""
+
+    syntax: ClassVar[str] = "none"
 
 
 Value: TypeAlias = BufferValue | ScalarValue | NoneValue

@@ -20,6 +20,7 @@ class BufferInput:
     It is borrowed, unless ``donated``: then its storage may be taken over.
     """
 
+    syntax: ClassVar[str] = "{name} : {name:layout}[ donated]"
     name: Def
     donated: bool = False
 
@@ -28,6 +29,7 @@ class BufferInput:
 class ScalarInput:
     """A number that the caller passes in, bound to a symbol."""
 
+    syntax: ClassVar[str] = "{symbol}"
     symbol: DefSymbol
 
 
@@ -35,6 +37,7 @@ class ScalarInput:
 class ObjectInput:
     """An object of a custom class that the caller passes in; calls may change its state."""
 
+    syntax: ClassVar[str] = "{object} : {class_name:class}"
     object: DefObject
     class_name: str
     """The class as torch registers it: ``namespace::Class``."""

@@ -16,8 +16,9 @@ import sympy
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.per_class import PerClass
 from wrapper_ir.lines.program import AnyLine, Program
-from wrapper_ir.lines.roles import NameField, decisive, named_fields
+from wrapper_ir.lines.roles import NAMED_FIELDS, NameField, decisive
 
 
 class Alias(NamedTuple):
@@ -123,11 +124,7 @@ _Filer: TypeAlias = Callable[[Any, Effects], None]
 
 def _file(value: Any, found: Effects) -> None:
     """File the names in a line, or in a part of one."""
-    cls = type(value)
-    filer = _FILERS.get(cls)
-    if filer is None:
-        filer = _FILERS[cls] = _filer(cls)
-    filer(value, found)
+    _FILERS[type(value)](value, found)
 
 
 def _file_nothing(value: Any, found: Effects) -> None:
@@ -142,8 +139,6 @@ def _file_items(values: tuple[Any, ...], found: Effects) -> None:
 def _file_symbols(value: sympy.Basic, found: Effects) -> None:
     found.uses_symbols |= free_symbols(value)
 
-
-_FILERS: Final[dict[type, _Filer]] = {tuple: _file_items, Region: _file_nothing}
 
 _LISTS: Final = {
     Role.DEFINE: "defines",
@@ -174,7 +169,7 @@ def _filer(cls: type) -> _Filer:
         return _file_symbols
     if not dataclasses.is_dataclass(cls):
         return _file_nothing
-    fields = named_fields(cls)
+    fields = NAMED_FIELDS[cls]
     made = tuple(field.name for field in fields if Role.DEFINE in field.roles)
     steps = [_step(field) if field.roles else _inside(field.name) for field in fields]
     # After the names that the part defines.
@@ -246,3 +241,7 @@ def _aliasing(field: NameField, made: tuple[str, ...]) -> _Filer:
             found.aliases.extend(Alias(getattr(value, each), source, may) for each in made)
 
     return file
+
+
+_FILERS: Final = PerClass(_filer)
+_FILERS.update({tuple: _file_items, Region: _file_nothing})

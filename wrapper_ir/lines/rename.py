@@ -15,8 +15,9 @@ import sympy
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import real_symbol, symbol
+from wrapper_ir.lines.per_class import PerClass
 from wrapper_ir.lines.program import FrozenMap, Program
-from wrapper_ir.lines.roles import NameField, named_fields
+from wrapper_ir.lines.roles import NAMED_FIELDS, NameField
 
 T = TypeVar("T")
 
@@ -77,7 +78,7 @@ class Renaming:
         if not dataclasses.is_dataclass(value) or isinstance(value, type):
             return value
         changes = {}
-        for field in named_fields(type(value)):
+        for field in NAMED_FIELDS[type(value)]:
             old = getattr(value, field.name)
             new = self._named(old, field, value) if field.roles else self._value(old)
             if new is not old:
@@ -116,11 +117,12 @@ def name_fields(cls: type) -> dict[str, str | None]:
 
     That is ``buffers``, ``kernels`` or ``symbols``, or None where one has to look inside.
     """
-    found = _NAMES.get(cls)
-    if found is not None:
-        return found
-    found = _NAMES[cls] = {}
-    for field in named_fields(cls):
+    return _NAME_TABLES[cls]
+
+
+def _name_tables(cls: type) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for field in NAMED_FIELDS[cls]:
         roles = [role if isinstance(role, Role) else role.role for role in field.roles]
         table = _TABLES.get(roles[0], "buffers") if roles else None
         if table != "":
@@ -128,4 +130,4 @@ def name_fields(cls: type) -> dict[str, str | None]:
     return found
 
 
-_NAMES: Final[dict[type, dict[str, str | None]]] = {}
+_NAME_TABLES: Final = PerClass(_name_tables)

@@ -23,6 +23,7 @@ import sympy
 
 from wrapper_ir.lines.base import Block, Role, RoleIf
 from wrapper_ir.lines.control import Region
+from wrapper_ir.lines.per_class import PerClass
 
 Roles: TypeAlias = tuple[Role | RoleIf, ...]
 
@@ -49,14 +50,6 @@ def decisive(value: object) -> object:
     return value if isinstance(value, enum.Enum) else type(value)
 
 
-def named_fields(cls: type) -> tuple[NameField, ...]:
-    """Return the fields of a line's class, or of a part's, that can name something."""
-    fields = _FIELDS.get(cls)
-    if fields is None:
-        fields = _FIELDS[cls] = tuple(_read(cls))
-    return fields
-
-
 def hints_of(cls: type) -> dict[str, Any]:
     """Return the types of a class's fields, roles included."""
     return get_type_hints(cls, include_extras=True, localns={"AnyLine": object})
@@ -71,14 +64,6 @@ class RegionField(NamedTuple):
     many: bool
 
 
-def region_fields(cls: type) -> tuple[RegionField, ...]:
-    """Return the fields of a line's class that hold regions, in order."""
-    fields = _REGIONS.get(cls)
-    if fields is None:
-        fields = _REGIONS[cls] = tuple(_read_regions(cls))
-    return fields
-
-
 def _read_regions(cls: type) -> Iterator[RegionField]:
     for name, hint in hints_of(cls).items():
         given = [each.name for each in getattr(hint, "__metadata__", ()) if isinstance(each, Block)]
@@ -87,8 +72,6 @@ def _read_regions(cls: type) -> Iterator[RegionField]:
             yield RegionField(name, given[0] if given else name, plain is not Region)
 
 
-_REGIONS: Final[dict[type, tuple[RegionField, ...]]] = {}
-_FIELDS: Final[dict[type, tuple[NameField, ...]]] = {}
 _PLAIN: Final = (str, int, bool, float, complex, type(None), Ellipsis)
 
 
@@ -126,3 +109,10 @@ def _can_name(hint: Any, seen: tuple[Any, ...]) -> bool:
         hints = hints_of(hint)
         return any(_can_name(hints[name], (*seen, hint)) for name in fields)
     return not issubclass(hint, enum.Enum)
+
+
+NAMED_FIELDS: Final = PerClass(lambda cls: tuple(_read(cls)))
+"""By class, the fields that can name something."""
+
+REGION_FIELDS: Final = PerClass(lambda cls: tuple(_read_regions(cls)))
+"""By class, the fields that hold regions, in order."""

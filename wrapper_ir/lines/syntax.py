@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, get_origin
 
 from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.roles import hints_of, region_fields
+from wrapper_ir.lines.per_class import PerClass
+from wrapper_ir.lines.roles import REGION_FIELDS, hints_of
 
 
 class Words(NamedTuple):
@@ -55,21 +56,6 @@ class BadSyntaxError(TypeError):
 
 _PIECE: Final = re.compile(r"\[\[|\]\]|\[!?|\]|\{[^}]*\}|[^\[\]{}]+")
 _SLOT: Final = re.compile(r"\{(\w+(?:, \w+)*)(?::(\w+))?\}")
-
-
-def syntax_of(cls: type) -> tuple[Part, ...]:
-    """Return the parts of a class's ``syntax``.
-
-    Raises:
-        BadSyntaxError: It is malformed, lacks a field, or leaves one out that has no default.
-    """
-    found = _SYNTAXES.get(cls)
-    if found is None:
-        found = _SYNTAXES[cls] = _checked(cls, _read(cls))
-    return found
-
-
-_SYNTAXES: Final[dict[type, tuple[Part, ...]]] = {}
 
 
 def slots(parts: tuple[Part, ...]) -> list[tuple[str, bool]]:
@@ -126,7 +112,7 @@ def _text(parts: tuple[Part, ...]) -> str:
 
 def _checked(cls: Any, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """The parts, if they and the fields of the class agree."""
-    regions = {field.name for field in region_fields(cls)}
+    regions = {field.name for field in REGION_FIELDS[cls]}
     fields = {
         field.name: field
         for field in dataclasses.fields(cls)
@@ -163,3 +149,11 @@ def default_of(cls: Any, name: str) -> object:
 def _require(condition: bool, cls: type, problem: str) -> None:  # noqa: FBT001 - as an assertion
     if not condition:
         raise BadSyntaxError(f"{cls.__name__}.syntax: {problem}")
+
+
+SYNTAX: Final = PerClass(lambda cls: _checked(cls, _read(cls)))
+"""By class, the parts of its ``syntax``.
+
+Looking a class up raises ``BadSyntaxError`` if the syntax is malformed, lacks a field, or leaves
+one out that has no default.
+"""

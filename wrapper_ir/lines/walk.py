@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.program import AnyLine, Program
-from wrapper_ir.lines.roles import RegionField, region_fields
+from wrapper_ir.lines.roles import REGION_FIELDS, RegionField
 
 
 class Step(NamedTuple):
@@ -82,7 +82,7 @@ def made_objects(program: Program) -> tuple[str, ...]:
 
 def regions_of(line: AnyLine) -> tuple[tuple[str, Region], ...]:
     """The regions that a line holds, with the names that paths call them."""
-    fields = region_fields(type(line))
+    fields = REGION_FIELDS[type(line)]
     return tuple(_regions_in(line, fields)) if fields else ()
 
 
@@ -158,7 +158,7 @@ def rewrite_lines(body: Iterable[AnyLine], rewrite: Rewrite) -> tuple[AnyLine, .
 def map_regions(line: AnyLine, change: Callable[[Region], Region]) -> AnyLine:
     """The line with its regions changed; lines without regions come back as they are."""
     changes: dict[str, Any] = {}
-    for name, _, many in region_fields(type(line)):
+    for name, _, many in REGION_FIELDS[type(line)]:
         value = getattr(line, name)
         changes[name] = tuple(map(change, value)) if many else change(value)
     return dataclasses.replace(line, **changes) if changes else line

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
 
 from wrapper_ir.lines import (
@@ -18,7 +19,6 @@ from wrapper_ir.lines import (
     Device,
     Dim,
     Line,
-    MemoryKind,
     NamedArg,
     Param,
     ResultObject,
@@ -26,44 +26,55 @@ from wrapper_ir.lines import (
     Scalar,
     ScalarArg,
 )
-from wrapper_ir.lines.roles import hints_of, named_fields, region_fields
-from wrapper_ir.lines.syntax import Group, Part, Slot, Words, default_of, syntax_of
+from wrapper_ir.lines.per_class import PerClass
+from wrapper_ir.lines.roles import NAMED_FIELDS, REGION_FIELDS, hints_of
+from wrapper_ir.lines.syntax import SYNTAX, Group, Part, Slot, Words, default_of
 from wrapper_ir.text.escape import quote, rest_of_line
-from wrapper_ir.text.item_parse import listed
+from wrapper_ir.text.tokens import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
+    from wrapper_ir.text.item_parse import ItemParser
     from wrapper_ir.text.item_print import ItemPrinter
-    from wrapper_ir.text.line_parse import LineParser
     from wrapper_ir.text.tokens import Cursor
 
 Value: TypeAlias = Any
 """What a field holds; its kind knows its type."""
 
 Show: TypeAlias = "Callable[[ItemPrinter, Value], str]"
-Read: TypeAlias = "Callable[[LineParser, Cursor, str], Value]"
+Read: TypeAlias = "Callable[[ItemParser, Cursor, str], Value]"
 """Reads a value; the string is what messages call it."""
 
 
 class Kind(NamedTuple):
-    """How values of one type are written."""
+    """How values of one type are written, and how one can tell that a value comes next."""
 
     show: Show
     read: Read
-    starts: Callable[[str], bool] | None = None
-    """Tells whether a value may begin with a token, where it can be left out without a word."""
+    sign: str = ""
+    """The character that the first token of a value begins with, if that tells."""
+    words: Mapping[str, object] = {}
+    """The words that a value is, if it is one of them."""
+
+    def is_next(self, token: str) -> bool:
+        """Return whether a value begins with a token; yes where nothing tells."""
+        if self.sign:
+            return token[:1] == self.sign
+        return token in self.words if self.words else True
 
 
 # Kinds of names, by the first of a field's roles.
 
-_BUFFER: Final = Kind(lambda p, v: p.buffer(v), lambda p, c, w: c.buffer())
+_BUFFER: Final = Kind(lambda p, v: p.buffer(v), lambda p, c, w: c.buffer(), "%")
+_KERNEL: Final = Kind(lambda p, v: p.kernel(v), lambda p, c, w: c.kernel(), "@")
+_OBJECT: Final = Kind(lambda p, v: p.object(v), lambda p, c, w: c.object(), "&")
 _NAMES: Final[dict[Role, Kind]] = {
     Role.DEFINE_SYMBOL: Kind(lambda p, v: p.symbol(v), lambda p, c, w: c.symbol()),
-    Role.OBJECT: Kind(lambda p, v: p.object(v), lambda p, c, w: c.object()),
-    Role.DEFINE_OBJECT: Kind(lambda p, v: p.object(v), lambda p, c, w: c.object()),
-    Role.CALL: Kind(lambda p, v: p.kernel(v), lambda p, c, w: c.kernel()),
-    Role.DECLARE: Kind(lambda p, v: p.kernel(v), lambda p, c, w: c.kernel()),
+    Role.OBJECT: _OBJECT,
+    Role.DEFINE_OBJECT: _OBJECT,
+    Role.CALL: _KERNEL,
+    Role.DECLARE: _KERNEL,
     Role.CALL_OP: Kind(lambda p, v: p.op(v), lambda p, c, w: c.take()),
 }
 
@@ -73,24 +84,24 @@ _NAMES: Final[dict[Role, Kind]] = {
 def _bracketed(read: Read) -> Read:
     """Return what reads values in square brackets."""
 
-    def read_all(parser: LineParser, cursor: Cursor, what: str) -> tuple[Any, ...]:
+    def read_all(parser: ItemParser, cursor: Cursor, what: str) -> tuple[Any, ...]:
         cursor.expect("[")
         return tuple([read(parser, cursor, what) for _ in listed(cursor, "]")])
 
     return read_all
 
 
-def _read_selector(parser: LineParser, cursor: Cursor, what: str) -> BufferArg | ScalarArg:
+def _read_selector(parser: ItemParser, cursor: Cursor, what: str) -> BufferArg | ScalarArg:
     at = cursor.at
-    found = parser.items.arg(cursor)
+    found = parser.arg(cursor)
     if not isinstance(found, (BufferArg, ScalarArg)):
         cursor.fail(f"{what} is a buffer or a number", at=at)
     return found
 
 
-def _read_types(parser: LineParser, cursor: Cursor, _: str) -> tuple[tuple[str, str], ...]:
+def _read_types(parser: ItemParser, cursor: Cursor, _: str) -> tuple[tuple[str, str], ...]:
     at = cursor.at - 1
-    rows = parser.items.table(cursor)
+    rows = parser.table(cursor)
     types = tuple([(key, value) for key, value in rows if isinstance(value, str)])
     if len(types) != len(rows):
         cursor.fail("the types of a signature are strings", at=at)
@@ -98,10 +109,10 @@ def _read_types(parser: LineParser, cursor: Cursor, _: str) -> tuple[tuple[str, 
 
 
 def _read_options(
-    parser: LineParser, cursor: Cursor, _: str
+    parser: ItemParser, cursor: Cursor, _: str
 ) -> tuple[tuple[str, Scalar | str], ...]:
     at = cursor.at - 1
-    rows = parser.items.table(cursor)
+    rows = parser.table(cursor)
     options = tuple([(key, value) for key, value in rows if value is not None])
     if len(options) != len(rows):
         cursor.fail("an option cannot be none", at=at)
@@ -113,22 +124,22 @@ _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
         int,
         Kind(
             lambda p, v: p.scalar(v),
-            lambda p, c, w: p.items.integer(c, w),
+            lambda p, c, w: p.integer(c, w),
         ),
     ),
-    (str, Kind(lambda p, v: quote(v), lambda p, c, w: c.string(w))),
-    (Dim, Kind(lambda p, v: p.scalar(v), lambda p, c, w: p.items.exprs.dim(c))),
-    (Scalar, Kind(lambda p, v: p.scalar(v), lambda p, c, w: p.items.exprs.scalar(c))),
+    (str, Kind(lambda p, v: quote(v), lambda p, c, w: c.string(w), '"')),
+    (Dim, Kind(lambda p, v: p.scalar(v), lambda p, c, w: p.exprs.dim(c))),
+    (Scalar, Kind(lambda p, v: p.scalar(v), lambda p, c, w: p.exprs.scalar(c))),
     (
         Device,
         Kind(
             lambda p, v: p.device(v),
-            lambda p, c, w: p.items.device(c),
-            lambda token: token[:1] == "@",
+            lambda p, c, w: p.device(c),
+            "@",
         ),
     ),
-    (tuple[Arg, ...], Kind(lambda p, v: p.args(v), lambda p, c, w: p.items.args(c))),
-    (tuple[Param, ...], Kind(lambda p, v: p.params(v), lambda p, c, w: p.items.params(c))),
+    (tuple[Arg, ...], Kind(lambda p, v: p.args(v), lambda p, c, w: p.args(c))),
+    (tuple[Param, ...], Kind(lambda p, v: p.params(v), lambda p, c, w: p.params(c))),
     (BufferArg | ScalarArg, Kind(lambda p, v: p.arg(v), _read_selector)),
     (
         tuple[str, ...],
@@ -141,31 +152,28 @@ _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
         tuple[int, ...],
         Kind(
             lambda p, v: f"[{p.scalars(v)}]",
-            _bracketed(lambda p, c, w: p.items.integer(c, w)),
+            _bracketed(lambda p, c, w: p.integer(c, w)),
         ),
     ),
     (
         tuple[Dim, ...],
         Kind(
             lambda p, v: f"[{p.scalars(v)}]",
-            _bracketed(lambda p, c, w: p.items.exprs.dim(c)),
+            _bracketed(lambda p, c, w: p.exprs.dim(c)),
         ),
     ),
     (tuple[tuple[str, str], ...], Kind(lambda p, v: p.table(v), _read_types)),
     (tuple[tuple[str, Scalar | str], ...], Kind(lambda p, v: p.table(v), _read_options)),
     (
         tuple[tuple[str, Scalar | str | None], ...],
-        Kind(lambda p, v: p.table(v), lambda p, c, w: p.items.table(c)),
+        Kind(lambda p, v: p.table(v), lambda p, c, w: p.table(c)),
     ),
 )
-
-#: Words for values of enumerations that have none: they are the defaults.
-_WORDLESS: Final = (MemoryKind.DEFAULT,)
 
 
 def _kind(cls: type, name: str) -> Kind:
     """Return how a field of a class is written."""
-    for field in named_fields(cls):
+    for field in NAMED_FIELDS[cls]:
         if field.name == name and field.roles:
             role = field.roles[0]
             return _NAMES.get(role if isinstance(role, Role) else role.role, _BUFFER)
@@ -175,48 +183,43 @@ def _kind(cls: type, name: str) -> Kind:
             return kind
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return _word_kind(hint)
-    choices = [choice for choice in get_args(hint) if hasattr(choice, "syntax")]
-    if not choices:
+    if not _choices(hint):
         raise TypeError(f"{cls.__name__}.{name} is of no type that the text form knows")
-    return _choice_kind(choices)
+    found = choices(hint)
+    return Kind(lambda p, v: SHOWERS[type(v)](p, v), lambda p, c, w: found.read(p, c))
 
 
-def _word_kind(words: type[enum.Enum]) -> Kind:
-    table = {member.value: member for member in words if member not in _WORDLESS}
-    return Kind(
-        lambda p, v: str(v.value),
-        lambda p, c, what: c.word(table, what),
-        lambda token: token in table,
-    )
+def _word(member: enum.Enum) -> str:
+    return str(getattr(member, "word", member.value))
 
 
-def _choice_kind(choices: list[type]) -> Kind:
-    """Return how a value of one of several classes is written, each of which opens with a word."""
-    words = {first_word(choice): choice for choice in choices}
-    what = " or ".join(f"'{word}'" for word in words)
-
-    def read(parser: LineParser, cursor: Cursor, _: str) -> Value:
-        chosen = words.get(cursor.next)
-        if chosen is None:
-            cursor.fail_word(words, what)
-        return reader(chosen)(parser, cursor, None)
-
-    return Kind(lambda p, v: shower(type(v))(p, v), read)
+def _word_kind(cls: type[enum.Enum], default: object = None) -> Kind:
+    """Return how members of an enumeration are written, but for one that is left out."""
+    words = {_word(member): member for member in cls if member is not default}
+    return Kind(lambda p, v: _word(v), lambda p, c, what: c.word(words, what), words=words)
 
 
 # Forms that a class asks for by name.
 
 
-def _read_rest(parser: LineParser, cursor: Cursor, what: str) -> str:
+def _read_rest(parser: ItemParser, cursor: Cursor, what: str) -> str:
     raise TypeError("a comment is read before a line is cut into tokens")
+
+
+def _identifier(noun: str) -> Kind:
+    return Kind(
+        lambda p, v: p.identifier(v, noun), lambda p, c, w: c.identifier(f"the name of {noun}")
+    )
 
 
 #: Forms of one field's value; layouts and results are written with what is defined.
 _FORMS: Final[dict[str, Kind]] = {
+    "class": Kind(lambda p, v: p.class_name(v), lambda p, c, w: c.class_name()),
+    "list": Kind(lambda p, v: p.arg_list(v), lambda p, c, w: p.arg_list(c), "["),
     "layout": Kind(lambda p, v: p.layout_of(v), lambda p, c, w: None),
     "targets": Kind(lambda p, v: p.targets(v), lambda p, c, w: None),
     "types": Kind(lambda p, v: p.result_types(v), lambda p, c, w: None),
-    "source": Kind(lambda p, v: "", lambda p, c, w: p.code(c)),
+    "source": Kind(lambda p, v: "", lambda p, c, w: p.lines.code(c)),
     "rest": Kind(lambda p, v: rest_of_line(v), _read_rest),
 }
 
@@ -224,20 +227,9 @@ _FORMS: Final[dict[str, Kind]] = {
 # Printing.
 
 
-def shower(cls: type) -> Show:
-    """Return what prints the first line of the text of a class."""
-    show = _SHOWERS.get(cls)
-    if show is None:
-        show = _SHOWERS[cls] = _joined(cls, syntax_of(cls))
-    return show
-
-
-_SHOWERS: Final[dict[type, Show]] = {}
-
-
-def _joined(cls: type, parts: tuple[Part, ...]) -> Show:
+def _joined(cls: type, parts: tuple[Part, ...], before: str = "") -> Show:
+    """Return what prints parts behind some words."""
     steps: list[Show] = []
-    before = ""
     for part in parts:
         if isinstance(part, Words):
             before += part.text
@@ -245,10 +237,17 @@ def _joined(cls: type, parts: tuple[Part, ...]) -> Show:
             steps.append(_shown(cls, part, before))
             before = ""
     if before:
-        steps.append(lambda p, v, text=before: text)  # type: ignore[misc]
+        steps.append(_constant(before))
     if len(steps) == 1:
         return steps[0]
+    if len(steps) == 2:
+        one, two = steps
+        return lambda p, v: one(p, v) + two(p, v)
     return lambda p, v: "".join([step(p, v) for step in steps])
+
+
+def _constant(text: str) -> Show:
+    return lambda p, v: text
 
 
 def _shown(cls: type, part: Slot | Group, before: str) -> Show:
@@ -257,15 +256,24 @@ def _shown(cls: type, part: Slot | Group, before: str) -> Show:
         if len(part.fields) == 2:
             return _pair_shown(cls, part.fields, before)
         name, show = part.fields[0], _slot_kind(cls, part).show
+        if not before:
+            return lambda p, v: show(p, getattr(v, name))
         return lambda p, v: before + show(p, getattr(v, name))
-    inner, name = _joined(cls, part.parts), part.field
+    inner, field = _joined(cls, part.parts, before), part.field
     if part.always:
-        return lambda p, v: before + inner(p, v)
-    default = False if part.is_flag else default_of(cls, name)
-    return lambda p, v: before if getattr(v, name) == default else before + inner(p, v)
+        return inner
+    default = False if part.is_flag else default_of(cls, field)
+
+    def show_unless_default(printer: ItemPrinter, value: Value) -> str:
+        found = getattr(value, field)
+        return before if found is default or found == default else inner(printer, value)
+
+    return show_unless_default
 
 
 def _slot_kind(cls: type, slot: Slot) -> Kind:
+    if slot.form == "identifier":
+        return _identifier(_noun(cls, slot.fields[0]))
     return _FORMS[slot.form] if slot.form else _kind(cls, slot.fields[0])
 
 
@@ -276,11 +284,15 @@ def _pair_shown(cls: type, fields: tuple[str, ...], before: str) -> Show:
     return lambda p, v: before + p.mixed(getattr(v, one), getattr(v, two))
 
 
+SHOWERS: Final = PerClass(lambda cls: _joined(cls, SYNTAX[cls]))
+"""By class, what prints a line, or the first line of its text, or a part of one."""
+
+
 # Reading.
 
 Values: TypeAlias = list[Value]
-_Step: TypeAlias = "Callable[[LineParser, Cursor, Values], None]"
-Reader: TypeAlias = "Callable[[LineParser, Cursor, Value], Value]"
+_Step: TypeAlias = "Callable[[ItemParser, Cursor, Values], None]"
+Reader: TypeAlias = "Callable[[ItemParser, Cursor, Value], Value]"
 """Reads what stands right of ``=``, given what stands left of it, or all of a line."""
 
 _TOKEN: Final = re.compile(r"\w+|//|\S")
@@ -293,18 +305,32 @@ def tokens_of(text: str) -> list[str]:
 
 def first_word(cls: type) -> str:
     """Return the word that the text of a part opens with."""
-    first = syntax_of(cls)[0]
+    first = SYNTAX[cls][0]
     assert isinstance(first, Words)
     return tokens_of(first.text)[0]
 
 
+def left_side(cls: type) -> Slot | None:
+    """Return what stands before ``=``, if anything does."""
+    parts = SYNTAX[cls]
+    first = parts[0].parts[0] if isinstance(parts[0], Group) else parts[0]
+    if not isinstance(first, Slot):
+        return None
+    after = parts[1] if first is parts[0] and len(parts) > 1 else None
+    is_one = isinstance(after, Words) and after.text.startswith(" = ")
+    return first if is_one or first.form == "targets" else None
+
+
 def right_side(cls: type) -> tuple[Part, ...]:
     """Return the parts behind ``=``, or all of them where nothing is defined."""
-    parts = syntax_of(cls)
-    if isinstance(parts[0], Slot) and isinstance(parts[1], Words) and parts[1].text[:3] == " = ":
-        rest = parts[1].text[3:]
+    parts = SYNTAX[cls]
+    if left_side(cls) is None:
+        return parts
+    after = parts[1]
+    if isinstance(parts[0], Slot) and isinstance(after, Words):
+        rest = after.text.removeprefix(" = ")
         return (Words(rest), *parts[2:]) if rest else parts[2:]
-    return parts[1:] if isinstance(parts[0], Group) else parts
+    return parts[1:]
 
 
 def opening_words(cls: type) -> tuple[str, ...]:
@@ -313,50 +339,37 @@ def opening_words(cls: type) -> tuple[str, ...]:
     if isinstance(first, Words):
         return (tokens_of(first.text)[0],)
     assert isinstance(first, Slot)
-    choices = get_args(hints_of(cls)[first.fields[0]])
-    return tuple(first_word(choice) for choice in choices if hasattr(choice, "syntax"))
+    choices = _choices(hints_of(cls)[first.fields[0]])
+    return tuple(word for choice in choices for word in opening_words(choice))
 
 
-def left_side(cls: type) -> str:
-    """Return the field whose names stand before ``=``, empty where there is none."""
-    first = syntax_of(cls)[0]
-    if isinstance(first, Group) and isinstance(first.parts[0], Slot):
-        return first.field
-    return first.fields[0] if isinstance(first, Slot) and right_side(cls) != syntax_of(cls) else ""
+def _choices(hint: Value) -> list[type]:
+    """Return the classes of a union that say how they are written."""
+    return [choice for choice in get_args(hint) if hasattr(choice, "syntax")]
 
 
-def reader(cls: type) -> Reader:
-    """Return what reads a line, or its right side, or a part of one."""
-    found = _READERS.get(cls)
-    if found is None:
-        found = _READERS[cls] = _made_reader(cls)
-    return found
-
-
-_READERS: Final[dict[type, Reader]] = {}
-
-
-def _made_reader(cls: Value) -> Reader:
-    regions = region_fields(cls)
+def _reader(cls: Value) -> Reader:
+    regions = REGION_FIELDS[cls]
     names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
     places = {name: place for place, name in enumerate(names)}
     parts = right_side(cls)
     steps = list(_steps(cls, parts, places))
     written = {name for part in parts for name in _fields_in(part)}
     blank = [default_of(cls, n) if n in written and _may_miss(cls, n) else None for n in names]
-    defined = places.get(left_side(cls))
+    left = left_side(cls)
+    defined = None if left is None else places[left.fields[0]]
     is_line = issubclass(cls, Line)
 
-    def read(parser: LineParser, cursor: Cursor, left: Value) -> Value:
+    def read(parser: ItemParser, cursor: Cursor, targets: Value) -> Value:
         values = blank.copy()
         if defined is not None:
-            values[defined] = left
+            values[defined] = targets
         for step in steps:
             step(parser, cursor, values)
         if regions:
             cursor.end()
             for field in regions:
-                values[places[field.name]] = parser.regions(field.block, many=field.many)
+                values[places[field.name]] = parser.lines.regions(field.block, many=field.many)
         return cls(*values, origin=cursor.origin) if is_line else cls(*values)
 
     return read
@@ -369,7 +382,7 @@ def _fields_in(part: Part) -> Iterable[str]:
 
 
 def _may_miss(cls: type, name: str) -> bool:
-    parts = syntax_of(cls)
+    parts = SYNTAX[cls]
     return any(isinstance(part, Group) and part.field == name for part in parts)
 
 
@@ -390,7 +403,7 @@ def _expecting(token: str) -> _Step:
 
 
 def _flag_read(word: str, place: int) -> _Step:
-    def read(parser: LineParser, cursor: Cursor, values: Values) -> None:
+    def read(parser: ItemParser, cursor: Cursor, values: Values) -> None:
         values[place] = cursor.accept(word)
 
     return read
@@ -401,11 +414,11 @@ def _slot_read(cls: type, slot: Slot, places: dict[str, int]) -> _Step:
     if len(slot.fields) == 2:
         return _pair_read(cls, slot.fields[1], place, places[slot.fields[1]])
     if slot.form == "layout":
-        return lambda parser, cursor, values: parser.items.define(cursor, values[place])
+        return lambda parser, cursor, values: parser.define(cursor, values[place])
     what = _noun(cls, slot.fields[0])
     read = _slot_kind(cls, slot).read
 
-    def step(parser: LineParser, cursor: Cursor, values: Values) -> None:
+    def step(parser: ItemParser, cursor: Cursor, values: Values) -> None:
         values[place] = read(parser, cursor, what)
 
     return step
@@ -418,9 +431,8 @@ def _noun(cls: type, name: str) -> str:
 def _pair_read(cls: type, second: str, one: int, two: int) -> _Step:
     is_call = hints_of(cls)[second] == tuple[NamedArg, ...]
 
-    def read(parser: LineParser, cursor: Cursor, values: Values) -> None:
-        items = parser.items
-        values[one], values[two] = items.all_args(cursor) if is_call else items.mixed(cursor)
+    def read(parser: ItemParser, cursor: Cursor, values: Values) -> None:
+        values[one], values[two] = parser.all_args(cursor) if is_call else parser.mixed(cursor)
 
     return read
 
@@ -435,19 +447,22 @@ def _group_read(cls: type, group: Group, places: dict[str, int]) -> _Step:
             parser, cursor, values, place, has_objects=has_objects
         )
     tokens = [t for part in group.parts if isinstance(part, Words) for t in tokens_of(part.text)]
-    read, starts, what = *_kind(cls, slot.fields[0])[1:], _noun(cls, slot.fields[0])
+    kind, what = _slot_kind(cls, slot), _noun(cls, slot.fields[0])
+    default = default_of(cls, group.field)
+    if isinstance(default, enum.Enum):
+        kind = _word_kind(type(default), default)
+    read = kind.read
     if not tokens:
-        assert starts is not None, f"{cls.__name__}.syntax: nothing tells that a field is there"
 
-        def read_bare(parser: LineParser, cursor: Cursor, values: Values) -> None:
-            if starts(cursor.tokens[cursor.at]):
+        def read_bare(parser: ItemParser, cursor: Cursor, values: Values) -> None:
+            if kind.is_next(cursor.tokens[cursor.at]):
                 values[place] = read(parser, cursor, what)
 
         return read_bare
     word = tokens[0]
     takes_args = hints_of(cls)[group.field] == tuple[Arg, ...]
 
-    def read_after_word(parser: LineParser, cursor: Cursor, values: Values) -> None:
+    def read_after_word(parser: ItemParser, cursor: Cursor, values: Values) -> None:
         if cursor.accept(word):
             at = cursor.at
             found = values[place] = read(parser, cursor, what)
@@ -458,8 +473,75 @@ def _group_read(cls: type, group: Group, places: dict[str, int]) -> _Step:
 
 
 def _read_results(
-    parser: LineParser, cursor: Cursor, values: Values, place: int, *, has_objects: bool
+    parser: ItemParser, cursor: Cursor, values: Values, place: int, *, has_objects: bool
 ) -> None:
-    items, targets = parser.items, values[place]
-    read = items.results if has_objects else items.region_results
-    values[place] = read(cursor, targets)
+    read = parser.results if has_objects else parser.region_results
+    values[place] = read(cursor, values[place])
+
+
+READERS: Final = PerClass(_reader)
+"""By class, what reads a line, or its right side, or a part of one."""
+
+
+# Choices: which of several classes a text is of, by its first tokens.
+
+
+class Choices:
+    """What reads one of several classes."""
+
+    def __init__(self, classes: list[type]) -> None:
+        self.by_sign: dict[str, Reader] = {}
+        self.by_word: dict[str, tuple[Reader, Kind | None]] = {}
+        self.otherwise: Reader | None = None
+        for cls in classes:
+            self._add(cls, READERS[cls], SYNTAX[cls])
+
+    def _add(self, cls: type, read: Reader, parts: tuple[Part, ...]) -> None:
+        first, second = parts[0], parts[1] if len(parts) > 1 else None
+        if isinstance(first, Words):
+            token = tokens_of(first.text)[0]
+            if token.isidentifier():
+                self.by_word[token] = (read, None)
+            else:
+                self.by_sign[token] = read
+            return
+        behind = None if second is None else _part_kind(cls, second)
+        kind = _part_kind(cls, first)
+        self.by_word.update(dict.fromkeys(kind.words, (read, behind)))
+        if isinstance(first, Group):
+            self._add(cls, read, parts[1:])
+        elif kind.sign:
+            self.by_sign[kind.sign] = read
+        elif not kind.words:
+            self.otherwise = read
+
+    def read(self, parser: ItemParser, cursor: Cursor) -> Value:
+        """Read a value of one of the classes."""
+        token, following = cursor.tokens[cursor.at : cursor.at + 2]
+        read = self.by_sign.get(token[:1])
+        if read is None:
+            read, behind = self.by_word.get(token, (None, None))
+            if read is None or (behind is not None and not behind.is_next(following)):
+                read = self.otherwise
+        if read is None:
+            words = list(self.by_word)
+            cursor.fail_word(words, " or ".join(f"'{word}'" for word in words))
+        return read(parser, cursor, None)
+
+
+@cache
+def choices(union: Hashable) -> Choices:
+    """Return what reads a value of a union of classes."""
+    return Choices(_choices(union))
+
+
+def _part_kind(cls: type, part: Part) -> Kind:
+    """Return the kind of what a part begins with."""
+    if isinstance(part, Words):
+        return Kind(lambda p, v: "", lambda p, c, w: None, sign=part.text.strip()[:1])
+    if isinstance(part, Slot):
+        return _slot_kind(cls, part)
+    default = default_of(cls, part.field)
+    if isinstance(default, enum.Enum):
+        return _word_kind(type(default), default)
+    return _part_kind(cls, part.parts[0])

@@ -8,24 +8,13 @@ from wrapper_ir.lines import (
     CPU,
     Access,
     Arg,
-    BufferArg,
-    BufferInput,
     BufferParam,
-    BufferValue,
     CallResult,
     Device,
-    DeviceArg,
-    DTypeArg,
-    EnumArg,
     Input,
     Layout,
     LayoutKind,
-    ListArg,
     NamedArg,
-    NoneArg,
-    NoneValue,
-    ObjectArg,
-    ObjectInput,
     OpResult,
     Param,
     Relation,
@@ -34,20 +23,18 @@ from wrapper_ir.lines import (
     ResultSymbol,
     Scalar,
     ScalarArg,
-    ScalarInput,
     ScalarParam,
-    ScalarValue,
-    StringArg,
     Value,
     contiguous_strides,
 )
+from wrapper_ir.text.assembly import choices
 from wrapper_ir.text.errors import ConflictTextError, NestingTextError, NumberTextError
-from wrapper_ir.text.words import DTYPES, ENUM_KINDS, MAX_DEPTH, RELATIONS, SCALAR_TYPES
+from wrapper_ir.text.tokens import listed
+from wrapper_ir.text.words import DTYPES, MAX_DEPTH, RELATIONS, SCALAR_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from wrapper_ir.text.expr_parse import ExprParser
+    from wrapper_ir.text.line_parse import LineParser
     from wrapper_ir.text.tokens import Cursor
 
 TargetKind: TypeAlias = Literal["buffer", "symbol", "object"]
@@ -64,12 +51,17 @@ _KINDS: Final = {kind.value: kind for kind in LayoutKind if kind is not LayoutKi
 class ItemParser:
     """Reads parts of lines and gathers the layouts of the buffers that they define."""
 
+    lines: LineParser
+    """Reads what stands on lines of its own."""
+
     def __init__(self, exprs: ExprParser) -> None:
-        self.exprs = exprs
+        self.exprs: ExprParser = exprs
         self.buffers: dict[str, Layout] = {}
         self._layouts: dict[str, Layout] = {}
         self._devices: dict[str, Device] = {_CPU_TEXT: CPU}
-        self._reads: dict[str, BufferArg] = {}
+        #: Arguments of one token, by that.
+        self._args: dict[str, Arg] = {}
+        self._depth = 0
 
     def integer(self, cursor: Cursor, what: str) -> int:
         """Reads a literal integer."""
@@ -136,47 +128,28 @@ class ItemParser:
                 f"the buffer '%{name}' has another layout already", ConflictTextError, at=start
             )
 
-    def arg(self, cursor: Cursor, depth: int = 0) -> Arg:
+    def arg(self, cursor: Cursor) -> Arg:
         """Reads an argument."""
         token = cursor.tokens[cursor.at]
-        first = token[:1]
-        if first == "%":
-            name = cursor.buffer()
-            found = self._reads.get(name)
-            if found is None:
-                found = self._reads[name] = BufferArg(name)
+        found = self._args.get(token)
+        if found is not None:
+            cursor.at += 1
             return found
-        if first == '"':
-            return StringArg(cursor.string("a string"))
-        if first == "@":
-            return DeviceArg(self.device(cursor))
-        if first == "&":
-            return ObjectArg(cursor.object())
-        if first == "[":
-            return self._list_arg(cursor, depth)
-        return self._word_arg(cursor, token)
+        at = cursor.at
+        arg: Arg = choices(Arg).read(self, cursor)
+        if cursor.at == at + 1 and not isinstance(arg, ScalarArg):
+            self._args[token] = arg
+        return arg
 
-    def _list_arg(self, cursor: Cursor, depth: int) -> ListArg:
-        if depth >= MAX_DEPTH:
+    def arg_list(self, cursor: Cursor) -> tuple[Arg, ...]:
+        """Reads arguments in square brackets."""
+        if self._depth >= MAX_DEPTH:
             cursor.fail(f"a list is nested deeper than {MAX_DEPTH}", NestingTextError)
-        cursor.at += 1
-        return ListArg(tuple([self.arg(cursor, depth + 1) for _ in listed(cursor, "]")]))
-
-    def _word_arg(self, cursor: Cursor, token: str) -> Arg:
-        following = cursor.tokens[cursor.at + 1]
-        if token in ("out", "inout") and following[:1] == "%":
-            cursor.at += 1
-            return BufferArg(cursor.buffer(), _ACCESS[token])
-        if token == "none":
-            cursor.at += 1
-            return NoneArg()
-        if token in DTYPES:
-            cursor.at += 1
-            return DTypeArg(DTYPES[token])
-        if following == "." and token in ENUM_KINDS:
-            cursor.at += 2
-            return EnumArg(ENUM_KINDS[token], cursor.identifier("the name of the constant"))
-        return ScalarArg(self.exprs.scalar(cursor))
+        cursor.expect("[")
+        self._depth += 1
+        found = tuple([self.arg(cursor) for _ in listed(cursor, "]")])
+        self._depth -= 1
+        return found
 
     def args(self, cursor: Cursor) -> tuple[Arg, ...]:
         """Reads arguments in round brackets."""
@@ -277,26 +250,13 @@ class ItemParser:
         return tuple(found)
 
     def _value(self, cursor: Cursor) -> Value:
-        token = cursor.tokens[cursor.at]
-        if token[:1] == "%":
-            return BufferValue(cursor.buffer())
-        if token == "none":
-            cursor.at += 1
-            return NoneValue()
-        return ScalarValue(self.exprs.scalar(cursor))
+        value: Value = choices(Value).read(self, cursor)
+        return value
 
     def input(self, cursor: Cursor) -> Input:
         """Reads an input or the parameter of a region."""
-        if cursor.next[:1] == "&":
-            name = cursor.object()
-            cursor.expect(":")
-            return ObjectInput(name, cursor.class_name())
-        if cursor.next[:1] != "%":
-            return ScalarInput(cursor.symbol())
-        name = cursor.buffer()
-        cursor.expect(":")
-        self.define(cursor, name)
-        return BufferInput(name, donated=cursor.accept("donated"))
+        item: Input = choices(Input).read(self, cursor)
+        return item
 
     def inputs(self, cursor: Cursor) -> tuple[Input, ...]:
         """Reads the parameters of a region, in round brackets."""
@@ -336,14 +296,3 @@ class ItemParser:
         if cursor.next[:1] == '"':
             return key, cursor.string("a value")
         return key, None if cursor.accept("none") else self.exprs.scalar(cursor)
-
-
-def listed(cursor: Cursor, closing: str) -> Iterator[None]:
-    """Yields once an item of a list with commas; reads the commas and the closing bracket."""
-    if cursor.accept(closing):
-        return
-    yield
-    while not cursor.accept(closing):
-        if not cursor.accept(","):
-            cursor.fail_expecting(f"',' or '{closing}'")
-        yield

@@ -7,23 +7,12 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.lines import (
     Access,
     Arg,
-    BufferArg,
-    BufferInput,
     BufferParam,
-    BufferValue,
     Device,
-    DeviceArg,
-    DTypeArg,
-    EnumArg,
     Input,
     Layout,
     LayoutKind,
-    ListArg,
     NamedArg,
-    NoneArg,
-    NoneValue,
-    ObjectArg,
-    ObjectInput,
     OpResult,
     Param,
     Program,
@@ -32,16 +21,13 @@ from wrapper_ir.lines import (
     ResultObject,
     ResultSymbol,
     Scalar,
-    ScalarArg,
-    ScalarInput,
     ScalarParam,
-    ScalarValue,
-    StringArg,
     Value,
     contiguous_strides,
 )
 from wrapper_ir.lines.expr_printer import Level
 from wrapper_ir.lines.schema import CLASS_NAME, QUALIFIED_OP_NAME
+from wrapper_ir.text.assembly import SHOWERS
 from wrapper_ir.text.errors import UnprintableError
 from wrapper_ir.text.escape import quote
 from wrapper_ir.text.expr_print import NOT_AN_IDENTIFIER, TextExprPrinter, symbol_text
@@ -50,7 +36,6 @@ from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ARG_ACCESS: Final = {Access.READ: "", Access.WRITE: "out ", Access.READ_WRITE: "inout "}
 _PARAM_ACCESS: Final = {Access.READ: "in ", Access.WRITE: "out ", Access.READ_WRITE: "inout "}
 
 
@@ -67,6 +52,7 @@ class ItemPrinter:
         self._layouts = program.buffers
         self._strict = strict
         self._names: dict[str, str] = {}
+        self._depth = 0
         self._layout_texts: dict[Layout, str] = {}
 
     def buffer(self, name: str) -> str:
@@ -161,29 +147,18 @@ class ItemPrinter:
         """``%name : layout``."""
         return f"{self.buffer(name)} : {self.layout_of(name)}"
 
-    def arg(self, arg: Arg, depth: int = 0) -> str:  # noqa: C901 - one case a kind is the point
+    def arg(self, arg: Arg) -> str:
         """An argument of a call."""
-        match arg:
-            case BufferArg():
-                return _ARG_ACCESS[arg.access] + self.buffer(arg.buffer)
-            case ScalarArg():
-                return self.scalar(arg.value)
-            case ObjectArg():
-                return self.object(arg.object)
-            case NoneArg():
-                return "none"
-            case StringArg():
-                return quote(arg.value)
-            case DTypeArg():
-                return arg.dtype.short
-            case DeviceArg():
-                return self.device(arg.device)
-            case EnumArg():
-                return f"{arg.kind.value}.{self.identifier(arg.name, 'the constant')}"
-            case ListArg():
-                if depth >= MAX_DEPTH:
-                    self.refuse("", "a list", f"it is nested deeper than {MAX_DEPTH}")
-                return f"[{', '.join([self.arg(item, depth + 1) for item in arg.items])}]"
+        return SHOWERS[type(arg)](self, arg)
+
+    def arg_list(self, items: tuple[Arg, ...]) -> str:
+        """Arguments in square brackets."""
+        if self._depth >= MAX_DEPTH:
+            self.refuse("", "a list", f"it is nested deeper than {MAX_DEPTH}")
+        self._depth += 1
+        text = ", ".join(map(self.arg, items))
+        self._depth -= 1
+        return f"[{text}]"
 
     def args(self, args: tuple[Arg, ...], kwargs: tuple[NamedArg, ...] = ()) -> str:
         """Arguments in round brackets, those with names last."""
@@ -235,13 +210,7 @@ class ItemPrinter:
 
     def value(self, value: Value) -> str:
         """A result of the program or of a region."""
-        match value:
-            case BufferValue():
-                return self.buffer(value.buffer)
-            case ScalarValue():
-                return self.scalar(value.value)
-            case NoneValue():
-                return "none"
+        return SHOWERS[type(value)](self, value)
 
     def returned(self, word: str, values: tuple[Value, ...]) -> str:
         """``return %a, s0, none``."""
@@ -249,13 +218,7 @@ class ItemPrinter:
 
     def input(self, item: Input) -> str:
         """``%x : layout donated``, ``s0`` or ``&queue : namespace::Class``."""
-        match item:
-            case BufferInput():
-                return self.defined(item.name) + (" donated" if item.donated else "")
-            case ScalarInput():
-                return self.symbol(item.symbol)
-            case ObjectInput():
-                return f"{self.object(item.object)} : {self.class_name(item.class_name)}"
+        return SHOWERS[type(item)](self, item)
 
     def param(self, param: Param) -> str:
         """``name: in f32`` or ``name: i64``."""

@@ -20,17 +20,17 @@ from wrapper_ir.lines import (
     TorchOp,
     parse_schema,
 )
-from wrapper_ir.lines.roles import named_fields
-from wrapper_ir.lines.syntax import Group, Slot, syntax_of
-from wrapper_ir.text.assembly import Reader, left_side, opening_words, reader
+from wrapper_ir.lines.roles import NAMED_FIELDS
+from wrapper_ir.lines.syntax import SYNTAX, Group, Slot
+from wrapper_ir.text.assembly import READERS, Reader, left_side, opening_words
 from wrapper_ir.text.errors import NestingTextError, SchemaTextError, StringTextError
 from wrapper_ir.text.escape import EscapeError, read_source_line, unescape
-from wrapper_ir.text.item_parse import ItemParser, Target, listed
+from wrapper_ir.text.tokens import Cursor, listed
 from wrapper_ir.text.words import MAX_DEPTH, is_plain_schema
 
 if TYPE_CHECKING:
+    from wrapper_ir.text.item_parse import ItemParser, Target
     from wrapper_ir.text.reader import Reader as TextReader
-    from wrapper_ir.text.tokens import Cursor
 
 _COMMENT: Final = re.compile(r"[ \t]*//(?:loc\(\#(\d{1,9})\))?(?: (.*)|)", re.ASCII)
 
@@ -56,7 +56,7 @@ def _openings() -> _Openings:
     for cls in get_args(AnyLine):
         if _is_comment(cls):
             continue
-        read = reader(cls)
+        read = READERS[cls]
         words = opening_words(cls)
         if not words:
             op = read
@@ -67,18 +67,17 @@ def _openings() -> _Openings:
 
 def _is_comment(cls: type) -> bool:
     """Return whether the text of a class is the rest of its line, whatever stands there."""
-    groups = [part.parts for part in syntax_of(cls) if isinstance(part, Group)]
+    groups = [part.parts for part in SYNTAX[cls] if isinstance(part, Group)]
     return any(isinstance(p, Slot) and p.form == "rest" for parts in groups for p in parts)
 
 
 def _defined(cls: type) -> str:
     """Return what the names before ``=`` are names of."""
-    name = left_side(cls)
-    if isinstance(syntax_of(cls)[0], Group):
-        return "calls"
-    roles = [role for field in named_fields(cls) if field.name == name for role in field.roles]
-    if not roles:
-        return ""
+    left = left_side(cls)
+    if left is None or left.form:
+        return "calls" if left else ""
+    name = left.fields[0]
+    roles = [role for field in NAMED_FIELDS[cls] if field.name == name for role in field.roles]
     return "symbols" if Role.DEFINE_SYMBOL in roles else "buffers"
 
 
@@ -89,6 +88,7 @@ class LineParser:
 
     def __init__(self, items: ItemParser, reader: TextReader) -> None:
         self.items = items
+        items.lines = self
         self.reader = reader
         self._depth = 0
         self._openings = _openings()
@@ -115,7 +115,7 @@ class LineParser:
         if first == "(" or tokens[1] == "=":
             line = self._definition(cursor)
         elif first in known.statements:
-            line = known.statements[first](self, cursor, None)
+            line = known.statements[first](self.items, cursor, None)
         elif first in known.calls or _is_op(first):
             line = self._called(cursor, [])
         elif first in _LIBRARY_OPS:
@@ -145,7 +145,7 @@ class LineParser:
         name, found = targets[0]
         if len(targets) > 1 or found != kind:
             cursor.fail(f"'{cursor.next}' defines one {kind}", at=0)
-        line: AnyLine = read(self, cursor, name)
+        line: AnyLine = read(self.items, cursor, name)
         return line
 
     def _targets(self, cursor: Cursor) -> list[Target]:
@@ -172,7 +172,7 @@ class LineParser:
                 words = (*known.buffers, *known.symbols, *known.calls)
                 cursor.fail_word(words, "an operator such as aten::relu, or what defines a value")
             read = known.op
-        line: AnyLine = read(self, cursor, targets)
+        line: AnyLine = read(self.items, cursor, targets)
         return line
 
     def _declared(self, cursor: Cursor, *, is_method: bool) -> KernelDefinition:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wrapper_ir.lines import AnyLine, KernelDefinition, Program, SchemaError, TorchOp, parse_schema
-from wrapper_ir.text.assembly import Show, shower
+from wrapper_ir.text.assembly import SHOWERS, Show
 from wrapper_ir.text.escape import quote
 from wrapper_ir.text.item_print import ItemPrinter
 from wrapper_ir.text.words import is_plain_schema
@@ -31,14 +31,14 @@ class LinePrinter:
     def visit(self, line: AnyLine) -> str:
         """The line by itself."""
         cls = type(line)
-        return (_SHOWN.get(cls) or shower(cls))(self.items, line)
+        return (_SHOWN.get(cls) or SHOWERS[cls])(self.items, line)
 
 
 def _definition(items: ItemPrinter, line: KernelDefinition) -> str:
     """The text of a kernel, or of a library op: its schema says its name and its parameters."""
     source = line.source
     if not isinstance(source, TorchOp):
-        return shower(KernelDefinition)(items, line)
+        return SHOWERS[KernelDefinition](items, line)
     refuse, schema = items.refuse, source.schema
     word = "method" if source.is_method else "extern"
     shown, what = f"{word} {quote(schema)}", f"the declaration of '{line.name}'"
