@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
 
 from wrapper_ir.lines import (
@@ -33,7 +32,7 @@ from wrapper_ir.text.escape import quote, rest_of_line
 from wrapper_ir.text.tokens import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from wrapper_ir.text.item_parse import ItemParser
     from wrapper_ir.text.item_print import ItemPrinter
@@ -50,7 +49,8 @@ Read: TypeAlias = "Callable[[ItemParser, Cursor, str], Value]"
 class Kind(NamedTuple):
     """How values of one type are written, and how one can tell that a value comes next."""
 
-    show: Show
+    show: str
+    """The expression that prints a value: a template, in which ``p`` is the printer of parts."""
     read: Read
     sign: str = ""
     """The character that the first token of a value begins with, if that tells."""
@@ -66,16 +66,16 @@ class Kind(NamedTuple):
 
 # Kinds of names, by the first of a field's roles.
 
-_BUFFER: Final = Kind(lambda p, v: p.buffer(v), lambda p, c, w: c.buffer(), "%")
-_KERNEL: Final = Kind(lambda p, v: p.kernel(v), lambda p, c, w: c.kernel(), "@")
-_OBJECT: Final = Kind(lambda p, v: p.object(v), lambda p, c, w: c.object(), "&")
+_BUFFER: Final = Kind("p.buffer({})", lambda p, c, w: c.buffer(), "%")
+_KERNEL: Final = Kind("p.kernel({})", lambda p, c, w: c.kernel(), "@")
+_OBJECT: Final = Kind("p.object({})", lambda p, c, w: c.object(), "&")
 _NAMES: Final[dict[Role, Kind]] = {
-    Role.DEFINE_SYMBOL: Kind(lambda p, v: p.symbol(v), lambda p, c, w: c.symbol()),
+    Role.DEFINE_SYMBOL: Kind("p.symbol({})", lambda p, c, w: c.symbol()),
     Role.OBJECT: _OBJECT,
     Role.DEFINE_OBJECT: _OBJECT,
     Role.CALL: _KERNEL,
     Role.DECLARE: _KERNEL,
-    Role.CALL_OP: Kind(lambda p, v: p.op(v), lambda p, c, w: c.take()),
+    Role.CALL_OP: Kind("p.op({})", lambda p, c, w: c.take()),
 }
 
 # Kinds of values, by type.
@@ -123,50 +123,50 @@ _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
     (
         int,
         Kind(
-            lambda p, v: p.scalar(v),
+            "p.scalar({})",
             lambda p, c, w: p.integer(c, w),
         ),
     ),
-    (str, Kind(lambda p, v: quote(v), lambda p, c, w: c.string(w), '"')),
-    (Dim, Kind(lambda p, v: p.scalar(v), lambda p, c, w: p.exprs.dim(c))),
-    (Scalar, Kind(lambda p, v: p.scalar(v), lambda p, c, w: p.exprs.scalar(c))),
+    (str, Kind("quote({})", lambda p, c, w: c.string(w), '"')),
+    (Dim, Kind("p.scalar({})", lambda p, c, w: p.exprs.dim(c))),
+    (Scalar, Kind("p.scalar({})", lambda p, c, w: p.exprs.scalar(c))),
     (
         Device,
         Kind(
-            lambda p, v: p.device(v),
+            "p.device({})",
             lambda p, c, w: p.device(c),
             "@",
         ),
     ),
-    (tuple[Arg, ...], Kind(lambda p, v: p.args(v), lambda p, c, w: p.args(c))),
-    (tuple[Param, ...], Kind(lambda p, v: p.params(v), lambda p, c, w: p.params(c))),
-    (BufferArg | ScalarArg, Kind(lambda p, v: p.arg(v), _read_selector)),
+    (tuple[Arg, ...], Kind("p.args({})", lambda p, c, w: p.args(c))),
+    (tuple[Param, ...], Kind("p.params({})", lambda p, c, w: p.params(c))),
+    (BufferArg | ScalarArg, Kind("p.arg({})", _read_selector)),
     (
         tuple[str, ...],
         Kind(
-            lambda p, v: f"[{', '.join(map(quote, v))}]",
+            "p.strings({})",
             _bracketed(lambda p, c, w: c.string(w)),
         ),
     ),
     (
         tuple[int, ...],
         Kind(
-            lambda p, v: f"[{p.scalars(v)}]",
+            "p.numbers({})",
             _bracketed(lambda p, c, w: p.integer(c, w)),
         ),
     ),
     (
         tuple[Dim, ...],
         Kind(
-            lambda p, v: f"[{p.scalars(v)}]",
+            "p.numbers({})",
             _bracketed(lambda p, c, w: p.exprs.dim(c)),
         ),
     ),
-    (tuple[tuple[str, str], ...], Kind(lambda p, v: p.table(v), _read_types)),
-    (tuple[tuple[str, Scalar | str], ...], Kind(lambda p, v: p.table(v), _read_options)),
+    (tuple[tuple[str, str], ...], Kind("p.table({})", _read_types)),
+    (tuple[tuple[str, Scalar | str], ...], Kind("p.table({})", _read_options)),
     (
         tuple[tuple[str, Scalar | str | None], ...],
-        Kind(lambda p, v: p.table(v), lambda p, c, w: p.table(c)),
+        Kind("p.table({})", lambda p, c, w: p.table(c)),
     ),
 )
 
@@ -185,8 +185,8 @@ def _kind(cls: type, name: str) -> Kind:
         return _word_kind(hint)
     if not _choices(hint):
         raise TypeError(f"{cls.__name__}.{name} is of no type that the text form knows")
-    found = choices(hint)
-    return Kind(lambda p, v: SHOWERS[type(v)](p, v), lambda p, c, w: found.read(p, c))
+    found = Choices.of(hint)
+    return Kind("SHOWERS[type({0})](p, {0})", lambda p, c, w: found.read(p, c))
 
 
 def _word(member: enum.Enum) -> str:
@@ -196,7 +196,11 @@ def _word(member: enum.Enum) -> str:
 def _word_kind(cls: type[enum.Enum], default: object = None) -> Kind:
     """Return how members of an enumeration are written, but for one that is left out."""
     words = {_word(member): member for member in cls if member is not default}
-    return Kind(lambda p, v: _word(v), lambda p, c, what: c.word(words, what), words=words)
+    return Kind(
+        "{}.word" if hasattr(cls, "word") else "{}.value",
+        lambda p, c, what: c.word(words, what),
+        words=words,
+    )
 
 
 # Forms that a class asks for by name.
@@ -208,67 +212,60 @@ def _read_rest(parser: ItemParser, cursor: Cursor, what: str) -> str:
 
 def _identifier(noun: str) -> Kind:
     return Kind(
-        lambda p, v: p.identifier(v, noun), lambda p, c, w: c.identifier(f"the name of {noun}")
+        f"p.identifier({{}}, {noun!r})", lambda p, c, w: c.identifier(f"the name of {noun}")
     )
 
 
 #: Forms of one field's value; layouts and results are written with what is defined.
 _FORMS: Final[dict[str, Kind]] = {
-    "class": Kind(lambda p, v: p.class_name(v), lambda p, c, w: c.class_name()),
-    "list": Kind(lambda p, v: p.arg_list(v), lambda p, c, w: p.arg_list(c), "["),
-    "layout": Kind(lambda p, v: p.layout_of(v), lambda p, c, w: None),
-    "targets": Kind(lambda p, v: p.targets(v), lambda p, c, w: None),
-    "types": Kind(lambda p, v: p.result_types(v), lambda p, c, w: None),
-    "source": Kind(lambda p, v: "", lambda p, c, w: p.lines.code(c)),
-    "rest": Kind(lambda p, v: rest_of_line(v), _read_rest),
+    "class": Kind("p.class_name({})", lambda p, c, w: c.class_name()),
+    "list": Kind("p.arg_list({})", lambda p, c, w: p.arg_list(c), "["),
+    "call": Kind("p.args({}, {})", lambda p, c, w: p.all_args(c)),
+    "mixed": Kind("p.mixed({}, {})", lambda p, c, w: p.mixed(c)),
+    "layout": Kind("p.layout_of({})", lambda p, c, w: None),
+    "targets": Kind("p.targets({})", lambda p, c, w: None),
+    "types": Kind("p.result_types({})", lambda p, c, w: None),
+    "source": Kind("''", lambda p, c, w: p.lines.code(c)),
+    "rest": Kind("rest_of_line({})", _read_rest),
 }
 
 
 # Printing.
 
 
-def _joined(cls: type, parts: tuple[Part, ...], before: str = "") -> Show:
-    """Return what prints parts behind some words."""
-    steps: list[Show] = []
+def _shower(cls: type) -> Show:
+    """Return what prints a class: one function of one expression, as if written by hand."""
+    known = {"quote": quote, "rest_of_line": rest_of_line, "SHOWERS": SHOWERS}
+    text = _expression(cls, SYNTAX[cls], known)
+    # Nothing from outside is in it: words are literals, the rest stands in this file.
+    made: Show = eval(f"lambda p, v: {text}", known)
+    return made
+
+
+def _expression(cls: type, parts: tuple[Part, ...], known: dict[str, object]) -> str:
+    """Return the expression that prints parts of the value ``v``."""
+    pieces: list[str] = []
     for part in parts:
         if isinstance(part, Words):
-            before += part.text
+            pieces.append(repr(part.text))
+        elif isinstance(part, Slot):
+            values = [f"v.{name}" for name in part.fields]
+            show = _slot_kind(cls, part).show if len(values) == 1 else _pair(cls, part).show
+            pieces.append(show.format(*values))
         else:
-            steps.append(_shown(cls, part, before))
-            before = ""
-    if before:
-        steps.append(_constant(before))
-    if len(steps) == 1:
-        return steps[0]
-    if len(steps) == 2:
-        one, two = steps
-        return lambda p, v: one(p, v) + two(p, v)
-    return lambda p, v: "".join([step(p, v) for step in steps])
+            inner = _expression(cls, part.parts, known)
+            pieces.append(inner if part.always else _unless_default(cls, part, inner, known))
+    return " + ".join(pieces)
 
 
-def _constant(text: str) -> Show:
-    return lambda p, v: text
-
-
-def _shown(cls: type, part: Slot | Group, before: str) -> Show:
-    """Return what prints a part with the words before it."""
-    if isinstance(part, Slot):
-        if len(part.fields) == 2:
-            return _pair_shown(cls, part.fields, before)
-        name, show = part.fields[0], _slot_kind(cls, part).show
-        if not before:
-            return lambda p, v: show(p, getattr(v, name))
-        return lambda p, v: before + show(p, getattr(v, name))
-    inner, field = _joined(cls, part.parts, before), part.field
-    if part.always:
-        return inner
-    default = False if part.is_flag else default_of(cls, field)
-
-    def show_unless_default(printer: ItemPrinter, value: Value) -> str:
-        found = getattr(value, field)
-        return before if found is default or found == default else inner(printer, value)
-
-    return show_unless_default
+def _unless_default(cls: type, group: Group, inner: str, known: dict[str, object]) -> str:
+    value = f"v.{group.field}"
+    default = False if group.is_flag else default_of(cls, group.field)
+    if not default:
+        return f"({inner} if {value} else '')"
+    known[f"default_{group.field}"] = default
+    test = "is not" if isinstance(default, enum.Enum) else "!="
+    return f"({inner} if {value} {test} default_{group.field} else '')"
 
 
 def _slot_kind(cls: type, slot: Slot) -> Kind:
@@ -277,14 +274,13 @@ def _slot_kind(cls: type, slot: Slot) -> Kind:
     return _FORMS[slot.form] if slot.form else _kind(cls, slot.fields[0])
 
 
-def _pair_shown(cls: type, fields: tuple[str, ...], before: str) -> Show:
-    one, two = fields
-    if hints_of(cls)[two] == tuple[NamedArg, ...]:
-        return lambda p, v: before + p.args(getattr(v, one), getattr(v, two))
-    return lambda p, v: before + p.mixed(getattr(v, one), getattr(v, two))
+def _pair(cls: type, slot: Slot) -> Kind:
+    """Return how two fields are written as one list."""
+    is_call = hints_of(cls)[slot.fields[1]] == tuple[NamedArg, ...]
+    return _FORMS["call" if is_call else "mixed"]
 
 
-SHOWERS: Final = PerClass(lambda cls: _joined(cls, SYNTAX[cls]))
+SHOWERS: Final = PerClass(_shower)
 """By class, what prints a line, or the first line of its text, or a part of one."""
 
 
@@ -348,17 +344,22 @@ def _choices(hint: Value) -> list[type]:
     return [choice for choice in get_args(hint) if hasattr(choice, "syntax")]
 
 
-def _reader(cls: Value) -> Reader:
+def _reader(cls: Value, *, is_bare: bool = False) -> Reader:
+    """Return what reads a class; with ``is_bare`` where what may be left out first is."""
     regions = REGION_FIELDS[cls]
     names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
     places = {name: place for place, name in enumerate(names)}
-    parts = right_side(cls)
+    parts = right_side(cls)[is_bare:]
     steps = list(_steps(cls, parts, places))
     written = {name for part in parts for name in _fields_in(part)}
     blank = [default_of(cls, n) if n in written and _may_miss(cls, n) else None for n in names]
     left = left_side(cls)
     defined = None if left is None else places[left.fields[0]]
     is_line = issubclass(cls, Line)
+
+    if len(steps) == 1 and isinstance(parts[0], Slot) and parts[0].fields[0] == names[0]:
+        only, what = _slot_kind(cls, parts[0]).read, _noun(cls, names[0])
+        return lambda parser, cursor, targets: cls(only(parser, cursor, what))
 
     def read(parser: ItemParser, cursor: Cursor, targets: Value) -> Value:
         values = blank.copy()
@@ -412,7 +413,7 @@ def _flag_read(word: str, place: int) -> _Step:
 def _slot_read(cls: type, slot: Slot, places: dict[str, int]) -> _Step:
     place = places[slot.fields[0]]
     if len(slot.fields) == 2:
-        return _pair_read(cls, slot.fields[1], place, places[slot.fields[1]])
+        return _pair_read(_pair(cls, slot).read, place, places[slot.fields[1]])
     if slot.form == "layout":
         return lambda parser, cursor, values: parser.define(cursor, values[place])
     what = _noun(cls, slot.fields[0])
@@ -428,13 +429,11 @@ def _noun(cls: type, name: str) -> str:
     return str(getattr(cls, "nouns", {}).get(name, f"a {name}"))
 
 
-def _pair_read(cls: type, second: str, one: int, two: int) -> _Step:
-    is_call = hints_of(cls)[second] == tuple[NamedArg, ...]
+def _pair_read(read: Read, one: int, two: int) -> _Step:
+    def step(parser: ItemParser, cursor: Cursor, values: Values) -> None:
+        values[one], values[two] = read(parser, cursor, "")
 
-    def read(parser: ItemParser, cursor: Cursor, values: Values) -> None:
-        values[one], values[two] = parser.all_args(cursor) if is_call else parser.mixed(cursor)
-
-    return read
+    return step
 
 
 def _group_read(cls: type, group: Group, places: dict[str, int]) -> _Step:
@@ -489,6 +488,11 @@ READERS: Final = PerClass(_reader)
 class Choices:
     """What reads one of several classes."""
 
+    @classmethod
+    def of(cls, union: Value) -> Choices:
+        """Return what reads one of the classes of a union."""
+        return cls(_choices(union))
+
     def __init__(self, classes: list[type]) -> None:
         self.by_sign: dict[str, Reader] = {}
         self.by_word: dict[str, tuple[Reader, Kind | None]] = {}
@@ -509,7 +513,7 @@ class Choices:
         kind = _part_kind(cls, first)
         self.by_word.update(dict.fromkeys(kind.words, (read, behind)))
         if isinstance(first, Group):
-            self._add(cls, read, parts[1:])
+            self._add(cls, _reader(cls, is_bare=True), parts[1:])
         elif kind.sign:
             self.by_sign[kind.sign] = read
         elif not kind.words:
@@ -517,28 +521,26 @@ class Choices:
 
     def read(self, parser: ItemParser, cursor: Cursor) -> Value:
         """Read a value of one of the classes."""
-        token, following = cursor.tokens[cursor.at : cursor.at + 2]
+        token = cursor.tokens[cursor.at]
         read = self.by_sign.get(token[:1])
         if read is None:
-            read, behind = self.by_word.get(token, (None, None))
-            if read is None or (behind is not None and not behind.is_next(following)):
+            known = self.by_word.get(token)
+            if known is None:
                 read = self.otherwise
+            else:
+                read, behind = known
+                if behind is not None and not behind.is_next(cursor.tokens[cursor.at + 1]):
+                    read = self.otherwise
         if read is None:
             words = list(self.by_word)
             cursor.fail_word(words, " or ".join(f"'{word}'" for word in words))
         return read(parser, cursor, None)
 
 
-@cache
-def choices(union: Hashable) -> Choices:
-    """Return what reads a value of a union of classes."""
-    return Choices(_choices(union))
-
-
 def _part_kind(cls: type, part: Part) -> Kind:
     """Return the kind of what a part begins with."""
     if isinstance(part, Words):
-        return Kind(lambda p, v: "", lambda p, c, w: None, sign=part.text.strip()[:1])
+        return Kind("", lambda p, c, w: None, sign=part.text.strip()[:1])
     if isinstance(part, Slot):
         return _slot_kind(cls, part)
     default = default_of(cls, part.field)

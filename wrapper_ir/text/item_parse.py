@@ -27,7 +27,7 @@ from wrapper_ir.lines import (
     Value,
     contiguous_strides,
 )
-from wrapper_ir.text.assembly import choices
+from wrapper_ir.text.assembly import Choices
 from wrapper_ir.text.errors import ConflictTextError, NestingTextError, NumberTextError
 from wrapper_ir.text.tokens import listed
 from wrapper_ir.text.words import DTYPES, MAX_DEPTH, RELATIONS, SCALAR_TYPES
@@ -46,6 +46,10 @@ _ACCESS: Final = {"in": Access.READ, "out": Access.WRITE, "inout": Access.READ_W
 _FIRST_RELATION: Final = frozenset(RELATIONS)
 _CPU_TEXT: Final = "@cpu"
 _KINDS: Final = {kind.value: kind for kind in LayoutKind if kind is not LayoutKind.STRIDED}
+
+_ARGS: Final = Choices.of(Arg)
+_VALUES: Final = Choices.of(Value)
+_INPUTS: Final = Choices.of(Input)
 
 
 class ItemParser:
@@ -136,7 +140,7 @@ class ItemParser:
             cursor.at += 1
             return found
         at = cursor.at
-        arg: Arg = choices(Arg).read(self, cursor)
+        arg: Arg = _ARGS.read(self, cursor)
         if cursor.at == at + 1 and not isinstance(arg, ScalarArg):
             self._args[token] = arg
         return arg
@@ -250,12 +254,12 @@ class ItemParser:
         return tuple(found)
 
     def _value(self, cursor: Cursor) -> Value:
-        value: Value = choices(Value).read(self, cursor)
+        value: Value = _VALUES.read(self, cursor)
         return value
 
     def input(self, cursor: Cursor) -> Input:
         """Reads an input or the parameter of a region."""
-        item: Input = choices(Input).read(self, cursor)
+        item: Input = _INPUTS.read(self, cursor)
         return item
 
     def inputs(self, cursor: Cursor) -> tuple[Input, ...]:

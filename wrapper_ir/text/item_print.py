@@ -110,6 +110,14 @@ class ItemPrinter:
         """Numbers or expressions with commas."""
         return ", ".join(map(self.scalar, values))
 
+    def numbers(self, values: Iterable[Scalar]) -> str:
+        """Numbers or expressions in square brackets."""
+        return f"[{self.scalars(values)}]"
+
+    def strings(self, values: Iterable[str]) -> str:
+        """Strings in square brackets."""
+        return f"[{', '.join(map(quote, values))}]"
+
     def device(self, device: Device) -> str:
         """``@cuda:0``."""
         if device.index is not None and device.index < 0:
@@ -162,7 +170,7 @@ class ItemPrinter:
 
     def args(self, args: tuple[Arg, ...], kwargs: tuple[NamedArg, ...] = ()) -> str:
         """Arguments in round brackets, those with names last."""
-        texts = [self.arg(arg) for arg in args]
+        texts = [SHOWERS[type(arg)](self, arg) for arg in args]
         for name, arg in kwargs:
             texts.append(f"{self.identifier(name, 'the argument')}={self.arg(arg)}")
         return f"({', '.join(texts)})"
