@@ -29,10 +29,9 @@ from wrapper_ir.lines.per_class import PerClass
 from wrapper_ir.lines.roles import NAMED_FIELDS, REGION_FIELDS, hints_of
 from wrapper_ir.lines.syntax import SYNTAX, Group, Part, Slot, Words, default_of
 from wrapper_ir.text.escape import quote, rest_of_line
-from wrapper_ir.text.tokens import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from wrapper_ir.text.item_parse import ItemParser
     from wrapper_ir.text.item_print import ItemPrinter
@@ -42,8 +41,6 @@ Value: TypeAlias = Any
 """What a field holds; its kind knows its type."""
 
 Show: TypeAlias = "Callable[[ItemPrinter, Value], str]"
-Read: TypeAlias = "Callable[[ItemParser, Cursor, str], Value]"
-"""Reads a value; the string is what messages call it."""
 
 
 class Kind(NamedTuple):
@@ -51,11 +48,15 @@ class Kind(NamedTuple):
 
     show: str
     """The expression that prints a value: a template, in which ``p`` is the printer of parts."""
-    read: Read
+    read: str
+    """The expression that reads a value: a template, in which ``p`` is the parser of parts, ``c``
+    the cursor and ``{what}`` what messages call the value."""
     sign: str = ""
     """The character that the first token of a value begins with, if that tells."""
     words: Mapping[str, object] = {}
     """The words that a value is, if it is one of them."""
+    known: object = None
+    """What ``{known}`` is in the template that reads."""
 
     def is_next(self, token: str) -> bool:
         """Return whether a value begins with a token; yes where nothing tells."""
@@ -66,29 +67,19 @@ class Kind(NamedTuple):
 
 # Kinds of names, by the first of a field's roles.
 
-_BUFFER: Final = Kind("p.buffer({})", lambda p, c, w: c.buffer(), "%")
-_KERNEL: Final = Kind("p.kernel({})", lambda p, c, w: c.kernel(), "@")
-_OBJECT: Final = Kind("p.object({})", lambda p, c, w: c.object(), "&")
+_BUFFER: Final = Kind("p.buffer({})", "c.buffer()", "%")
+_KERNEL: Final = Kind("p.kernel({})", "c.kernel()", "@")
+_OBJECT: Final = Kind("p.object({})", "c.object()", "&")
 _NAMES: Final[dict[Role, Kind]] = {
-    Role.DEFINE_SYMBOL: Kind("p.symbol({})", lambda p, c, w: c.symbol()),
+    Role.DEFINE_SYMBOL: Kind("p.symbol({})", "c.symbol()"),
     Role.OBJECT: _OBJECT,
     Role.DEFINE_OBJECT: _OBJECT,
     Role.CALL: _KERNEL,
     Role.DECLARE: _KERNEL,
-    Role.CALL_OP: Kind("p.op({})", lambda p, c, w: c.take()),
+    Role.CALL_OP: Kind("p.op({})", "c.take()"),
 }
 
 # Kinds of values, by type.
-
-
-def _bracketed(read: Read) -> Read:
-    """Return what reads values in square brackets."""
-
-    def read_all(parser: ItemParser, cursor: Cursor, what: str) -> tuple[Any, ...]:
-        cursor.expect("[")
-        return tuple([read(parser, cursor, what) for _ in listed(cursor, "]")])
-
-    return read_all
 
 
 def _read_selector(parser: ItemParser, cursor: Cursor, what: str) -> BufferArg | ScalarArg:
@@ -99,7 +90,7 @@ def _read_selector(parser: ItemParser, cursor: Cursor, what: str) -> BufferArg |
     return found
 
 
-def _read_types(parser: ItemParser, cursor: Cursor, _: str) -> tuple[tuple[str, str], ...]:
+def _read_types(parser: ItemParser, cursor: Cursor) -> tuple[tuple[str, str], ...]:
     at = cursor.at - 1
     rows = parser.table(cursor)
     types = tuple([(key, value) for key, value in rows if isinstance(value, str)])
@@ -108,9 +99,7 @@ def _read_types(parser: ItemParser, cursor: Cursor, _: str) -> tuple[tuple[str, 
     return types
 
 
-def _read_options(
-    parser: ItemParser, cursor: Cursor, _: str
-) -> tuple[tuple[str, Scalar | str], ...]:
+def _read_options(parser: ItemParser, cursor: Cursor) -> tuple[tuple[str, Scalar | str], ...]:
     at = cursor.at - 1
     rows = parser.table(cursor)
     options = tuple([(key, value) for key, value in rows if value is not None])
@@ -124,49 +113,49 @@ _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
         int,
         Kind(
             "p.scalar({})",
-            lambda p, c, w: p.integer(c, w),
+            "p.integer(c, {what})",
         ),
     ),
-    (str, Kind("quote({})", lambda p, c, w: c.string(w), '"')),
-    (Dim, Kind("p.scalar({})", lambda p, c, w: p.exprs.dim(c))),
-    (Scalar, Kind("p.scalar({})", lambda p, c, w: p.exprs.scalar(c))),
+    (str, Kind("quote({})", "c.string({what})", '"')),
+    (Dim, Kind("p.scalar({})", "p.exprs.dim(c)")),
+    (Scalar, Kind("p.scalar({})", "p.exprs.scalar(c)")),
     (
         Device,
         Kind(
             "p.device({})",
-            lambda p, c, w: p.device(c),
+            "p.device(c)",
             "@",
         ),
     ),
-    (tuple[Arg, ...], Kind("p.args({})", lambda p, c, w: p.args(c))),
-    (tuple[Param, ...], Kind("p.params({})", lambda p, c, w: p.params(c))),
-    (BufferArg | ScalarArg, Kind("p.arg({})", _read_selector)),
+    (tuple[Arg, ...], Kind("p.args({})", "p.args(c)")),
+    (tuple[Param, ...], Kind("p.params({})", "p.params(c)")),
+    (BufferArg | ScalarArg, Kind("p.arg({})", "read_selector(p, c, {what})")),
     (
         tuple[str, ...],
         Kind(
             "p.strings({})",
-            _bracketed(lambda p, c, w: c.string(w)),
+            "p.strings(c, {what})",
         ),
     ),
     (
         tuple[int, ...],
         Kind(
             "p.numbers({})",
-            _bracketed(lambda p, c, w: p.integer(c, w)),
+            "p.integers(c, {what})",
         ),
     ),
     (
         tuple[Dim, ...],
         Kind(
             "p.numbers({})",
-            _bracketed(lambda p, c, w: p.exprs.dim(c)),
+            "p.dims(c)",
         ),
     ),
-    (tuple[tuple[str, str], ...], Kind("p.table({})", _read_types)),
-    (tuple[tuple[str, Scalar | str], ...], Kind("p.table({})", _read_options)),
+    (tuple[tuple[str, str], ...], Kind("p.table({})", "read_types(p, c)")),
+    (tuple[tuple[str, Scalar | str], ...], Kind("p.table({})", "read_options(p, c)")),
     (
         tuple[tuple[str, Scalar | str | None], ...],
-        Kind("p.table({})", lambda p, c, w: p.table(c)),
+        Kind("p.table({})", "p.table(c)"),
     ),
 )
 
@@ -186,7 +175,7 @@ def _kind(cls: type, name: str) -> Kind:
     if not _choices(hint):
         raise TypeError(f"{cls.__name__}.{name} is of no type that the text form knows")
     found = Choices.of(hint)
-    return Kind("SHOWERS[type({0})](p, {0})", lambda p, c, w: found.read(p, c))
+    return Kind("SHOWERS[type({0})](p, {0})", "{known}.read(p, c)", known=found)
 
 
 def _word(member: enum.Enum) -> str:
@@ -198,35 +187,30 @@ def _word_kind(cls: type[enum.Enum], default: object = None) -> Kind:
     words = {_word(member): member for member in cls if member is not default}
     return Kind(
         "{}.word" if hasattr(cls, "word") else "{}.value",
-        lambda p, c, what: c.word(words, what),
+        "c.word({known}, {what})",
         words=words,
+        known=words,
     )
 
 
 # Forms that a class asks for by name.
 
 
-def _read_rest(parser: ItemParser, cursor: Cursor, what: str) -> str:
-    raise TypeError("a comment is read before a line is cut into tokens")
-
-
 def _identifier(noun: str) -> Kind:
-    return Kind(
-        f"p.identifier({{}}, {noun!r})", lambda p, c, w: c.identifier(f"the name of {noun}")
-    )
+    return Kind(f"p.identifier({{}}, {noun!r})", f"c.identifier({f'the name of {noun}'!r})")
 
 
 #: Forms of one field's value; layouts and results are written with what is defined.
 _FORMS: Final[dict[str, Kind]] = {
-    "class": Kind("p.class_name({})", lambda p, c, w: c.class_name()),
-    "list": Kind("p.arg_list({})", lambda p, c, w: p.arg_list(c), "["),
-    "call": Kind("p.args({}, {})", lambda p, c, w: p.all_args(c)),
-    "mixed": Kind("p.mixed({}, {})", lambda p, c, w: p.mixed(c)),
-    "layout": Kind("p.layout_of({})", lambda p, c, w: None),
-    "targets": Kind("p.targets({})", lambda p, c, w: None),
-    "types": Kind("p.result_types({})", lambda p, c, w: None),
-    "source": Kind("''", lambda p, c, w: p.lines.code(c)),
-    "rest": Kind("rest_of_line({})", _read_rest),
+    "class": Kind("p.class_name({})", "c.class_name()"),
+    "list": Kind("p.arg_list({})", "p.arg_list(c)", "["),
+    "call": Kind("p.args({}, {})", "p.all_args(c)"),
+    "mixed": Kind("p.mixed({}, {})", "p.mixed(c)"),
+    "layout": Kind("p.layout_of({})", ""),
+    "targets": Kind("p.targets({})", ""),
+    "types": Kind("p.result_types({})", ""),
+    "source": Kind("''", "p.lines.code(c)"),
+    "rest": Kind("rest_of_line({})", ""),
 }
 
 
@@ -270,7 +254,7 @@ def _unless_default(cls: type, group: Group, inner: str, known: dict[str, object
 
 def _slot_kind(cls: type, slot: Slot) -> Kind:
     if slot.form == "identifier":
-        return _identifier(_noun(cls, slot.fields[0]))
+        return _identifier(str(getattr(cls, "nouns", {})[slot.fields[0]]))
     return _FORMS[slot.form] if slot.form else _kind(cls, slot.fields[0])
 
 
@@ -286,8 +270,6 @@ SHOWERS: Final = PerClass(_shower)
 
 # Reading.
 
-Values: TypeAlias = list[Value]
-_Step: TypeAlias = "Callable[[ItemParser, Cursor, Values], None]"
 Reader: TypeAlias = "Callable[[ItemParser, Cursor, Value], Value]"
 """Reads what stands right of ``=``, given what stands left of it, or all of a line."""
 
@@ -344,138 +326,88 @@ def _choices(hint: Value) -> list[type]:
     return [choice for choice in get_args(hint) if hasattr(choice, "syntax")]
 
 
-def _reader(cls: Value, *, is_bare: bool = False) -> Reader:
-    """Return what reads a class; with ``is_bare`` where what may be left out first is."""
-    regions = REGION_FIELDS[cls]
+def _reader(cls: type, *, is_bare: bool = False) -> Reader:
+    """Return what reads a class: one function, as if written by hand.
+
+    With ``is_bare`` what may be left out first is.
+    """
+    known: dict[str, object] = {"cls": cls, **_READ_BY}
     names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
-    places = {name: place for place, name in enumerate(names)}
-    parts = right_side(cls)[is_bare:]
-    steps = list(_steps(cls, parts, places))
-    written = {name for part in parts for name in _fields_in(part)}
-    blank = [default_of(cls, n) if n in written and _may_miss(cls, n) else None for n in names]
-    left = left_side(cls)
-    defined = None if left is None else places[left.fields[0]]
-    is_line = issubclass(cls, Line)
-
-    if len(steps) == 1 and isinstance(parts[0], Slot) and parts[0].fields[0] == names[0]:
-        only, what = _slot_kind(cls, parts[0]).read, _noun(cls, names[0])
-        return lambda parser, cursor, targets: cls(only(parser, cursor, what))
-
-    def read(parser: ItemParser, cursor: Cursor, targets: Value) -> Value:
-        values = blank.copy()
-        if defined is not None:
-            values[defined] = targets
-        for step in steps:
-            step(parser, cursor, values)
-        if regions:
-            cursor.end()
-            for field in regions:
-                values[places[field.name]] = parser.lines.regions(field.block, many=field.many)
-        return cls(*values, origin=cursor.origin) if is_line else cls(*values)
-
-    return read
+    left, body = left_side(cls), []
+    if left is not None:
+        body.append(f"v_{left.fields[0]} = t")
+    for part in right_side(cls)[is_bare:]:
+        body += _statements(cls, part, known)
+    regions = REGION_FIELDS[cls]
+    body += ["c.end()"] if regions else []
+    body += [f"v_{f.name} = p.lines.regions({f.block!r}, many={f.many})" for f in regions]
+    read = {line.partition(" = ")[0] for line in body}
+    read |= {name for line in read for name in line.split(", ")}
+    values = [
+        f"v_{n}" if f"v_{n}" in read else _known(known, f"default_{n}", default_of(cls, n))
+        for n in names
+    ]
+    values += ["origin=c.origin"] if issubclass(cls, Line) else []
+    body.append(f"return cls({', '.join(values)})")
+    # Nothing from outside is in it: words are literals, the rest stands in this file.
+    exec("def read(p, c, t):\n    " + "\n    ".join(body), known)
+    made: Reader = known["read"]  # type: ignore[assignment]
+    return made
 
 
-def _fields_in(part: Part) -> Iterable[str]:
+_READ_BY: Final = {
+    "read_selector": _read_selector,
+    "read_types": _read_types,
+    "read_options": _read_options,
+}
+
+
+def _known(known: dict[str, object], name: str, value: object) -> str:
+    known[name] = value
+    return name
+
+
+def _statements(cls: type, part: Part, known: dict[str, object]) -> list[str]:
+    """Return what reads one part."""
+    if isinstance(part, Words):
+        return [f"c.expect({token!r})" for token in tokens_of(part.text)]
     if isinstance(part, Slot):
-        return part.fields
-    return (part.field,) if isinstance(part, Group) else ()
-
-
-def _may_miss(cls: type, name: str) -> bool:
-    parts = SYNTAX[cls]
-    return any(isinstance(part, Group) and part.field == name for part in parts)
-
-
-def _steps(cls: type, parts: tuple[Part, ...], places: dict[str, int]) -> Iterable[_Step]:
-    for part in parts:
-        if isinstance(part, Words):
-            yield from map(_expecting, tokens_of(part.text))
-        elif isinstance(part, Slot):
-            yield _slot_read(cls, part, places)
-        elif part.is_flag:
-            yield _flag_read(part.field, places[part.field])
-        else:
-            yield _group_read(cls, part, places)
-
-
-def _expecting(token: str) -> _Step:
-    return lambda parser, cursor, values: cursor.expect(token)
-
-
-def _flag_read(word: str, place: int) -> _Step:
-    def read(parser: ItemParser, cursor: Cursor, values: Values) -> None:
-        values[place] = cursor.accept(word)
-
-    return read
-
-
-def _slot_read(cls: type, slot: Slot, places: dict[str, int]) -> _Step:
-    place = places[slot.fields[0]]
-    if len(slot.fields) == 2:
-        return _pair_read(_pair(cls, slot).read, place, places[slot.fields[1]])
-    if slot.form == "layout":
-        return lambda parser, cursor, values: parser.define(cursor, values[place])
-    what = _noun(cls, slot.fields[0])
-    read = _slot_kind(cls, slot).read
-
-    def step(parser: ItemParser, cursor: Cursor, values: Values) -> None:
-        values[place] = read(parser, cursor, what)
-
-    return step
-
-
-def _noun(cls: type, name: str) -> str:
-    return str(getattr(cls, "nouns", {}).get(name, f"a {name}"))
-
-
-def _pair_read(read: Read, one: int, two: int) -> _Step:
-    def step(parser: ItemParser, cursor: Cursor, values: Values) -> None:
-        values[one], values[two] = read(parser, cursor, "")
-
-    return step
-
-
-def _group_read(cls: type, group: Group, places: dict[str, int]) -> _Step:
-    """Return what reads a part that may be missing."""
-    place = places[group.field]
-    slot = next(part for part in group.parts if isinstance(part, Slot))
+        if part.form == "layout":
+            return [f"p.define(c, v_{part.fields[0]})"]
+        targets = ", ".join(f"v_{name}" for name in part.fields)
+        kind = _pair(cls, part) if len(part.fields) == 2 else _slot_kind(cls, part)
+        return [f"{targets} = {_reading(cls, part.fields[0], kind, known)}"]
+    if part.is_flag:
+        return [f"v_{part.field} = c.accept({part.field!r})"]
+    slot = next(each for each in part.parts if isinstance(each, Slot))
     if slot.form == "types":
-        has_objects = ResultObject in get_args(get_args(hints_of(cls)[group.field])[0])
-        return lambda parser, cursor, values: _read_results(
-            parser, cursor, values, place, has_objects=has_objects
-        )
-    tokens = [t for part in group.parts if isinstance(part, Words) for t in tokens_of(part.text)]
-    kind, what = _slot_kind(cls, slot), _noun(cls, slot.fields[0])
-    default = default_of(cls, group.field)
-    if isinstance(default, enum.Enum):
-        kind = _word_kind(type(default), default)
-    read = kind.read
-    if not tokens:
-
-        def read_bare(parser: ItemParser, cursor: Cursor, values: Values) -> None:
-            if kind.is_next(cursor.tokens[cursor.at]):
-                values[place] = read(parser, cursor, what)
-
-        return read_bare
-    word = tokens[0]
-    takes_args = hints_of(cls)[group.field] == tuple[Arg, ...]
-
-    def read_after_word(parser: ItemParser, cursor: Cursor, values: Values) -> None:
-        if cursor.accept(word):
-            at = cursor.at
-            found = values[place] = read(parser, cursor, what)
-            if takes_args and not found:
-                cursor.fail(f"'{word} ()' is left out where nothing is taken in", at=at)
-
-    return read_after_word
+        has_objects = ResultObject in get_args(get_args(hints_of(cls)[part.field])[0])
+        return [f"v_{part.field} = p.{'results' if has_objects else 'region_results'}(c, t)"]
+    return [_unless_left_out(cls, part, slot, known)]
 
 
-def _read_results(
-    parser: ItemParser, cursor: Cursor, values: Values, place: int, *, has_objects: bool
-) -> None:
-    read = parser.results if has_objects else parser.region_results
-    values[place] = read(cursor, values[place])
+def _unless_left_out(cls: type, group: Group, slot: Slot, known: dict[str, object]) -> str:
+    """Return what reads a part that may be missing."""
+    field = group.field
+    kind = _part_kind(cls, Group(group.parts[-1:], field, is_flag=False, always=False))
+    words = [t for part in group.parts if isinstance(part, Words) for t in tokens_of(part.text)]
+    default = _known(known, f"default_{field}", default_of(cls, field))
+    read = _reading(cls, slot.fields[0], kind, known)
+    if words:
+        test = f"c.accept({words[0]!r})"
+        if hints_of(cls)[field] == tuple[Arg, ...]:
+            read = f"p.passed(c, {words[0]!r})"
+    elif kind.sign:
+        test = f"c.tokens[c.at][:1] == {kind.sign!r}"
+    else:
+        test = f"c.tokens[c.at] in {_known(known, f'known_{field}', kind.known)}"
+    return f"v_{field} = {read} if {test} else {default}"
+
+
+def _reading(cls: type, name: str, kind: Kind, known: dict[str, object]) -> str:
+    """Return the expression that reads a field."""
+    what = repr(str(getattr(cls, "nouns", {}).get(name, f"a {name}")))
+    return kind.read.format(what=what, known=_known(known, f"known_{name}", kind.known))
 
 
 READERS: Final = PerClass(_reader)
@@ -540,7 +472,7 @@ class Choices:
 def _part_kind(cls: type, part: Part) -> Kind:
     """Return the kind of what a part begins with."""
     if isinstance(part, Words):
-        return Kind("", lambda p, c, w: None, sign=part.text.strip()[:1])
+        return Kind("", "", sign=part.text.strip()[:1])
     if isinstance(part, Slot):
         return _slot_kind(cls, part)
     default = default_of(cls, part.field)

@@ -11,6 +11,7 @@ from wrapper_ir.lines import (
     BufferParam,
     CallResult,
     Device,
+    Dim,
     Input,
     Layout,
     LayoutKind,
@@ -282,6 +283,24 @@ class ItemParser:
             )
         cursor.at += 1
         return BufferParam(name, cursor.word(DTYPES, "an element type"), access)
+
+    def integers(self, cursor: Cursor, what: str) -> tuple[int, ...]:
+        """Reads literal integers in square brackets."""
+        cursor.expect("[")
+        return tuple([self.integer(cursor, what) for _ in listed(cursor, "]")])
+
+    def dims(self, cursor: Cursor) -> tuple[Dim, ...]:
+        """Reads integer-valued expressions in square brackets."""
+        cursor.expect("[")
+        return tuple([self.exprs.dim(cursor) for _ in listed(cursor, "]")])
+
+    def passed(self, cursor: Cursor, word: str) -> tuple[Arg, ...]:
+        """Reads arguments behind a word that is left out where there are none."""
+        at = cursor.at
+        found = self.args(cursor)
+        if not found:
+            cursor.fail(f"'{word} ()' is left out where nothing is taken in", at=at)
+        return found
 
     def strings(self, cursor: Cursor, what: str) -> tuple[str, ...]:
         """Reads strings in square brackets."""
