@@ -453,16 +453,14 @@ class Choices:
 
     def read(self, parser: ItemParser, cursor: Cursor) -> Value:
         """Read a value of one of the classes."""
-        token = cursor.tokens[cursor.at]
-        read = self.by_sign.get(token[:1])
-        if read is None:
-            known = self.by_word.get(token)
-            if known is None:
-                read = self.otherwise
-            else:
-                read, behind = known
-                if behind is not None and not behind.is_next(cursor.tokens[cursor.at + 1]):
-                    read = self.otherwise
+        read = self.by_sign.get(cursor.tokens[cursor.at][:1])
+        return self.read_word(parser, cursor) if read is None else read(parser, cursor, None)
+
+    def read_word(self, parser: ItemParser, cursor: Cursor) -> Value:
+        """Read a value of one of the classes that no sign tells from others."""
+        read, behind = self.by_word.get(cursor.tokens[cursor.at], (self.otherwise, None))
+        if behind is not None and not behind.is_next(cursor.tokens[cursor.at + 1]):
+            read = self.otherwise
         if read is None:
             words = list(self.by_word)
             cursor.fail_word(words, " or ".join(f"'{word}'" for word in words))

@@ -23,7 +23,6 @@ from wrapper_ir.lines import (
     ResultObject,
     ResultSymbol,
     Scalar,
-    ScalarArg,
     ScalarParam,
     Value,
     contiguous_strides,
@@ -141,8 +140,9 @@ class ItemParser:
             cursor.at += 1
             return found
         at = cursor.at
-        arg: Arg = _ARGS.read(self, cursor)
-        if cursor.at == at + 1 and not isinstance(arg, ScalarArg):
+        read = _ARGS.by_sign.get(token[:1])
+        arg: Arg = _ARGS.read_word(self, cursor) if read is None else read(self, cursor, None)
+        if read is not None and cursor.at == at + 1:
             self._args[token] = arg
         return arg
 

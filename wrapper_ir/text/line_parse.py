@@ -114,8 +114,8 @@ class LineParser:
         line: AnyLine
         if first == "(" or tokens[1] == "=":
             line = self._definition(cursor)
-        elif first in known.statements:
-            line = known.statements[first](self.items, cursor, None)
+        elif (read := known.statements.get(first)) is not None:
+            line = read(self.items, cursor, None)
         elif first in known.calls or _is_op(first):
             line = self._called(cursor, [])
         elif first in _LIBRARY_OPS:
@@ -134,10 +134,10 @@ class LineParser:
         targets = self._targets(cursor)
         cursor.expect("=")
         word = cursor.next
-        if word in known.buffers:
-            return self._one(cursor, targets, "buffer", known.buffers[word])
-        if word in known.symbols:
-            return self._one(cursor, targets, "symbol", known.symbols[word])
+        if (read := known.buffers.get(word)) is not None:
+            return self._one(cursor, targets, "buffer", read)
+        if (read := known.symbols.get(word)) is not None:
+            return self._one(cursor, targets, "symbol", read)
         return self._called(cursor, targets)
 
     def _one(self, cursor: Cursor, targets: list[Target], kind: str, read: Reader) -> AnyLine:
