@@ -58,6 +58,49 @@ class Role(enum.Enum):
     """The library op is declared here, under its own name."""
 
 
+class Trait(enum.Enum):
+    """What a class of lines is like, where its roles do not say so."""
+
+    DECLARES = "declares"
+    """It says what lines may call, and does nothing when the program runs."""
+    REMARK = "remark"
+    """It is for the reader alone."""
+    SHOWS = "shows"
+    """It shows values, and neither keeps them alive nor orders anything."""
+    ALLOCATES = "allocates"
+    """It takes new storage from an allocator, in the memory that it names."""
+    POOL = "pool"
+    """Its storage is there to be cut up by others."""
+    SLICES = "slices"
+    """What it defines is a part of a pool, which ends before the pool does."""
+    RETAKES = "retakes"
+    """It goes on with the storage of another name, and does nothing else."""
+    ENDS = "ends"
+    """It ends storage, and does nothing else."""
+    WORKS = "works"
+    """It puts work, or takes memory, on the stream that it names."""
+    TAKES_MEMORY = "takes-memory"
+    """What it defines is from the memory pool that it names."""
+    CALLS_OP = "calls-op"
+    """It calls a library op, which may do what only its schema says."""
+    MAKES_RESULTS = "makes-results"
+    """Its results exist whatever their layouts say; symbols in those may be bound later."""
+    NO_NUMBERS = "no-numbers"
+    """It asks for no numbers in the layouts of what it uses."""
+    ANY_KIND = "any-kind"
+    """It takes tensors that are not strided."""
+    ASSERTS = "asserts"
+    """Its ``condition`` holds from here on."""
+    COMPUTES = "computes"
+    """Its symbol is its ``value``."""
+    BINDS = "binds"
+    """Its symbol is what its ``source`` finds in a buffer."""
+    CHECKS_LAYOUT = "checks-layout"
+    """The buffer that it uses is as its layout says from here on, and as its ``alignment`` does."""
+    LOOPS = "loops"
+    """It runs a region until another one says that it is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class RoleIf:
     """A role that a field has where the field beside it called ``field`` holds one of ``among``.
@@ -112,6 +155,8 @@ class Line:
     """The word that opens the line in the text form."""
     syntax: ClassVar[str]
     """How the line is written; :mod:`wrapper_ir.lines.syntax` has the format."""
+    traits: ClassVar[frozenset[Trait]] = frozenset()
+    """What the class is like, where its roles do not say so."""
     nouns: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What messages call what fields hold, where not ``a`` and the field's name."""
 

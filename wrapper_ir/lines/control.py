@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias, final
 
 from wrapper_ir.lines.args import Arg, BufferArg, CallResult, ScalarArg, Value
-from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line
+from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Trait
 from wrapper_ir.lines.dtype import DType
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Cond(Line):
     """
 
     mnemonic: ClassVar[str] = "cond"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS})
     syntax: ClassVar[str] = (
         "[{results:targets} = ]cond {predicate}[ with {operands}][ : {results:types}]"
     )
@@ -108,6 +109,7 @@ class Switch(Line):
     """
 
     mnemonic: ClassVar[str] = "switch"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS})
     syntax: ClassVar[str] = (
         "[{results:targets} = ]switch {selector}[ with {operands}][ : {results:types}]"
     )
@@ -136,6 +138,7 @@ class While(Line):
     """
 
     mnemonic: ClassVar[str] = "while"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS, Trait.LOOPS})
     syntax: ClassVar[str] = (
         "[{results:targets} = ]while[ stacked] {carried}[ with {captured}][ : {results:types}]"
     )

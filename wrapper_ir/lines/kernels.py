@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias, final
 
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
-from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf
+from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf, Trait
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Dim, Scalar, dims
 from wrapper_ir.lines.layout import CPU, Device
@@ -120,6 +120,7 @@ class KernelDefinition(Line):
     """
 
     mnemonic: ClassVar[str] = "kernel"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.DECLARES})
     syntax: ClassVar[str] = "kernel {name}{params} {source}"
     name: Annotated[
         str,
@@ -139,6 +140,7 @@ class KernelCall(Line):
     """
 
     mnemonic: ClassVar[str] = "call"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.WORKS})
     syntax: ClassVar[str] = "call {kernel}{args}[ {device}][ stream {stream}][ grid {grid}]"
     kernel: Callee
     args: tuple[Arg, ...]
@@ -160,6 +162,9 @@ class ExternKernel(Line):
     """
 
     mnemonic: ClassVar[str] = "extern"
+    traits: ClassVar[frozenset[Trait]] = frozenset(
+        (Trait.CALLS_OP, Trait.WORKS, Trait.TAKES_MEMORY, Trait.MAKES_RESULTS, Trait.ANY_KIND)
+    )
     syntax: ClassVar[str] = (
         "[{results:targets} = ]{op}{args, kwargs}"
         "[ {device}][ stream {stream}][ mempool {mempool}][ : {results:types}]"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, final
 
-from wrapper_ir.lines.base import DefSymbol, Line, Read, Use
+from wrapper_ir.lines.base import DefSymbol, Line, Read, Trait, Use
 from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
 
 
@@ -59,6 +59,7 @@ class BindSymbol(Line):
     """
 
     mnemonic: ClassVar[str] = "bind"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.BINDS, Trait.NO_NUMBERS})
     syntax: ClassVar[str] = "{symbol} = {source}"
     symbol: DefSymbol
     source: SymbolSource
@@ -70,6 +71,7 @@ class ComputeSymbol(Line):
     """``u1 = compute s0*4 + 1`` — gives a symbol the value of an expression."""
 
     mnemonic: ClassVar[str] = "compute"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.COMPUTES})
     syntax: ClassVar[str] = "{symbol} = compute {value}"
     symbol: DefSymbol
     value: Scalar
@@ -78,7 +80,7 @@ class ComputeSymbol(Line):
         object.__setattr__(self, "value", scalar(self.value))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ComputeSymbol):
+        if type(other) is not ComputeSymbol:
             return NotImplemented
         return self._key == other._key
 
@@ -101,6 +103,7 @@ class AssertLayout(Line):
     """
 
     mnemonic: ClassVar[str] = "assert_layout"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.CHECKS_LAYOUT, Trait.ANY_KIND})
     syntax: ClassVar[str] = "assert_layout {buffer}, {subject}[ align {alignment}]"
     nouns: ClassVar[Mapping[str, str]] = {
         "subject": 'what is checked, such as "input"',
@@ -117,6 +120,7 @@ class AssertSymbol(Line):
     """``assert condition, "message"`` — a relation among symbols holds."""
 
     mnemonic: ClassVar[str] = "assert"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ASSERTS})
     syntax: ClassVar[str] = "assert {condition}[, {message}]"
     condition: Scalar
     message: str = ""
@@ -125,7 +129,7 @@ class AssertSymbol(Line):
         object.__setattr__(self, "condition", scalar(self.condition))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AssertSymbol):
+        if type(other) is not AssertSymbol:
             return NotImplemented
         return self._key == other._key
 
