@@ -16,9 +16,8 @@ import sympy
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.per_class import PerClass
 from wrapper_ir.lines.program import AnyLine, Program
-from wrapper_ir.lines.roles import NAMED_FIELDS, NameField, decisive
+from wrapper_ir.lines.roles import NAMED_FIELDS, NameField, PerClass, decisive
 
 
 class Alias(NamedTuple):

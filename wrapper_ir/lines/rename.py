@@ -15,9 +15,8 @@ import sympy
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import real_symbol, symbol
-from wrapper_ir.lines.per_class import PerClass
 from wrapper_ir.lines.program import FrozenMap, Program
-from wrapper_ir.lines.roles import NAMED_FIELDS, NameField
+from wrapper_ir.lines.roles import NAMED_FIELDS, NameField, PerClass
 
 T = TypeVar("T")
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import (
     Annotated,
     Any,
     Final,
+    Generic,
     NamedTuple,
     TypeAlias,
+    TypeVar,
     get_args,
     get_origin,
     get_type_hints,
@@ -23,7 +25,25 @@ import sympy
 
 from wrapper_ir.lines.base import Block, Role, RoleIf
 from wrapper_ir.lines.control import Region
-from wrapper_ir.lines.per_class import PerClass
+
+T = TypeVar("T")
+
+
+class PerClass(dict[type, T], Generic[T]):
+    """A table by class, whose entries are made when they are first asked for.
+
+    Args:
+        make: Makes the entry of a class.
+    """
+
+    def __init__(self, make: Callable[[type], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, cls: type) -> T:
+        found = self[cls] = self._make(cls)
+        return found
+
 
 Roles: TypeAlias = tuple[Role | RoleIf, ...]
 

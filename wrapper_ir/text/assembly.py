@@ -25,8 +25,7 @@ from wrapper_ir.lines import (
     Scalar,
     ScalarArg,
 )
-from wrapper_ir.lines.per_class import PerClass
-from wrapper_ir.lines.roles import NAMED_FIELDS, REGION_FIELDS, hints_of
+from wrapper_ir.lines.roles import NAMED_FIELDS, REGION_FIELDS, PerClass, hints_of
 from wrapper_ir.lines.syntax import SYNTAX, Group, Part, Slot, Words, default_of
 from wrapper_ir.text.escape import quote, rest_of_line
 
@@ -109,54 +108,20 @@ def _read_options(parser: ItemParser, cursor: Cursor) -> tuple[tuple[str, Scalar
 
 
 _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
-    (
-        int,
-        Kind(
-            "p.scalar({})",
-            "p.integer(c, {what})",
-        ),
-    ),
+    (int, Kind("p.scalar({})", "p.integer(c, {what})")),
     (str, Kind("quote({})", "c.string({what})", '"')),
     (Dim, Kind("p.scalar({})", "p.exprs.dim(c)")),
     (Scalar, Kind("p.scalar({})", "p.exprs.scalar(c)")),
-    (
-        Device,
-        Kind(
-            "p.device({})",
-            "p.device(c)",
-            "@",
-        ),
-    ),
+    (Device, Kind("p.device({})", "p.device(c)", "@")),
     (tuple[Arg, ...], Kind("p.args({})", "p.args(c)")),
     (tuple[Param, ...], Kind("p.params({})", "p.params(c)")),
     (BufferArg | ScalarArg, Kind("p.arg({})", "read_selector(p, c, {what})")),
-    (
-        tuple[str, ...],
-        Kind(
-            "p.strings({})",
-            "p.strings(c, {what})",
-        ),
-    ),
-    (
-        tuple[int, ...],
-        Kind(
-            "p.numbers({})",
-            "p.integers(c, {what})",
-        ),
-    ),
-    (
-        tuple[Dim, ...],
-        Kind(
-            "p.numbers({})",
-            "p.dims(c)",
-        ),
-    ),
+    (tuple[str, ...], Kind("p.strings({})", "p.strings(c, {what})")),
+    (tuple[int, ...], Kind("p.numbers({})", "p.integers(c, {what})")),
+    (tuple[Dim, ...], Kind("p.numbers({})", "p.dims(c)")),
     (tuple[tuple[str, str], ...], Kind("p.table({})", "read_types(p, c)")),
     (tuple[tuple[str, Scalar | str], ...], Kind("p.table({})", "read_options(p, c)")),
-    (
-        tuple[tuple[str, Scalar | str | None], ...],
-        Kind("p.table({})", "p.table(c)"),
-    ),
+    (tuple[tuple[str, Scalar | str | None], ...], Kind("p.table({})", "p.table(c)")),
 )
 
 
@@ -279,13 +244,6 @@ _TOKEN: Final = re.compile(r"\w+|//|\S")
 def tokens_of(text: str) -> list[str]:
     """Return the tokens in the words of a syntax."""
     return _TOKEN.findall(text)
-
-
-def first_word(cls: type) -> str:
-    """Return the word that the text of a part opens with."""
-    first = SYNTAX[cls][0]
-    assert isinstance(first, Words)
-    return tokens_of(first.text)[0]
 
 
 def left_side(cls: type) -> Slot | None:
