@@ -44,6 +44,7 @@ from wrapper_ir.lines import (
     walk,
     walk_regions,
 )
+from wrapper_ir.lines.rename import Renaming
 
 CLASSES: tuple[type, ...] = get_args(AnyLine)
 slowly = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=15)
@@ -192,6 +193,7 @@ def test_effects_are_complete(cls: Any, data: st.DataObject) -> None:
         *found.defines,
         *found.touched,
         *found.peeks,
+        *found.calls,
         *(alias.name for alias in found.aliases),
         *(alias.source for alias in found.aliases),
     }
@@ -234,6 +236,38 @@ def test_what_each_role_does() -> None:
     probe = ir.Probe("p", ir.When.AFTER, ir.ProbeLevel.PRINT, ("a",), (ir.symbol("s0"),))
     assert effects(probe, program).peeks == ["a"]
     assert effects(probe, program).touched == []
+
+
+def test_what_is_called_and_declared_is_told() -> None:
+    assert effects(ir.KernelCall("k", ())).calls == ["k"]
+    assert effects(ExternKernel("aten::relu", ())).calls == ["aten::relu"]
+    relu = ir.TorchOp("aten::relu(Tensor self) -> Tensor")
+    assert effects(ir.KernelDefinition("aten::relu", (), relu)).declares == ["aten::relu"]
+    assert effects(ir.KernelDefinition("k", (), ir.CppKernel("x"))).declares == ["k"]
+
+
+def test_names_are_renamed_by_their_roles_alone() -> None:
+    renaming = Renaming(lambda n: f"b_{n}", lambda n: f"k_{n}", lambda n: f"s_{n}")
+    relu = ir.TorchOp("aten::relu(Tensor self) -> Tensor")
+    library = ir.KernelDefinition("aten::relu", (), relu)
+    assert renaming.value(library) is library
+    kernel = ir.KernelDefinition("k", (), ir.CppKernel("x"))
+    assert renaming.value(kernel).name == "k_k"
+    call = ExternKernel(
+        "ns::f",
+        (ListArg((BufferArg("a"), ir.ObjectArg("q"), ScalarArg(ir.symbol("s")))),),
+        (),
+        (ResultBuffer("b", (), Relation.MAY_ALIAS, ("a",)), ir.ResultObject("o", "ns::C", (1,))),
+    )
+    assert renaming.value(call) == ExternKernel(
+        "ns::f",
+        (ListArg((BufferArg("b_a"), ir.ObjectArg("b_q"), ScalarArg(ir.symbol("s_s")))),),
+        (),
+        (
+            ResultBuffer("b_b", (), Relation.MAY_ALIAS, ("b_a",)),
+            ir.ResultObject("b_o", "ns::C", (1,)),
+        ),
+    )
 
 
 def test_the_effects_of_a_call() -> None:

@@ -13,7 +13,6 @@ import torch
 from wrapper_ir.cli.errors import FileError, InputsError
 from wrapper_ir.cli.files import replacing
 from wrapper_ir.lines import (
-    AssertSymbol,
     BufferInput,
     Input,
     Layout,
@@ -25,6 +24,7 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.lines.control import input_name
 from wrapper_ir.lines.expr import substitute
+from wrapper_ir.lines.traits import asserted
 from wrapper_ir.outputs import Kind, contains, reading, safetensors_metadata
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _pinned(program: Program) -> dict[str, float]:
     """The symbols that the program asserts to be one number, with that number."""
     found = {}
     for _, line in walk(program):
-        condition = line.condition if isinstance(line, AssertSymbol) else None
+        condition = asserted(line)
         if isinstance(condition, sympy.Eq) and condition.rhs.is_number:
             found[str(condition.lhs)] = float(condition.rhs)
     return found

@@ -22,6 +22,7 @@ from wrapper_ir.lines.args import (
     StringArg,
 )
 from wrapper_ir.lines.kernels import CppKernel, KernelDefinition, TorchOp, TritonKernel
+from wrapper_ir.lines.traits import declares
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.runtime import CppSource, load_kernels
 
@@ -43,7 +44,7 @@ def called_kernels(program: Program) -> dict[str, Callable[..., None]]:
     """
     sources: dict[str, CppSource] = {}
     for _, line in walk(program):
-        if isinstance(line, KernelDefinition) and not isinstance(line.source, TorchOp):
+        if declares(line) and not isinstance(line.source, TorchOp):
             sources.setdefault(line.name, _source(line))
     return dict(zip(sources, load_kernels(*sources.values()), strict=True))
 

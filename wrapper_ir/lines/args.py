@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 
-from wrapper_ir.lines.base import Def, DefSymbol, Read
+from wrapper_ir.lines.base import DefObject, DefSymbol, Read, Role, RoleIf, UseObject
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
 from wrapper_ir.lines.layout import Device
@@ -18,6 +19,11 @@ class Access(enum.Enum):
     READ = "read"
     WRITE = "write"
     READ_WRITE = "readwrite"
+
+    @property
+    def word(self) -> str:
+        """The word for it in the text form."""
+        return {"read": "in", "write": "out", "readwrite": "inout"}[self.value]
 
     @property
     def reads(self) -> bool:
@@ -37,7 +43,12 @@ class BufferArg:
     The access is copied from the kernel's parameter or the op's schema; the verifier compares.
     """
 
-    buffer: str
+    syntax: ClassVar[str] = "[{access} ]{buffer}"
+    buffer: Annotated[
+        str,
+        RoleIf(Role.READ, "access", (Access.READ, Access.READ_WRITE)),
+        RoleIf(Role.WRITE, "access", (Access.WRITE, Access.READ_WRITE)),
+    ]
     access: Access = Access.READ
 
 
@@ -45,6 +56,7 @@ class BufferArg:
 class ScalarArg:
     """A number or a symbolic expression."""
 
+    syntax: ClassVar[str] = "{value}"
     value: Scalar
 
     def __post_init__(self) -> None:
@@ -67,18 +79,22 @@ class ObjectArg:
     never left out. It may keep what such a call is given, and give it out again.
     """
 
-    object: str
+    syntax: ClassVar[str] = "{object}"
+    object: UseObject
 
 
 @dataclass(frozen=True, slots=True)
 class NoneArg:
     """No value: torch's ``None``."""
 
+    syntax: ClassVar[str] = "none"
+
 
 @dataclass(frozen=True, slots=True)
 class StringArg:
     """A string."""
 
+    syntax: ClassVar[str] = "{value}"
     value: str
 
 
@@ -86,6 +102,7 @@ class StringArg:
 class DTypeArg:
     """An element type."""
 
+    syntax: ClassVar[str] = "{dtype}"
     dtype: DType
 
 
@@ -93,6 +110,7 @@ class DTypeArg:
 class DeviceArg:
     """A device."""
 
+    syntax: ClassVar[str] = "{device}"
     device: Device
 
 
@@ -107,6 +125,8 @@ class EnumKind(enum.Enum):
 class EnumArg:
     """A named constant of torch, such as ``strided`` or ``channels_last``."""
 
+    syntax: ClassVar[str] = "{kind}.{name:identifier}"
+    nouns: ClassVar[Mapping[str, str]] = {"name": "the constant"}
     kind: EnumKind
     name: str
 
@@ -115,6 +135,7 @@ class EnumArg:
 class ListArg:
     """A list of arguments, nested as deep as the op wants."""
 
+    syntax: ClassVar[str] = "{items:list}"
     items: tuple[Arg, ...]
 
 
@@ -148,14 +169,24 @@ class Relation(enum.Enum):
     """Storage that an object of the call may hold, now or from before: it is never reused."""
 
 
+_CERTAIN: Final = (Relation.FRESH, Relation.ALIAS, Relation.HELD)
+
+
 @dataclass(frozen=True, slots=True)
 class ResultBuffer:
     """A buffer that a call defines: the leaf at ``path`` of its result."""
 
-    out: Def
+    out: Annotated[str, Role.DEFINE, RoleIf(Role.HOLD, "relation", (Relation.HELD,))]
     path: tuple[int | str, ...] = ()
     relation: Relation = Relation.FRESH
-    of: tuple[str, ...] = ()
+    of: tuple[
+        Annotated[
+            str,
+            RoleIf(Role.ALIAS, "relation", _CERTAIN),
+            RoleIf(Role.MAY_ALIAS, "relation", (Relation.MAY_ALIAS,)),
+        ],
+        ...,
+    ] = ()
     """The arguments that the result aliases or may alias."""
 
 
@@ -174,7 +205,7 @@ class ResultObject:
     It may hold what the call is given, and goes when the program ends.
     """
 
-    object: str
+    object: DefObject
     class_name: str
     path: tuple[int | str, ...] = ()
 
@@ -190,6 +221,7 @@ OpResult: TypeAlias = CallResult | ResultObject
 class BufferValue:
     """A buffer among the results of a program or a region."""
 
+    syntax: ClassVar[str] = "{buffer}"
     buffer: Read
 
 
@@ -197,6 +229,7 @@ class BufferValue:
 class ScalarValue:
     """A number among the results of a program or a region."""
 
+    syntax: ClassVar[str] = "{value}"
     value: Scalar
 
     def __post_init__(self) -> None:
@@ -214,6 +247,8 @@ class ScalarValue:
 @dataclass(frozen=True, slots=True)
 class NoneValue:
     """``None`` among the results of a program or a region."""
+
+    syntax: ClassVar[str] = "none"
 
 
 Value: TypeAlias = BufferValue | ScalarValue | NoneValue

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.traits import op_of
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines.base import Line
+    from wrapper_ir.lines.program import AnyLine
 
 _NAMESPACE: Final = "_c10d_functional::"
 
@@ -34,11 +34,11 @@ _WAIT: Final = f"{_NAMESPACE}wait_tensor"
 """What the names of ops begin with that wait."""
 
 
-def begins_work(line: Line) -> bool:
+def begins_work(line: AnyLine) -> bool:
     """Return whether a line starts work that goes on behind it."""
-    return isinstance(line, ExternKernel) and line.op.startswith(_STARTERS)
+    return op_of(line).startswith(_STARTERS)
 
 
-def waits_for_work(line: Line) -> bool:
+def waits_for_work(line: AnyLine) -> bool:
     """Return whether a line waits for the work on what it is given."""
-    return isinstance(line, ExternKernel) and line.op.startswith(_WAIT)
+    return op_of(line).startswith(_WAIT)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias, final
 
 from wrapper_ir.lines.args import Arg, BufferArg, CallResult, ScalarArg, Value
-from wrapper_ir.lines.base import Def, DefSymbol, Line
+from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Trait
 from wrapper_ir.lines.dtype import DType
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ class BufferInput:
     It is borrowed, unless ``donated``: then its storage may be taken over.
     """
 
+    syntax: ClassVar[str] = "{name} : {name:layout}[ donated]"
     name: Def
     donated: bool = False
 
@@ -28,6 +29,7 @@ class BufferInput:
 class ScalarInput:
     """A number that the caller passes in, bound to a symbol."""
 
+    syntax: ClassVar[str] = "{symbol}"
     symbol: DefSymbol
 
 
@@ -35,7 +37,8 @@ class ScalarInput:
 class ObjectInput:
     """An object of a custom class that the caller passes in; calls may change its state."""
 
-    object: str
+    syntax: ClassVar[str] = "{object} : {class_name:class}"
+    object: DefObject
     class_name: str
     """The class as torch registers it: ``namespace::Class``."""
 
@@ -80,11 +83,20 @@ class Cond(Line):
     """
 
     mnemonic: ClassVar[str] = "cond"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS})
+    syntax: ClassVar[str] = (
+        "[{results:targets} = ]cond {predicate}[ with {operands}][ : {results:types}]"
+    )
     results: tuple[CallResult, ...]
     predicate: BufferArg | ScalarArg
     operands: tuple[Arg, ...]
     then: Region
-    orelse: Region
+    orelse: Annotated[Region, Block("else")]
+
+    @property
+    def passed(self) -> tuple[Arg, ...]:
+        """The arguments that the parameters of each region stand for, in order."""
+        return self.operands
 
 
 @final
@@ -97,10 +109,19 @@ class Switch(Line):
     """
 
     mnemonic: ClassVar[str] = "switch"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS})
+    syntax: ClassVar[str] = (
+        "[{results:targets} = ]switch {selector}[ with {operands}][ : {results:types}]"
+    )
     results: tuple[CallResult, ...]
     selector: BufferArg | ScalarArg
     operands: tuple[Arg, ...]
-    cases: tuple[Region, ...]
+    cases: Annotated[tuple[Region, ...], Block("case")]
+
+    @property
+    def passed(self) -> tuple[Arg, ...]:
+        """The arguments that the parameters of each region stand for, in order."""
+        return self.operands
 
 
 @final
@@ -117,6 +138,10 @@ class While(Line):
     """
 
     mnemonic: ClassVar[str] = "while"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS, Trait.LOOPS})
+    syntax: ClassVar[str] = (
+        "[{results:targets} = ]while[ stacked] {carried}[ with {captured}][ : {results:types}]"
+    )
     results: tuple[CallResult, ...]
     carried: tuple[Arg, ...]
     captured: tuple[Arg, ...]
@@ -124,11 +149,16 @@ class While(Line):
     body: Region
     stacked: bool = False
 
+    @property
+    def passed(self) -> tuple[Arg, ...]:
+        """The arguments that the parameters of each region stand for, in order."""
+        return (*self.carried, *self.captured)
+
 
 RegionLine: TypeAlias = Cond | Switch | While
 """A line that holds regions."""
 
 
 def passed_to_regions(line: RegionLine) -> tuple[Arg, ...]:
-    """What the parameters of each of a line's regions stand for, in order."""
-    return (*line.carried, *line.captured) if isinstance(line, While) else line.operands
+    """Return the arguments that the parameters of each of a line's regions stand for, in order."""
+    return line.passed

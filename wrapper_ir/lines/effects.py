@@ -1,33 +1,23 @@
-"""What a line does to buffers and symbols: the only reader of roles.
+"""What a line does to buffers and symbols, read off the roles of its fields.
 
 The verifier, liveness, the planner, probes and the diff ask :func:`effects`; none of them looks at
-line classes for dataflow. Roles are
-read off the types of a class's fields once a class, so a new line costs nothing here.
+line classes for dataflow. What files the names of a class is made of its roles once a class, so a
+new line costs nothing here.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import enum
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import sympy
 
-from wrapper_ir.lines.args import (
-    Access,
-    BufferArg,
-    ObjectArg,
-    Relation,
-    ResultBuffer,
-    ResultObject,
-    ScalarArg,
-)
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.program import AnyLine, Program
+from wrapper_ir.lines.roles import NAMED_FIELDS, NameField, PerClass, decisive
 
 
 class Alias(NamedTuple):
@@ -61,6 +51,10 @@ class Effects:
     """Objects that the line hands on: their state may be read and changed."""
     defines_objects: list[str] = dataclasses.field(default_factory=list)
     """Objects that the line makes, which may hold what it reads, writes and defines."""
+    calls: list[str] = dataclasses.field(default_factory=list)
+    """Kernels and library ops that the line calls."""
+    declares: list[str] = dataclasses.field(default_factory=list)
+    """Kernels and library ops that lines may call from here on."""
     held: list[str] = dataclasses.field(default_factory=list)
     """Buffers whose storage such an object, or a tensor of the caller's, may hold from here on: its
     owner may let it go, but it is never given to anything else."""
@@ -101,25 +95,17 @@ def handed_over(op: str) -> int | None:
 
 
 def effects(line: AnyLine, program: Program | None = None) -> Effects:
-    """What ``line`` does in ``program``, which gives the layouts of what it defines.
+    """Return what ``line`` does in ``program``, which gives the layouts of what it defines.
 
     Without a program the symbols in those layouts are left out.
     """
     found = Effects()
-    sources: list[str] = []
-    for name, role in _plan(type(line)):
-        value = getattr(line, name)
-        if role is None:
-            _INSIDE.get(type(value), _add_fields)(value, found, sources)
-        else:
-            _file(value, role, found, sources)
-    for source in sources:
-        found.aliases.extend(Alias(name, source, may=False) for name in found.defines)
+    _file(line, found)
     if found.objects or found.defines_objects:
         found.held[:0] = dict.fromkeys((*found.reads, *found.writes))
     if found.defines_objects:
         found.held.extend(name for name in found.defines if name not in found.held)
-    if type(line) is ExternKernel and line.op in _HANDING_OVER:
+    if found.calls and found.calls[0] in _HANDING_OVER:
         found.held.extend(found.reads)
     if program is None:
         return found
@@ -130,143 +116,131 @@ def effects(line: AnyLine, program: Program | None = None) -> Effects:
     return found
 
 
-def _file(value: Any, role: Role, found: Effects, sources: list[str]) -> None:
-    """Files the name, or the names, that one field holds under the field's role."""
-    if type(value) is tuple:
-        for item in value:
-            _FILE[role](found, item, sources)
-    else:
-        _FILE[role](found, value, sources)
+# From roles to lists of names: what files the names in a value is made once for each class.
+
+_Filer: TypeAlias = Callable[[Any, Effects], None]
 
 
-def _add_view(found: Effects, name: str, sources: list[str]) -> None:
-    found.uses.append(name)
-    sources.append(name)
+def _file(value: Any, found: Effects) -> None:
+    """File the names in a line, or in a part of one."""
+    _FILERS[type(value)](value, found)
 
 
-_FILE: Final[dict[Role, Callable[[Effects, str, list[str]], None]]] = {
-    Role.DEFINE: lambda found, name, _: found.defines.append(name),
-    Role.USE: lambda found, name, _: found.uses.append(name),
-    Role.VIEW: _add_view,
-    Role.READ: lambda found, name, _: found.reads.append(name),
-    Role.WRITE: lambda found, name, _: found.writes.append(name),
-    Role.KILL: lambda found, name, _: found.kills.append(name),
-    Role.TAKE: lambda found, name, _: found.takes.append(name),
-    Role.PEEK: lambda found, name, _: found.peeks.append(name),
-    Role.DEFINE_SYMBOL: lambda found, name, _: found.defines_symbols.append(name),
+def _file_nothing(value: Any, found: Effects) -> None:
+    """Leave out what names nothing; regions are isolated."""
+
+
+def _file_items(values: tuple[Any, ...], found: Effects) -> None:
+    for value in values:
+        _file(value, found)
+
+
+def _file_symbols(value: sympy.Basic, found: Effects) -> None:
+    found.uses_symbols |= free_symbols(value)
+
+
+_LISTS: Final = {
+    Role.DEFINE: "defines",
+    Role.USE: "uses",
+    Role.VIEW: "uses",
+    Role.READ: "reads",
+    Role.WRITE: "writes",
+    Role.KILL: "kills",
+    Role.TAKE: "takes",
+    Role.PEEK: "peeks",
+    Role.DEFINE_SYMBOL: "defines_symbols",
+    Role.HOLD: "held",
+    Role.OBJECT: "objects",
+    Role.DEFINE_OBJECT: "defines_objects",
+    Role.CALL: "calls",
+    Role.CALL_OP: "calls",
+    Role.DECLARE: "declares",
+    Role.DECLARE_OP: "declares",
 }
 
-
-def _add_buffer_arg(value: BufferArg, found: Effects, _: list[str]) -> None:
-    access = value.access
-    if access is not Access.WRITE:
-        found.reads.append(value.buffer)
-    if access is not Access.READ:
-        found.writes.append(value.buffer)
+#: Roles of what the names that the same part defines are views of, and whether that is not certain.
+_MAY: Final = {Role.VIEW: False, Role.ALIAS: False, Role.MAY_ALIAS: True}
 
 
-def _add_object_arg(value: ObjectArg, found: Effects, _: list[str]) -> None:
-    found.objects.append(value.object)
+def _filer(cls: type) -> _Filer:
+    """Return what files the names in a value of a class."""
+    if issubclass(cls, sympy.Basic):
+        return _file_symbols
+    if not dataclasses.is_dataclass(cls):
+        return _file_nothing
+    fields = NAMED_FIELDS[cls]
+    made = tuple(field.name for field in fields if Role.DEFINE in field.roles)
+    steps = [_step(field) if field.roles else _inside(field.name) for field in fields]
+    # After the names that the part defines.
+    steps += [_aliasing(field, made) for field in fields if made and _is_aliased(field)]
+    if len(steps) == 1:
+        return steps[0]
+
+    def file(value: Any, found: Effects) -> None:
+        for step in steps:
+            step(value, found)
+
+    return file if steps else _file_nothing
 
 
-def _add_scalar_arg(value: ScalarArg, found: Effects, _: list[str]) -> None:
-    if isinstance(value.value, sympy.Basic):
-        found.uses_symbols |= free_symbols(value.value)
+def _inside(name: str) -> _Filer:
+    return lambda value, found: _file(getattr(value, name), found)
 
 
-def _add_result(value: ResultBuffer, found: Effects, _: list[str]) -> None:
-    found.defines.append(value.out)
-    if value.relation is Relation.HELD:
-        found.held.append(value.out)
-    may = value.relation is Relation.MAY_ALIAS
-    found.aliases.extend(Alias(value.out, source, may) for source in value.of)
+def _step(field: NameField) -> _Filer:
+    """Return what files the names that one field holds."""
+    name, many = field.name, field.many
+    fixed = tuple(_LISTS[r] for r in field.roles if isinstance(r, Role) and r in _LISTS)
+    tables = _tables(field)
 
-
-def _add_result_object(value: ResultObject, found: Effects, _: list[str]) -> None:
-    found.defines_objects.append(value.object)
-
-
-def _add_items(value: tuple[Any, ...], found: Effects, sources: list[str]) -> None:
-    for item in value:
-        _INSIDE.get(type(item), _add_fields)(item, found, sources)
-
-
-def _add_nothing(value: Any, found: Effects, sources: list[str]) -> None:
-    """Leaves without names; regions are isolated."""
-
-
-def _add_fields(value: Any, found: Effects, sources: list[str]) -> None:
-    if isinstance(value, sympy.Basic):
-        found.uses_symbols |= free_symbols(value)
-    elif dataclasses.is_dataclass(value):
-        for name, role in _plan(type(value)):
-            item = getattr(value, name)
-            if role is None:
-                _INSIDE.get(type(item), _add_fields)(item, found, sources)
+    def put(value: Any, found: Effects, lists: tuple[str, ...]) -> None:
+        names = getattr(value, name)
+        for each in lists:
+            if many:
+                getattr(found, each).extend(names)
             else:
-                _file(item, role, found, sources)
+                getattr(found, each).append(names)
+
+    def file(value: Any, found: Effects) -> None:
+        if fixed:
+            put(value, found, fixed)
+        for beside, table in tables:
+            lists = table.get(decisive(getattr(value, beside)))
+            if lists:
+                put(value, found, lists)
+
+    return file
 
 
-_INSIDE: Final[dict[type, Callable[[Any, Effects, list[str]], None]]] = {
-    BufferArg: _add_buffer_arg,
-    ObjectArg: _add_object_arg,
-    ScalarArg: _add_scalar_arg,
-    ResultBuffer: _add_result,
-    ResultObject: _add_result_object,
-    tuple: _add_items,
-    Region: _add_nothing,
-    **dict.fromkeys((str, int, float, complex, bool, type(None)), _add_nothing),
-}
-
-_PLAIN: Final = (str, int, bool, float, complex, type(None))
+def _tables(field: NameField) -> list[tuple[str, dict[object, tuple[str, ...]]]]:
+    """Return the fields that decide roles, each with the lists by what it holds."""
+    tables: dict[str, dict[object, tuple[str, ...]]] = {}
+    for role in field.roles:
+        if not isinstance(role, Role) and role.role in _LISTS:
+            table = tables.setdefault(role.field, {})
+            for value in role.among:
+                table[value] = (*table.get(value, ()), _LISTS[role.role])
+    return list(tables.items())
 
 
-_Plan: TypeAlias = tuple[tuple[str, Role | None], ...]
-_PLANS: Final[dict[type, _Plan]] = {}
+def _is_aliased(field: NameField) -> bool:
+    roles = (role if isinstance(role, Role) else role.role for role in field.roles)
+    return any(role in _MAY for role in roles)
 
 
-def _plan(cls: type) -> _Plan:
-    """The fields of a class that can name buffers or symbols, each with its role.
+def _aliasing(field: NameField, made: tuple[str, ...]) -> _Filer:
+    """Return what says that the names a part defines are views of those in one of its fields."""
 
-    ``None`` means look inside.
-    """
-    plan = _PLANS.get(cls)
-    if plan is None:
-        plan = _PLANS[cls] = tuple(_make_plan(cls))
-    return plan
+    def file(value: Any, found: Effects) -> None:
+        sources = getattr(value, field.name)
+        if not sources:
+            return
+        may = any(_MAY.get(role, False) for role in field.among(value))
+        for source in sources if field.many else (sources,):
+            found.aliases.extend(Alias(getattr(value, each), source, may) for each in made)
 
-
-def _make_plan(cls: type) -> Iterator[tuple[str, Role | None]]:
-    if cls is Region or not dataclasses.is_dataclass(cls):
-        return
-    hints = get_type_hints(cls, include_extras=True, localns={"AnyLine": object})
-    for field in dataclasses.fields(cls):
-        if field.name == "origin":
-            continue
-        role = _role(hints[field.name])
-        if role is not None or _can_mention(hints[field.name]):
-            yield field.name, role
+    return file
 
 
-def _can_mention(hint: Any) -> bool:
-    """Whether a value of this type can name buffers or symbols; yes where that is not certain."""
-    if hint in _PLAIN or hint is Region or hint is Ellipsis:
-        return False
-    inner = get_args(hint)
-    if inner:
-        return any(map(_can_mention, inner))
-    if not isinstance(hint, type) or issubclass(hint, sympy.Basic):
-        return True
-    if dataclasses.is_dataclass(hint):
-        return hint in _INSIDE or bool(_plan(hint))
-    return not issubclass(hint, enum.Enum)
-
-
-def _role(hint: Any) -> Role | None:
-    """The role in ``Annotated[str, role]`` or in a tuple or optional of it."""
-    for extra in getattr(hint, "__metadata__", ()):
-        if isinstance(extra, Role):
-            return extra
-    if get_origin(hint) is tuple:
-        return _role(get_args(hint)[0])
-    return None
+_FILERS: Final = PerClass(_filer)
+_FILERS.update({tuple: _file_items, Region: _file_nothing})

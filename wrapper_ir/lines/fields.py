@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from wrapper_ir.lines.args import Arg, ListArg
-from wrapper_ir.lines.control import Region, RegionLine
+from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
+from wrapper_ir.lines.roles import REGION_FIELDS
 from wrapper_ir.lines.walk import Path, regions_of
 
 Check = Callable[[Any], bool]
@@ -68,7 +69,7 @@ def _in_lines(body: tuple[AnyLine, ...], holder: Path, region: str) -> Iterator[
     for index, line in enumerate(body):
         if not check(line):
             yield Misfit(holder.then(region, index), *_deepest(line, AnyLine, ""))
-        elif isinstance(line, RegionLine):
+        elif REGION_FIELDS[type(line)]:
             path = holder.then(region, index)
             for name, inner in regions_of(line):
                 yield from _in_lines(inner.body, path, name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, final
+from typing import Annotated, ClassVar, TypeAlias, final
 
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
-from wrapper_ir.lines.base import Line
+from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf, Trait
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Dim, Scalar, dims
 from wrapper_ir.lines.layout import CPU, Device
@@ -53,6 +54,12 @@ class CppKernel:
     defaults.
     """
 
+    syntax: ClassVar[str] = "cpp[ entry {entry}][ isa {isa}][ flags {flags}]{code:source}"
+    nouns: ClassVar[Mapping[str, str]] = {
+        "entry": "a name",
+        "isa": "an instruction set",
+        "flags": "a flag",
+    }
     code: str
     entry: str = "kernel"
     isa: str = ""
@@ -67,6 +74,15 @@ class TritonKernel:
     the values of ``tl.constexpr`` parameters.
     """
 
+    syntax: ClassVar[str] = (
+        "triton entry {entry}[! warps {num_warps}][! stages {num_stages}]"
+        "[ signature {signature}][ constants {constants}][ options {options}]{code:source}"
+    )
+    nouns: ClassVar[Mapping[str, str]] = {
+        "entry": "a name",
+        "num_warps": "a number of warps",
+        "num_stages": "a number of stages",
+    }
     code: str
     entry: str
     signature: tuple[tuple[str, str], ...] = ()
@@ -104,7 +120,13 @@ class KernelDefinition(Line):
     """
 
     mnemonic: ClassVar[str] = "kernel"
-    name: str
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.DECLARES})
+    syntax: ClassVar[str] = "kernel {name}{params} {source}"
+    name: Annotated[
+        str,
+        RoleIf(Role.DECLARE, "source", (CppKernel, TritonKernel)),
+        RoleIf(Role.DECLARE_OP, "source", (TorchOp,)),
+    ]
     params: tuple[Param, ...]
     source: KernelSource
 
@@ -118,7 +140,9 @@ class KernelCall(Line):
     """
 
     mnemonic: ClassVar[str] = "call"
-    kernel: str
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.WORKS})
+    syntax: ClassVar[str] = "call {kernel}{args}[ {device}][ stream {stream}][ grid {grid}]"
+    kernel: Callee
     args: tuple[Arg, ...]
     device: Device = CPU
     stream: int = 0
@@ -138,7 +162,14 @@ class ExternKernel(Line):
     """
 
     mnemonic: ClassVar[str] = "extern"
-    op: str
+    traits: ClassVar[frozenset[Trait]] = frozenset(
+        (Trait.CALLS_OP, Trait.WORKS, Trait.TAKES_MEMORY, Trait.MAKES_RESULTS, Trait.ANY_KIND)
+    )
+    syntax: ClassVar[str] = (
+        "[{results:targets} = ]{op}{args, kwargs}"
+        "[ {device}][ stream {stream}][ mempool {mempool}][ : {results:types}]"
+    )
+    op: OpCallee
     args: tuple[Arg, ...]
     kwargs: tuple[NamedArg, ...] = ()
     results: tuple[OpResult, ...] = ()

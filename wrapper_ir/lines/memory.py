@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from wrapper_ir.lines.base import Def, Kill, Line, Take, Use, ViewOf
+from wrapper_ir.lines.base import Def, Kill, Line, Take, Trait, Use, ViewOf
 from wrapper_ir.lines.expr import Dim, dim
 
 
@@ -31,6 +32,12 @@ class Allocate(Line):
     """
 
     mnemonic: ClassVar[str] = "allocate"
+    traits: ClassVar[frozenset[Trait]] = frozenset(
+        (Trait.ALLOCATES, Trait.WORKS, Trait.TAKES_MEMORY)
+    )
+    syntax: ClassVar[str] = (
+        "{out} = allocate[ {memory}][ zeroed][ stream {stream}][ mempool {mempool}] : {out:layout}"
+    )
     out: Def
     memory: MemoryKind = MemoryKind.DEFAULT
     zeroed: bool = False
@@ -49,6 +56,9 @@ class Free(Line):
     """
 
     mnemonic: ClassVar[str] = "free"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ENDS, Trait.NO_NUMBERS, Trait.ANY_KIND})
+    syntax: ClassVar[str] = "free {buffer}[ after {after}]"
+    nouns: ClassVar[Mapping[str, str]] = {"after": "a stream"}
     buffer: Kill
     after: tuple[int, ...] = ()
 
@@ -62,6 +72,8 @@ class Reuse(Line):
     """
 
     mnemonic: ClassVar[str] = "reuse"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.RETAKES})
+    syntax: ClassVar[str] = "{out} = reuse {donor} : {out:layout}"
     out: Def
     donor: Take
 
@@ -75,6 +87,7 @@ class Reinterpret(Line):
     """
 
     mnemonic: ClassVar[str] = "reinterpret"
+    syntax: ClassVar[str] = "{out} = reinterpret {source} : {out:layout}"
     out: Def
     source: ViewOf
 
@@ -88,6 +101,8 @@ class AllocatePool(Line):
     """
 
     mnemonic: ClassVar[str] = "allocate_pool"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ALLOCATES, Trait.POOL})
+    syntax: ClassVar[str] = "{out} = allocate_pool[ {memory}] : {out:layout}"
     out: Def
     memory: MemoryKind = MemoryKind.DEFAULT
 
@@ -104,6 +119,8 @@ class AllocateFromPool(Line):
     """
 
     mnemonic: ClassVar[str] = "allocate_from_pool"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.SLICES})
+    syntax: ClassVar[str] = "{out} = allocate_from_pool {pool}[[{offset}]] : {out:layout}"
     out: Def
     pool: Use
     offset: Dim

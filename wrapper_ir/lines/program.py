@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wrapper_ir.lines.args import Arg, BufferArg, Value
+from wrapper_ir.lines.base import Use
 from wrapper_ir.lines.control import Cond, Input, Region, Switch, While
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.layout import Layout
@@ -199,7 +200,7 @@ class Constant:
     qualified_name: str
     kind: ConstantKind = ConstantKind.TENSOR
     mutable: bool = False
-    tied_to: str | None = None
+    tied_to: Use | None = None
     packing: Packing | None = None
 
 
@@ -281,20 +282,25 @@ class Program:
     @cached_property
     def qualified_names(self) -> Mapping[str, str]:
         """What the model calls constants, and the buffers that are views of one."""
+        from wrapper_ir.lines.effects import Effects, effects  # noqa: PLC0415 - about programs
         from wrapper_ir.lines.walk import walk  # noqa: PLC0415 - it is about programs
 
         found = {name: constant.qualified_name for name, constant in self.constants.items()}
         for _, line in walk(self):
-            if isinstance(line, Reinterpret) and line.source in found:
-                found[line.out] = found[line.source]
+            done = effects(line) if found else Effects()
+            for alias in done.aliases:
+                if alias.source in found and alias.source in done.uses:
+                    found[alias.name] = found[alias.source]
         return {name: qualified for name, qualified in found.items() if qualified}
 
     @cached_property
     def kernels(self) -> Mapping[str, KernelDefinition]:
         """The definitions of the body by name; the first one counts."""
+        from wrapper_ir.lines.traits import declares  # noqa: PLC0415 - about programs' lines
+
         found: dict[str, KernelDefinition] = {}
         for line in self.body:
-            if isinstance(line, KernelDefinition):
+            if declares(line):
                 found.setdefault(line.name, line)
         return found
 

@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, cast
 
 import sympy
 
-from wrapper_ir.lines.args import BufferArg, ObjectArg, ResultBuffer, ResultObject
 from wrapper_ir.lines.base import Role
-from wrapper_ir.lines.control import ObjectInput, Region
+from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import real_symbol, symbol
-from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
-from wrapper_ir.lines.program import Constant, FrozenMap, Program
+from wrapper_ir.lines.program import FrozenMap, Program
+from wrapper_ir.lines.roles import NAMED_FIELDS, NameField, PerClass
 
 T = TypeVar("T")
 
-#: Names in fields without a role: what a call does to a buffer is said beside its name.
-_NAMES: Final = {
-    (BufferArg, "buffer"): "buffers",
-    (ObjectArg, "object"): "buffers",
-    (ObjectInput, "object"): "buffers",
-    (ResultBuffer, "of"): "buffers",
-    (ResultObject, "object"): "buffers",
-    (KernelCall, "kernel"): "kernels",
-    (KernelDefinition, "name"): "kernels",
-    (Constant, "tied_to"): "buffers",
+#: What names of a role are names of, where not of buffers or objects, which share theirs. Library
+#: ops have none but their own.
+_TABLES: Final = {
+    Role.DEFINE_SYMBOL: "symbols",
+    Role.CALL: "kernels",
+    Role.DECLARE: "kernels",
+    Role.CALL_OP: "",
+    Role.DECLARE_OP: "",
 }
 
 
@@ -80,21 +77,22 @@ class Renaming:
         if not dataclasses.is_dataclass(value) or isinstance(value, type):
             return value
         changes = {}
-        for name, table in name_fields(type(value)).items():
-            old = getattr(value, name)
-            new = self._value(old) if table is None else self._named(old, table)
+        for field in NAMED_FIELDS[type(value)]:
+            old = getattr(value, field.name)
+            new = self._named(old, field, value) if field.roles else self._value(old)
             if new is not old:
-                changes[name] = new
-        if isinstance(value, KernelDefinition) and isinstance(value.source, TorchOp):
-            return value
+                changes[field.name] = new
         return dataclasses.replace(value, **changes) if changes else value
 
-    def _named(self, value: Any, table: str) -> Any:
-        if value is None:
-            return None
-        if type(value) is tuple:
-            return tuple(map(self._tables[table], value))
-        new = self._tables[table](value)
+    def _named(self, value: Any, field: NameField, part: Any) -> Any:
+        """What a field's value, a name or several, becomes."""
+        table = next((_TABLES.get(role, "buffers") for role in field.among(part)), "")
+        if not value or not table:
+            return value
+        rename = self._tables[table]
+        if field.many:
+            return tuple(map(rename, value))
+        new = rename(value)
         return value if new == value else new
 
     def _expr(self, expr: sympy.Basic) -> sympy.Basic:
@@ -114,30 +112,21 @@ def _is(a: object, b: object) -> bool:
 
 
 def name_fields(cls: type) -> dict[str, str | None]:
-    """The fields of a class that names may be in, each with what it names.
+    """Return the fields of a class that names can be in, each with what it names.
 
     That is ``buffers``, ``kernels`` or ``symbols``, or None where one has to look inside.
     """
-    found = _FIELDS.get(cls)
-    if found is None:
-        hints = get_type_hints(cls, include_extras=True, localns={"AnyLine": object})
-        found = _FIELDS[cls] = {}
-        for field in dataclasses.fields(cls):
-            if field.init and field.name != "origin":
-                table = _NAMES.get((cls, field.name)) or _table(hints[field.name])
-                if table or hints[field.name] not in _PLAIN:
-                    found[field.name] = table
+    return _NAME_TABLES[cls]
+
+
+def _name_tables(cls: type) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for field in NAMED_FIELDS[cls]:
+        roles = [role if isinstance(role, Role) else role.role for role in field.roles]
+        table = _TABLES.get(roles[0], "buffers") if roles else None
+        if table != "":
+            found[field.name] = table
     return found
 
 
-_FIELDS: Final[dict[type, dict[str, str | None]]] = {}
-_PLAIN: Final = (str, int, bool, float, complex)
-
-
-def _table(hint: Any) -> str | None:
-    for extra in getattr(hint, "__metadata__", ()):
-        if isinstance(extra, Role):
-            return "symbols" if extra is Role.DEFINE_SYMBOL else "buffers"
-    if get_origin(hint) is tuple:
-        return _table(get_args(hint)[0])
-    return None
+_NAME_TABLES: Final = PerClass(_name_tables)

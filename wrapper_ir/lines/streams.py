@@ -9,6 +9,7 @@ program is loaded, and nobody outside knows them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -57,6 +58,8 @@ class RecordEvent(Line):
     """
 
     mnemonic: ClassVar[str] = "record_event"
+    syntax: ClassVar[str] = "record_event {event}[ {device}][ stream {stream}]"
+    nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
     device: Device
     stream: int = 0
@@ -71,6 +74,8 @@ class WaitEvent(Line):
     """
 
     mnemonic: ClassVar[str] = "wait_event"
+    syntax: ClassVar[str] = "wait_event {event}[ {device}][ stream {stream}]"
+    nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
     device: Device = CPU
     stream: int = 0
@@ -82,4 +87,5 @@ class Synchronize(Line):
     """``synchronize @device`` — the host waits for all that is on any stream of a device."""
 
     mnemonic: ClassVar[str] = "synchronize"
+    syntax: ClassVar[str] = "synchronize {device}"
     device: Device

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, final
 
-from wrapper_ir.lines.base import DefSymbol, Line, Read, Use
+from wrapper_ir.lines.base import DefSymbol, Line, Read, Trait, Use
 from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
 
 
@@ -13,6 +14,8 @@ from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
 class SizeOf:
     """The size of dimension ``dim`` of a buffer, in elements."""
 
+    syntax: ClassVar[str] = "size {buffer}, {dim}"
+    nouns: ClassVar[Mapping[str, str]] = {"dim": "a dimension"}
     buffer: Use
     dim: int
 
@@ -21,6 +24,8 @@ class SizeOf:
 class StrideOf:
     """The stride of dimension ``dim`` of a buffer, in elements."""
 
+    syntax: ClassVar[str] = "stride {buffer}, {dim}"
+    nouns: ClassVar[Mapping[str, str]] = {"dim": "a dimension"}
     buffer: Use
     dim: int
 
@@ -29,6 +34,7 @@ class StrideOf:
 class StorageOffsetOf:
     """The storage offset of a buffer, in elements."""
 
+    syntax: ClassVar[str] = "storage_offset {buffer}"
     buffer: Use
 
 
@@ -36,6 +42,7 @@ class StorageOffsetOf:
 class ItemOf:
     """The only element of a buffer, read on the host (waits for the device)."""
 
+    syntax: ClassVar[str] = "item {buffer}"
     buffer: Read
 
 
@@ -52,6 +59,8 @@ class BindSymbol(Line):
     """
 
     mnemonic: ClassVar[str] = "bind"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.BINDS, Trait.NO_NUMBERS})
+    syntax: ClassVar[str] = "{symbol} = {source}"
     symbol: DefSymbol
     source: SymbolSource
 
@@ -62,6 +71,8 @@ class ComputeSymbol(Line):
     """``u1 = compute s0*4 + 1`` — gives a symbol the value of an expression."""
 
     mnemonic: ClassVar[str] = "compute"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.COMPUTES})
+    syntax: ClassVar[str] = "{symbol} = compute {value}"
     symbol: DefSymbol
     value: Scalar
 
@@ -69,7 +80,7 @@ class ComputeSymbol(Line):
         object.__setattr__(self, "value", scalar(self.value))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ComputeSymbol):
+        if type(other) is not ComputeSymbol:
             return NotImplemented
         return self._key == other._key
 
@@ -92,6 +103,12 @@ class AssertLayout(Line):
     """
 
     mnemonic: ClassVar[str] = "assert_layout"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.CHECKS_LAYOUT, Trait.ANY_KIND})
+    syntax: ClassVar[str] = "assert_layout {buffer}, {subject}[ align {alignment}]"
+    nouns: ClassVar[Mapping[str, str]] = {
+        "subject": 'what is checked, such as "input"',
+        "alignment": "an alignment",
+    }
     buffer: Use
     subject: str = "input"
     alignment: int = 0
@@ -103,6 +120,8 @@ class AssertSymbol(Line):
     """``assert condition, "message"`` — a relation among symbols holds."""
 
     mnemonic: ClassVar[str] = "assert"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ASSERTS})
+    syntax: ClassVar[str] = "assert {condition}[, {message}]"
     condition: Scalar
     message: str = ""
 
@@ -110,7 +129,7 @@ class AssertSymbol(Line):
         object.__setattr__(self, "condition", scalar(self.condition))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AssertSymbol):
+        if type(other) is not AssertSymbol:
             return NotImplemented
         return self._key == other._key
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
-from wrapper_ir.lines.base import Line, Peek
+from wrapper_ir.lines.base import Line, Peek, Trait
 from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ class Comment(Line):
     """``// text`` — a remark for the reader, kept in every target."""
 
     mnemonic: ClassVar[str] = "//"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.REMARK})
+    syntax: ClassVar[str] = "//[ {text:rest}]"
     text: str
 
 
@@ -51,6 +54,12 @@ class Probe(Line):
     """
 
     mnemonic: ClassVar[str] = "probe"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.SHOWS})
+    syntax: ClassVar[str] = "probe {when} {label} {level}{buffers, scalars}"
+    nouns: ClassVar[Mapping[str, str]] = {
+        "when": "'before' or 'after'",
+        "level": "what a probe does",
+    }
     label: str
     when: When
     level: ProbeLevel
@@ -61,7 +70,7 @@ class Probe(Line):
         object.__setattr__(self, "scalars", tuple(map(scalar, self.scalars)))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Probe):
+        if type(other) is not Probe:
             return NotImplemented
         return self._key == other._key
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from typing import Generic, NoReturn, TypeVar, assert_never, final
+from typing import Final, Generic, NoReturn, TypeVar, final, get_args
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.control import Cond, Switch, While
@@ -27,58 +28,22 @@ T = TypeVar("T")
 class LineVisitor(ABC, Generic[T]):
     """One method a line.
 
-    :meth:`visit` is the only place where the set is enumerated: a forgotten line fails in mypy and
-    at construction.
+    A line without a method fails when this module is imported, a visitor without one in mypy and
+    when it is made.
     """
 
     @final
-    def visit(self, line: AnyLine) -> T:  # noqa: C901, PLR0912 - one case a line is the point
-        """Calls the method of the line's class."""
-        match line:
-            case Allocate():
-                return self.visit_allocate(line)
-            case Free():
-                return self.visit_free(line)
-            case Reuse():
-                return self.visit_reuse(line)
-            case Reinterpret():
-                return self.visit_reinterpret(line)
-            case AllocatePool():
-                return self.visit_allocate_pool(line)
-            case AllocateFromPool():
-                return self.visit_allocate_from_pool(line)
-            case KernelDefinition():
-                return self.visit_kernel_definition(line)
-            case KernelCall():
-                return self.visit_kernel_call(line)
-            case ExternKernel():
-                return self.visit_extern_kernel(line)
-            case BindSymbol():
-                return self.visit_bind_symbol(line)
-            case ComputeSymbol():
-                return self.visit_compute_symbol(line)
-            case AssertLayout():
-                return self.visit_assert_layout(line)
-            case AssertSymbol():
-                return self.visit_assert_symbol(line)
-            case RecordEvent():
-                return self.visit_record_event(line)
-            case WaitEvent():
-                return self.visit_wait_event(line)
-            case Synchronize():
-                return self.visit_synchronize(line)
-            case Cond():
-                return self.visit_cond(line)
-            case Switch():
-                return self.visit_switch(line)
-            case While():
-                return self.visit_while(line)
-            case Comment():
-                return self.visit_comment(line)
-            case Probe():
-                return self.visit_probe(line)
-            case _:
-                assert_never(line)
+    def visit(self, line: AnyLine) -> T:
+        """Call the method of the line's class.
+
+        Raises:
+            TypeError: It is no line.
+        """
+        name = _METHODS.get(type(line))
+        if name is None:
+            raise TypeError(f"{type(line).__name__} is no class of lines")
+        result: T = getattr(self, name)(line)
+        return result
 
     @abstractmethod
     def visit_allocate(self, line: Allocate) -> T: ...
@@ -122,6 +87,22 @@ class LineVisitor(ABC, Generic[T]):
     def visit_comment(self, line: Comment) -> T: ...
     @abstractmethod
     def visit_probe(self, line: Probe) -> T: ...
+
+
+def _method(cls: type) -> str:
+    """Return the method of a class of lines, such as ``visit_allocate_pool``.
+
+    Raises:
+        TypeError: There is none.
+    """
+    name = "visit_" + re.sub(r"(?<!^)([A-Z])", r"_\1", cls.__name__).lower()
+    if name not in LineVisitor.__abstractmethods__:
+        raise TypeError(f"LineVisitor has no {name}, for {cls.__name__}")
+    return name
+
+
+#: The method of each class: a line that was forgotten is found when this module is imported.
+_METHODS: Final = {cls: _method(cls) for cls in get_args(AnyLine)}
 
 
 class UnvisitedLineError(WrapperIRError):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from wrapper_ir.lines.args import ObjectArg, ResultObject
-from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While
-from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.control import Region
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.program import AnyLine, Program
+from wrapper_ir.lines.roles import REGION_FIELDS, RegionField
 
 
 class Step(NamedTuple):
@@ -58,36 +58,41 @@ class Path(tuple[Step, ...]):
         return cls(steps)
 
 
+#: The namespaces of torch's own ops, which hold on to nothing.
+_TORCHS_OWN: Final = ("aten::", "prims::", "quantized::", "mkldnn::", "mkl::")
+
+
 def is_stranger(line: AnyLine) -> bool:
     """Whether code that may keep hold of buffers gets them.
 
     That is regions, ops that are not torch's own, and whatever gets an object to keep them in.
     """
-    if isinstance(line, ExternKernel):
-        if any(isinstance(arg, ObjectArg) for arg in line.args):
-            return True
-        if any(isinstance(result, ResultObject) for result in line.results):
-            return True
-        return not line.op.startswith(("aten::", "prims::", "quantized::", "mkldnn::", "mkl::"))
-    return isinstance(line, RegionLine)
+    if regions_of(line):
+        return True
+    found = effects(line)
+    if found.objects or found.defines_objects:
+        return True
+    return any("::" in name and not name.startswith(_TORCHS_OWN) for name in found.calls)
 
 
 def made_objects(program: Program) -> tuple[str, ...]:
     """The objects that ops of a program return, in order; regions have none."""
-    calls = (line for line in program.body if isinstance(line, ExternKernel))
-    results = (result for line in calls for result in line.results)
-    return tuple(result.object for result in results if isinstance(result, ResultObject))
+    return tuple(name for line in program.body for name in effects(line).defines_objects)
 
 
 def regions_of(line: AnyLine) -> tuple[tuple[str, Region], ...]:
     """The regions that a line holds, with the names that paths call them."""
-    if isinstance(line, Cond):
-        return (("then", line.then), ("else", line.orelse))
-    if isinstance(line, Switch):
-        return tuple((f"case{number}", region) for number, region in enumerate(line.cases))
-    if isinstance(line, While):
-        return (("condition", line.condition), ("body", line.body))
-    return ()
+    fields = REGION_FIELDS[type(line)]
+    return tuple(_regions_in(line, fields)) if fields else ()
+
+
+def _regions_in(line: AnyLine, fields: tuple[RegionField, ...]) -> Iterator[tuple[str, Region]]:
+    for name, block, many in fields:
+        value = getattr(line, name)
+        if many:
+            yield from ((f"{block}{number}", region) for number, region in enumerate(value))
+        else:
+            yield block, value
 
 
 def walk(program: Program) -> Iterator[tuple[Path, AnyLine]]:
@@ -152,10 +157,8 @@ def rewrite_lines(body: Iterable[AnyLine], rewrite: Rewrite) -> tuple[AnyLine, .
 
 def map_regions(line: AnyLine, change: Callable[[Region], Region]) -> AnyLine:
     """The line with its regions changed; lines without regions come back as they are."""
-    if isinstance(line, Cond):
-        return dataclasses.replace(line, then=change(line.then), orelse=change(line.orelse))
-    if isinstance(line, Switch):
-        return dataclasses.replace(line, cases=tuple(map(change, line.cases)))
-    if isinstance(line, While):
-        return dataclasses.replace(line, condition=change(line.condition), body=change(line.body))
-    return line
+    changes: dict[str, Any] = {}
+    for name, _, many in REGION_FIELDS[type(line)]:
+        value = getattr(line, name)
+        changes[name] = tuple(map(change, value)) if many else change(value)
+    return dataclasses.replace(line, **changes) if changes else line

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from wrapper_ir.lines import Comment, rewrite_lines
+from wrapper_ir.lines import rewrite_lines
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.planning import insert_frees, plan_externs, plan_memory, reuse_in_place
 
 if TYPE_CHECKING:
@@ -89,4 +90,4 @@ class StripComments:
 
 
 def _without_comment(line: AnyLine) -> tuple[AnyLine, ...]:
-    return () if isinstance(line, Comment) else (line,)
+    return () if Trait.REMARK in line.traits else (line,)

@@ -19,15 +19,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.lines import (
-    Allocate,
     Device,
     Dim,
-    ExternKernel,
     MemoryKind,
     effects,
     regions_of,
 )
 from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.traits import allocates_one, op_of
 from wrapper_ir.planning.kept import can_keep, seen_by_strangers
 from wrapper_ir.planning.liveness import BEFORE, Life, Liveness
 from wrapper_ir.planning.sizes import nbytes_of
@@ -164,7 +163,7 @@ class Judge:
         line = self._region.body[first.start] if first.start != BEFORE else None
         if any(life.leaves for life in chain):
             return "is a result, or may be part of one"
-        if not isinstance(line, Allocate):
+        if not allocates_one(line):
             return "is made by a region" if line and regions_of(line) else "is made by a library op"
         if line.zeroed:
             return "is asked for zeroed"
@@ -196,7 +195,7 @@ def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life
     """Storage that something may work on after the call that was given it."""
     found: set[Life] = set()
     for line in region.body:
-        if isinstance(line, ExternKernel) and line.op.startswith(_COLLECTIVES):
+        if op_of(line).startswith(_COLLECTIVES):
             for name in (*effects(line, program).touched, *effects(line, program).defines):
                 found.update(liveness.of(name))
     return found

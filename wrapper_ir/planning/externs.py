@@ -23,6 +23,7 @@ from wrapper_ir.lines import (
     effects,
     map_regions,
 )
+from wrapper_ir.lines.traits import calls_op
 from wrapper_ir.planning.out_ops import OutOp, out_op
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class _Rewrite:
 
     def line(self, line: AnyLine, seen: set[str]) -> list[AnyLine]:
         """Return the lines that replace a line, those in its regions included."""
-        if not isinstance(line, ExternKernel):
+        if not calls_op(line):
             return [map_regions(line, lambda inner: self.inner(inner, frozenset(seen)))]
         op, results = self.op(line), self.results(line, seen)
         if op is None or results is None or len(results) != len(op.outs):

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from wrapper_ir.lines import Free, GraphRole, Probe, Region, When, map_regions
+from wrapper_ir.lines.traits import shows
 from wrapper_ir.planning.liveness import BEFORE, Liveness
 from wrapper_ir.planning.ordered import ordered_ends
 
@@ -55,7 +56,7 @@ def _with_frees(region: Region, program: Program, *, free_params: bool) -> Regio
             ended.update(waiting)
             waiting = []
         new = map_regions(line, lambda inner: _with_frees(inner, program, free_params=False))
-        body.append(_seeing(new, liveness, ended) if isinstance(new, Probe) else new)
+        body.append(_seeing(new, liveness, ended) if shows(new) else new)
         waiting += behind[position]
     body.extend(_frees(waiting, ordered))
     return dataclasses.replace(region, body=tuple(body))
@@ -68,7 +69,7 @@ def _seeing(line: Probe, liveness: Liveness, ended: set[Life]) -> Probe:
 
 
 def _looks_back(line: AnyLine) -> bool:
-    return isinstance(line, Probe) and line.when is When.AFTER
+    return shows(line) and line.when is When.AFTER
 
 
 def _frees(lives: list[Life], ordered: Mapping[Life, OrderedEnd]) -> list[Free]:

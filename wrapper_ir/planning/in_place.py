@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wrapper_ir.lines import (
     Access,
-    Allocate,
     BufferArg,
     BufferInput,
     ExternKernel,
-    Free,
     ListArg,
     Reuse,
     TorchOp,
     effects,
     map_regions,
 )
+from wrapper_ir.lines.traits import allocates_one, calls_op, ends
 from wrapper_ir.planning.liveness import BEFORE, Liveness
 from wrapper_ir.planning.out_ops import is_pointwise_out
 
@@ -60,7 +59,7 @@ def _changed(region: Region, program: Program) -> Region:
     lines: list[AnyLine] = []
     for position, line in enumerate(body):
         change = changes.get(position)
-        if change is not None and isinstance(line, ExternKernel):
+        if change is not None and calls_op(line):
             lines.append(Reuse(change.out, change.donor, origin=line.origin))
             lines.append(_renamed(line, change.donor, change.out))
         elif position not in gone:
@@ -80,7 +79,7 @@ class _Finder:
         #: Changes by the position of the call.
         self.changes: dict[int, _Change] = {}
         for position, line in enumerate(region.body):
-            if isinstance(line, ExternKernel) and self.is_pointwise(line):
+            if calls_op(line) and self.is_pointwise(line):
                 self.look(position, line)
             for name in effects(line, program).touched:
                 for life in self.liveness.of(name):
@@ -114,7 +113,7 @@ class _Finder:
     def is_new(self, life: Life, out: str) -> bool:
         """Return whether an output is a plain allocation that nothing has touched yet."""
         line = self.region.body[life.start] if life.start != BEFORE else None
-        fresh = isinstance(line, Allocate) and line.out == out and not line.zeroed
+        fresh = allocates_one(line) and line.out == out and not line.zeroed
         return fresh and life not in self.first_touch
 
     def gives(self, old: Life, donor: str, out: str, position: int, read: list[str]) -> bool:
@@ -132,7 +131,7 @@ class _Finder:
             return False
         if len(old.streams) > 1:  # the order of lines is not theirs
             return False
-        if old.end is not None and not isinstance(self.region.body[old.end], Free):
+        if old.end is not None and not ends(self.region.body[old.end]):
             return False
         return all(name == donor or old not in self.liveness.of(name) for name in read)
 

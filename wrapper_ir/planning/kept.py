@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines import CPU, AllocatePool, MemoryKind, effects, is_stranger
+from wrapper_ir.lines import CPU, MemoryKind, effects, is_stranger
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.planning.liveness import Liveness
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def kept_pools(program: Program) -> tuple[str, ...]:
     Not those that a result lies in, nor those in which strangers saw something.
     """
     region = program.region
-    if not any(isinstance(line, AllocatePool) for line in region.body):
+    if not any(Trait.POOL in line.traits for line in region.body):
         return ()
     liveness = Liveness(region, program)
     seen = {life.pool for life in seen_by_strangers(region, program, liveness)}

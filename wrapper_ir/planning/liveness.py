@@ -12,18 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
     BufferInput,
     BufferValue,
-    ExternKernel,
-    KernelCall,
     MemoryKind,
     effects,
     regions_of,
 )
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.collectives import begins_work, waits_for_work
+from wrapper_ir.lines.traits import allocates, allocates_one, is_slice, takes_memory, works
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Effects, Program, Region
@@ -137,13 +134,13 @@ class Liveness:
             elif name in aliased:
                 self._by_name[name] = tuple(aliased[name])
             else:
-                life = Life(name, position, position, is_allocation=isinstance(line, Allocate))
-                if isinstance(line, (Allocate, AllocatePool)):
+                life = Life(name, position, position, is_allocation=allocates_one(line))
+                if allocates(line):
                     life.memory = line.memory
-                    life.is_pool = isinstance(line, AllocatePool)
-                elif isinstance(line, AllocateFromPool):
+                    life.is_pool = Trait.POOL in line.traits
+                elif is_slice(line):
                     life.pool = next(iter(self.of(line.pool)), None)
-                if isinstance(line, (Allocate, ExternKernel)):
+                if takes_memory(line):
                     life.stream, life.mempool = line.stream, line.mempool
                 self._add(name, life)
 
@@ -173,7 +170,7 @@ class Liveness:
 
 def streams_of(line: AnyLine) -> frozenset[int]:
     """The streams that a line, or a line inside its regions, has work or memory on."""
-    if isinstance(line, (Allocate, KernelCall, ExternKernel)):
+    if works(line):
         return frozenset((line.stream,))
     regions = regions_of(line)
     if not regions:

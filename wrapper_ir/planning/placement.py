@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines import (
-    AllocateFromPool,
-    ComputeSymbol,
     SymbolKind,
     walk,
     walk_regions,
 )
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.traits import computes, is_slice
 from wrapper_ir.planning.liveness import Life, Liveness
 from wrapper_ir.planning.offsets import PlanError, check_offsets
 from wrapper_ir.planning.offsets.intervals import Problem
@@ -121,7 +121,7 @@ def _regions(program: Program) -> Iterator[tuple[Path, Region]]:
 
 def _pools(region: Region, program: Program) -> Iterator[tuple[Life, list[tuple[Life, Life]]]]:
     """The pools of a region, each with its slices: the first and the last life of each."""
-    if not any(isinstance(line, AllocateFromPool) for line in region.body):
+    if not any(Trait.SLICES in line.traits for line in region.body):
         return
     liveness = Liveness(region, program)
     last = {life.first: life for life in liveness.lives}
@@ -146,7 +146,7 @@ def _arena(
     made = []
     for first, last in slices:
         line = region.body[first.start]
-        offset = sizes.value(line.offset) if isinstance(line, AllocateFromPool) else 0
+        offset = sizes.value(line.offset) if is_slice(line) else 0
         nbytes = sizes.value(nbytes_of(layouts[first.owner]))
         end = len(region.body) if last.end is None else last.end
         made.append(Slice(first.owner, offset, nbytes, first.start, end))
@@ -166,7 +166,7 @@ def sizes_of(program: Program) -> Sizes:
 def compute_symbols(program: Program, sizes: Sizes) -> None:
     """Tells ``sizes`` the values of symbols that the program computes from others."""
     for _, line in walk(program):
-        if isinstance(line, ComputeSymbol):
+        if computes(line):
             info = program.symbols.get(line.symbol)
             if info is not None and info.kind is SymbolKind.INT:
                 value = sizes.scalar(line.value)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import sympy
 
 from wrapper_ir.lines import (
-    Allocate,
     AllocateFromPool,
     AllocatePool,
     AssertSymbol,
@@ -28,6 +27,7 @@ from wrapper_ir.lines import (
     map_regions,
 )
 from wrapper_ir.lines.expr import Dim, ToFloat, dim
+from wrapper_ir.lines.traits import allocates_one
 from wrapper_ir.planning.arenas import Cut, leases
 from wrapper_ir.planning.linear import Ground, expression, linear
 from wrapper_ir.planning.offsets import assign_offsets, check_offsets
@@ -182,7 +182,7 @@ class _Edit:
         for position, line in enumerate(body):
             result += self.before.get(position, ())
             place = self.slices.get(position)
-            if place is not None and isinstance(line, Allocate):
+            if place is not None and allocates_one(line):
                 result.append(AllocateFromPool(line.out, *place, origin=line.origin))
             else:
                 result.append(line)

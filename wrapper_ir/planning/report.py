@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wrapper_ir.lines import Allocate, AllocatePool, FrozenMap, Reuse, walk_regions
+from wrapper_ir.lines import FrozenMap, walk_regions
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.planning.arenas import Judge
 from wrapper_ir.planning.kept import kept_pools
 from wrapper_ir.planning.liveness import Liveness
@@ -161,5 +162,5 @@ class _Count:
         owned = [life for life in liveness.owned() if not life.is_pool]
         self.buffers += len(owned)
         self.nbytes += sum(sizes.of(life.owner) for life in owned)
-        self.allocations += sum(isinstance(n, (Allocate, AllocatePool)) for n in region.body)
-        self.reuses += sum(isinstance(n, Reuse) for n in region.body)
+        self.allocations += sum(Trait.ALLOCATES in n.traits for n in region.body)
+        self.reuses += sum(Trait.RETAKES in n.traits for n in region.body)

@@ -28,16 +28,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.lines import (
     Allocate,
-    AssertLayout,
     Device,
     Dim,
-    ExternKernel,
     Free,
     MemoryKind,
     Reuse,
     map_regions,
     regions_of,
 )
+from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
 from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.sizes import Sizes, nbytes_of
 from wrapper_ir.planning.timeline import Heights, held_bytes, peak
@@ -106,7 +105,7 @@ def _reused(region: Region, program: Program, sizes: Sizes) -> Region:
     gone = {donor.position for donor in donors.values()}
     for position, line in enumerate(inner.body):
         donor = donors.get(position)
-        if donor is not None and isinstance(line, Allocate):
+        if donor is not None and allocates_one(line):
             body.append(Reuse(line.out, donor.life.owner, origin=line.origin))
         elif position not in gone:
             body.append(line)
@@ -138,11 +137,11 @@ class _Match:
         #: The donor of each allocation that takes one over, by the allocation's position.
         self.donors: dict[int, _Donor] = {}
         for position, line in enumerate(region.body):
-            if isinstance(line, Free):
+            if ends(line):
                 self.give(position, line)
-            elif isinstance(line, Allocate) and not line.zeroed:
+            elif allocates_one(line) and not line.zeroed:
                 self.take(position, line)
-            elif isinstance(line, AssertLayout) and line.alignment >= ALIGNMENT:
+            elif checks_layout(line) and line.alignment >= ALIGNMENT:
                 self.aligned.add(line.buffer)
             elif _takes_hidden_memory(line):
                 self.freed.clear()
@@ -251,7 +250,7 @@ class _Match:
 
 def _takes_hidden_memory(line: AnyLine) -> bool:
     """Return whether a line, or its regions, calls an op that allocates its own results."""
-    if isinstance(line, ExternKernel):
+    if calls_op(line):
         return bool(line.results)
     return any(
         _takes_hidden_memory(inner) for _, region in regions_of(line) for inner in region.body

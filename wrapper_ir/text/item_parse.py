@@ -8,24 +8,14 @@ from wrapper_ir.lines import (
     CPU,
     Access,
     Arg,
-    BufferArg,
-    BufferInput,
     BufferParam,
-    BufferValue,
     CallResult,
     Device,
-    DeviceArg,
-    DTypeArg,
-    EnumArg,
+    Dim,
     Input,
     Layout,
     LayoutKind,
-    ListArg,
     NamedArg,
-    NoneArg,
-    NoneValue,
-    ObjectArg,
-    ObjectInput,
     OpResult,
     Param,
     Relation,
@@ -33,21 +23,18 @@ from wrapper_ir.lines import (
     ResultObject,
     ResultSymbol,
     Scalar,
-    ScalarArg,
-    ScalarInput,
     ScalarParam,
-    ScalarValue,
-    StringArg,
     Value,
     contiguous_strides,
 )
+from wrapper_ir.text.assembly import Choices
 from wrapper_ir.text.errors import ConflictTextError, NestingTextError, NumberTextError
-from wrapper_ir.text.words import DTYPES, ENUM_KINDS, MAX_DEPTH, RELATIONS, SCALAR_TYPES
+from wrapper_ir.text.tokens import listed
+from wrapper_ir.text.words import DTYPES, MAX_DEPTH, RELATIONS, SCALAR_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from wrapper_ir.text.expr_parse import ExprParser
+    from wrapper_ir.text.line_parse import LineParser
     from wrapper_ir.text.tokens import Cursor
 
 TargetKind: TypeAlias = Literal["buffer", "symbol", "object"]
@@ -60,16 +47,25 @@ _FIRST_RELATION: Final = frozenset(RELATIONS)
 _CPU_TEXT: Final = "@cpu"
 _KINDS: Final = {kind.value: kind for kind in LayoutKind if kind is not LayoutKind.STRIDED}
 
+_ARGS: Final = Choices.of(Arg)
+_VALUES: Final = Choices.of(Value)
+_INPUTS: Final = Choices.of(Input)
+
 
 class ItemParser:
     """Reads parts of lines and gathers the layouts of the buffers that they define."""
 
+    lines: LineParser
+    """Reads what stands on lines of its own."""
+
     def __init__(self, exprs: ExprParser) -> None:
-        self.exprs = exprs
+        self.exprs: ExprParser = exprs
         self.buffers: dict[str, Layout] = {}
         self._layouts: dict[str, Layout] = {}
         self._devices: dict[str, Device] = {_CPU_TEXT: CPU}
-        self._reads: dict[str, BufferArg] = {}
+        #: Arguments of one token, by that.
+        self._args: dict[str, Arg] = {}
+        self._depth = 0
 
     def integer(self, cursor: Cursor, what: str) -> int:
         """Reads a literal integer."""
@@ -136,47 +132,29 @@ class ItemParser:
                 f"the buffer '%{name}' has another layout already", ConflictTextError, at=start
             )
 
-    def arg(self, cursor: Cursor, depth: int = 0) -> Arg:
+    def arg(self, cursor: Cursor) -> Arg:
         """Reads an argument."""
         token = cursor.tokens[cursor.at]
-        first = token[:1]
-        if first == "%":
-            name = cursor.buffer()
-            found = self._reads.get(name)
-            if found is None:
-                found = self._reads[name] = BufferArg(name)
+        found = self._args.get(token)
+        if found is not None:
+            cursor.at += 1
             return found
-        if first == '"':
-            return StringArg(cursor.string("a string"))
-        if first == "@":
-            return DeviceArg(self.device(cursor))
-        if first == "&":
-            return ObjectArg(cursor.object())
-        if first == "[":
-            return self._list_arg(cursor, depth)
-        return self._word_arg(cursor, token)
+        at = cursor.at
+        read = _ARGS.by_sign.get(token[:1])
+        arg: Arg = _ARGS.read_word(self, cursor) if read is None else read(self, cursor, None)
+        if read is not None and cursor.at == at + 1:
+            self._args[token] = arg
+        return arg
 
-    def _list_arg(self, cursor: Cursor, depth: int) -> ListArg:
-        if depth >= MAX_DEPTH:
+    def arg_list(self, cursor: Cursor) -> tuple[Arg, ...]:
+        """Reads arguments in square brackets."""
+        if self._depth >= MAX_DEPTH:
             cursor.fail(f"a list is nested deeper than {MAX_DEPTH}", NestingTextError)
-        cursor.at += 1
-        return ListArg(tuple([self.arg(cursor, depth + 1) for _ in listed(cursor, "]")]))
-
-    def _word_arg(self, cursor: Cursor, token: str) -> Arg:
-        following = cursor.tokens[cursor.at + 1]
-        if token in ("out", "inout") and following[:1] == "%":
-            cursor.at += 1
-            return BufferArg(cursor.buffer(), _ACCESS[token])
-        if token == "none":
-            cursor.at += 1
-            return NoneArg()
-        if token in DTYPES:
-            cursor.at += 1
-            return DTypeArg(DTYPES[token])
-        if following == "." and token in ENUM_KINDS:
-            cursor.at += 2
-            return EnumArg(ENUM_KINDS[token], cursor.identifier("the name of the constant"))
-        return ScalarArg(self.exprs.scalar(cursor))
+        cursor.expect("[")
+        self._depth += 1
+        found = tuple([self.arg(cursor) for _ in listed(cursor, "]")])
+        self._depth -= 1
+        return found
 
     def args(self, cursor: Cursor) -> tuple[Arg, ...]:
         """Reads arguments in round brackets."""
@@ -199,19 +177,19 @@ class ItemParser:
                 args.append(self.arg(cursor))
         return tuple(args), tuple(kwargs)
 
-    def scalars(self, cursor: Cursor) -> tuple[Scalar, ...]:
-        """Reads expressions in square brackets."""
-        cursor.expect("[")
-        return tuple([self.exprs.scalar(cursor) for _ in listed(cursor, "]")])
-
-    def place(self, cursor: Cursor) -> tuple[Device, int]:
-        """Reads where a call runs: nothing, a device, a stream, or both."""
-        device = self.device(cursor) if cursor.tokens[cursor.at][:1] == "@" else CPU
-        return device, self.number(cursor, "stream")
-
-    def number(self, cursor: Cursor, word: str) -> int:
-        """Reads ``stream 1`` or the like, 0 where it is left out."""
-        return self.integer(cursor, f"a {word}") if cursor.accept(word) else 0
+    def mixed(self, cursor: Cursor) -> tuple[tuple[str, ...], tuple[Scalar, ...]]:
+        """Reads buffers and then numbers, in round brackets."""
+        cursor.expect("(")
+        buffers: list[str] = []
+        scalars: list[Scalar] = []
+        for _ in listed(cursor, ")"):
+            if cursor.next[:1] != "%":
+                scalars.append(self.exprs.scalar(cursor))
+            elif scalars:
+                cursor.fail("the buffers of a probe come before its numbers")
+            else:
+                buffers.append(cursor.buffer())
+        return tuple(buffers), tuple(scalars)
 
     def region_results(self, cursor: Cursor, targets: list[Target]) -> tuple[CallResult, ...]:
         """Reads the types after a choice or a loop, which give no objects."""
@@ -277,26 +255,13 @@ class ItemParser:
         return tuple(found)
 
     def _value(self, cursor: Cursor) -> Value:
-        token = cursor.tokens[cursor.at]
-        if token[:1] == "%":
-            return BufferValue(cursor.buffer())
-        if token == "none":
-            cursor.at += 1
-            return NoneValue()
-        return ScalarValue(self.exprs.scalar(cursor))
+        value: Value = _VALUES.read(self, cursor)
+        return value
 
     def input(self, cursor: Cursor) -> Input:
         """Reads an input or the parameter of a region."""
-        if cursor.next[:1] == "&":
-            name = cursor.object()
-            cursor.expect(":")
-            return ObjectInput(name, cursor.class_name())
-        if cursor.next[:1] != "%":
-            return ScalarInput(cursor.symbol())
-        name = cursor.buffer()
-        cursor.expect(":")
-        self.define(cursor, name)
-        return BufferInput(name, donated=cursor.accept("donated"))
+        item: Input = _INPUTS.read(self, cursor)
+        return item
 
     def inputs(self, cursor: Cursor) -> tuple[Input, ...]:
         """Reads the parameters of a region, in round brackets."""
@@ -319,6 +284,24 @@ class ItemParser:
         cursor.at += 1
         return BufferParam(name, cursor.word(DTYPES, "an element type"), access)
 
+    def integers(self, cursor: Cursor, what: str) -> tuple[int, ...]:
+        """Reads literal integers in square brackets."""
+        cursor.expect("[")
+        return tuple([self.integer(cursor, what) for _ in listed(cursor, "]")])
+
+    def dims(self, cursor: Cursor) -> tuple[Dim, ...]:
+        """Reads integer-valued expressions in square brackets."""
+        cursor.expect("[")
+        return tuple([self.exprs.dim(cursor) for _ in listed(cursor, "]")])
+
+    def passed(self, cursor: Cursor, word: str) -> tuple[Arg, ...]:
+        """Reads arguments behind a word that is left out where there are none."""
+        at = cursor.at
+        found = self.args(cursor)
+        if not found:
+            cursor.fail(f"'{word} ()' is left out where nothing is taken in", at=at)
+        return found
+
     def strings(self, cursor: Cursor, what: str) -> tuple[str, ...]:
         """Reads strings in square brackets."""
         cursor.expect("[")
@@ -336,14 +319,3 @@ class ItemParser:
         if cursor.next[:1] == '"':
             return key, cursor.string("a value")
         return key, None if cursor.accept("none") else self.exprs.scalar(cursor)
-
-
-def listed(cursor: Cursor, closing: str) -> Iterator[None]:
-    """Yields once an item of a list with commas; reads the commas and the closing bracket."""
-    if cursor.accept(closing):
-        return
-    yield
-    while not cursor.accept(closing):
-        if not cursor.accept(","):
-            cursor.fail_expecting(f"',' or '{closing}'")
-        yield

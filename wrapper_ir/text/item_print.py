@@ -5,26 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines import (
-    CPU,
     Access,
     Arg,
-    BufferArg,
-    BufferInput,
     BufferParam,
-    BufferValue,
     Device,
-    DeviceArg,
-    DTypeArg,
-    EnumArg,
     Input,
     Layout,
     LayoutKind,
-    ListArg,
     NamedArg,
-    NoneArg,
-    NoneValue,
-    ObjectArg,
-    ObjectInput,
     OpResult,
     Param,
     Program,
@@ -33,16 +21,13 @@ from wrapper_ir.lines import (
     ResultObject,
     ResultSymbol,
     Scalar,
-    ScalarArg,
-    ScalarInput,
     ScalarParam,
-    ScalarValue,
-    StringArg,
     Value,
     contiguous_strides,
 )
 from wrapper_ir.lines.expr_printer import Level
 from wrapper_ir.lines.schema import CLASS_NAME, QUALIFIED_OP_NAME
+from wrapper_ir.text.assembly import SHOWERS
 from wrapper_ir.text.errors import UnprintableError
 from wrapper_ir.text.escape import quote
 from wrapper_ir.text.expr_print import NOT_AN_IDENTIFIER, TextExprPrinter, symbol_text
@@ -51,7 +36,6 @@ from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ARG_ACCESS: Final = {Access.READ: "", Access.WRITE: "out ", Access.READ_WRITE: "inout "}
 _PARAM_ACCESS: Final = {Access.READ: "in ", Access.WRITE: "out ", Access.READ_WRITE: "inout "}
 
 
@@ -68,6 +52,7 @@ class ItemPrinter:
         self._layouts = program.buffers
         self._strict = strict
         self._names: dict[str, str] = {}
+        self._depth = 0
         self._layout_texts: dict[Layout, str] = {}
 
     def buffer(self, name: str) -> str:
@@ -125,21 +110,20 @@ class ItemPrinter:
         """Numbers or expressions with commas."""
         return ", ".join(map(self.scalar, values))
 
+    def numbers(self, values: Iterable[Scalar]) -> str:
+        """Numbers or expressions in square brackets."""
+        return f"[{self.scalars(values)}]"
+
+    def strings(self, values: Iterable[str]) -> str:
+        """Strings in square brackets."""
+        return f"[{', '.join(map(quote, values))}]"
+
     def device(self, device: Device) -> str:
         """``@cuda:0``."""
         if device.index is not None and device.index < 0:
             return self.refuse(f"@{device}", f"the device '{device}'", "its index is negative")
         kind = self.identifier(device.type, "the device type")
         return f"@{kind}" if device.index is None else f"@{kind}:{device.index}"
-
-    def place(self, device: Device, stream: int) -> str:
-        """Where a call runs, empty for the ordinary stream of the CPU."""
-        text = "" if device == CPU else f" {self.device(device)}"
-        return text + self.numbered("stream", stream)
-
-    def numbered(self, word: str, number: int) -> str:
-        """A stream or a memory pool; 0 is the usual one and left out."""
-        return f" {word} {self.scalar(number)}" if number else ""
 
     def user(self, number: int | None) -> str:
         """Which object of the user's a stream, event or memory pool is, if it is one."""
@@ -171,43 +155,34 @@ class ItemPrinter:
         """``%name : layout``."""
         return f"{self.buffer(name)} : {self.layout_of(name)}"
 
-    def arg(self, arg: Arg, depth: int = 0) -> str:  # noqa: C901 - one case a kind is the point
+    def arg(self, arg: Arg) -> str:
         """An argument of a call."""
-        match arg:
-            case BufferArg():
-                return _ARG_ACCESS[arg.access] + self.buffer(arg.buffer)
-            case ScalarArg():
-                return self.scalar(arg.value)
-            case ObjectArg():
-                return self.object(arg.object)
-            case NoneArg():
-                return "none"
-            case StringArg():
-                return quote(arg.value)
-            case DTypeArg():
-                return arg.dtype.short
-            case DeviceArg():
-                return self.device(arg.device)
-            case EnumArg():
-                return f"{arg.kind.value}.{self.identifier(arg.name, 'the constant')}"
-            case ListArg():
-                if depth >= MAX_DEPTH:
-                    self.refuse("", "a list", f"it is nested deeper than {MAX_DEPTH}")
-                return f"[{', '.join([self.arg(item, depth + 1) for item in arg.items])}]"
+        return SHOWERS[type(arg)](self, arg)
+
+    def arg_list(self, items: tuple[Arg, ...]) -> str:
+        """Arguments in square brackets."""
+        if self._depth >= MAX_DEPTH:
+            self.refuse("", "a list", f"it is nested deeper than {MAX_DEPTH}")
+        self._depth += 1
+        text = ", ".join(map(self.arg, items))
+        self._depth -= 1
+        return f"[{text}]"
 
     def args(self, args: tuple[Arg, ...], kwargs: tuple[NamedArg, ...] = ()) -> str:
         """Arguments in round brackets, those with names last."""
-        texts = [self.arg(arg) for arg in args]
+        texts = [SHOWERS[type(arg)](self, arg) for arg in args]
         for name, arg in kwargs:
             texts.append(f"{self.identifier(name, 'the argument')}={self.arg(arg)}")
         return f"({', '.join(texts)})"
 
-    def assigned(self, results: tuple[OpResult, ...]) -> str:
-        """``%a =``, ``(%a, u0) =`` or nothing, before a call."""
+    def mixed(self, buffers: Iterable[str], scalars: Iterable[Scalar]) -> str:
+        """Buffers and then numbers, in round brackets."""
+        return f"({', '.join([*map(self.buffer, buffers), *map(self.scalar, scalars)])})"
+
+    def targets(self, results: tuple[OpResult, ...]) -> str:
+        """``%a`` or ``(%a, u0)``, before a call."""
         names = list(map(self._target, results))
-        if not names:
-            return ""
-        return f"{names[0]} = " if len(names) == 1 else f"({', '.join(names)}) = "
+        return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
     def _target(self, result: OpResult) -> str:
         match result:
@@ -219,13 +194,11 @@ class ItemPrinter:
                 return self.object(result.object)
 
     def result_types(self, results: tuple[OpResult, ...]) -> str:
-        """`` : type`` or `` : (type, type)`` after a call."""
-        if not results:
-            return ""
+        """``type`` or ``(type, type)`` after a call."""
         if len(results) == 1:
-            return f" : {self._result(results[0], ())}"
+            return self._result(results[0], ())
         types = [self._result(result, (index,)) for index, result in enumerate(results)]
-        return f" : ({', '.join(types)})"
+        return f"({', '.join(types)})"
 
     def _result(self, result: OpResult, usual_path: tuple[int | str, ...]) -> str:
         if isinstance(result, ResultSymbol):
@@ -245,13 +218,7 @@ class ItemPrinter:
 
     def value(self, value: Value) -> str:
         """A result of the program or of a region."""
-        match value:
-            case BufferValue():
-                return self.buffer(value.buffer)
-            case ScalarValue():
-                return self.scalar(value.value)
-            case NoneValue():
-                return "none"
+        return SHOWERS[type(value)](self, value)
 
     def returned(self, word: str, values: tuple[Value, ...]) -> str:
         """``return %a, s0, none``."""
@@ -259,13 +226,7 @@ class ItemPrinter:
 
     def input(self, item: Input) -> str:
         """``%x : layout donated``, ``s0`` or ``&queue : namespace::Class``."""
-        match item:
-            case BufferInput():
-                return self.defined(item.name) + (" donated" if item.donated else "")
-            case ScalarInput():
-                return self.symbol(item.symbol)
-            case ObjectInput():
-                return f"{self.object(item.object)} : {self.class_name(item.class_name)}"
+        return SHOWERS[type(item)](self, item)
 
     def param(self, param: Param) -> str:
         """``name: in f32`` or ``name: i64``."""
@@ -275,6 +236,19 @@ class ItemPrinter:
                 return f"{name}: {_PARAM_ACCESS[param.access]}{param.dtype.short}"
             case ScalarParam():
                 return f"{name}: {param.type.value}"
+
+    def params(self, params: tuple[Param, ...]) -> str:
+        """The parameters of a kernel, in round brackets."""
+        return f"({', '.join(map(self.param, params))})"
+
+    def table(self, rows: Iterable[tuple[str, Scalar | str | None]]) -> str:
+        """``{key: value, ...}``."""
+        return "{" + ", ".join(f"{self.key(key)}: {self._entry(v)}" for key, v in rows) + "}"
+
+    def _entry(self, value: Scalar | str | None) -> str:
+        if value is None:
+            return "none"
+        return quote(value) if isinstance(value, str) else self.scalar(value)
 
     def key(self, name: str) -> str:
         """A key of a table: bare where it is a name, else quoted."""

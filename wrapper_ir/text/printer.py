@@ -10,30 +10,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wrapper_ir.lines import (
     SCHEMA_VERSION,
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
     AnyLine,
     BufferInput,
-    Cond,
-    ExternKernel,
-    KernelDefinition,
     Origin,
     Path,
     Program,
     Region,
-    Reinterpret,
-    ResultBuffer,
-    Reuse,
-    Switch,
     SymbolInfo,
     TorchOp,
-    While,
     regions_of,
     walk_regions,
 )
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import misfits
 from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.traits import declares
 from wrapper_ir.text.errors import UnprintableError
 from wrapper_ir.text.escape import quote, source_lines
 from wrapper_ir.text.line_print import LinePrinter
@@ -197,7 +188,7 @@ class _ProgramPrinter:
     def _line(self, line: AnyLine, path: Path | None, depth: int) -> Iterator[TextLine]:
         indent = "  " * depth
         yield TextLine(indent + self._printer.line(line), path)
-        if isinstance(line, KernelDefinition):
+        if declares(line):
             if not isinstance(line.source, TorchOp):
                 for text in source_lines(line.source.code):
                     yield TextLine(f"{indent}  {text}")
@@ -223,7 +214,7 @@ class _ProgramPrinter:
 
 
 def _kind(line: AnyLine) -> str:
-    if not isinstance(line, KernelDefinition):
+    if not declares(line):
         return "line"
     return "extern" if isinstance(line.source, TorchOp) else "kernel"
 
@@ -234,13 +225,7 @@ def _defined_in(region: Region) -> Iterator[str]:
         if isinstance(item, BufferInput):
             yield item.name
     for line in region.body:
-        match line:
-            case Allocate() | Reuse() | Reinterpret() | AllocatePool() | AllocateFromPool():
-                yield line.out
-            case ExternKernel() | Cond() | Switch() | While():
-                yield from (r.out for r in line.results if isinstance(r, ResultBuffer))
-            case _:
-                pass
+        yield from effects(line).defines
 
 
 def _origin_text(index: int, origin: Origin) -> str:

@@ -24,7 +24,7 @@ from wrapper_ir.text.escape import EscapeError, unescape
 from wrapper_ir.text.words import IDENTIFIER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _TOKEN: Final = re.compile(
     r"%[A-Za-z_]\w*"  # a buffer
@@ -245,3 +245,14 @@ class Cursor:
                 return (match.start() if position == index else end) + 1
             end = match.end()
         return end + 1
+
+
+def listed(cursor: Cursor, closing: str) -> Iterator[None]:
+    """Yields once an item of a list with commas; reads the commas and the closing bracket."""
+    if cursor.accept(closing):
+        return
+    yield
+    while not cursor.accept(closing):
+        if not cursor.accept(","):
+            cursor.fail_expecting(f"',' or '{closing}'")
+        yield

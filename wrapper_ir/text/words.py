@@ -8,15 +8,11 @@ from typing import Final
 from wrapper_ir.lines import (
     DTYPE_BY_SHORT_NAME,
     ConstantKind,
-    EnumKind,
     GraphRole,
-    MemoryKind,
-    ProbeLevel,
     Relation,
     ScalarType,
     Stage,
     SymbolKind,
-    When,
 )
 
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -56,9 +52,5 @@ ROLES: Final = {role.value: role for role in GraphRole}
 STAGES: Final = {stage.value: stage for stage in Stage}
 SYMBOL_KINDS: Final = {kind.value: kind for kind in SymbolKind}
 CONSTANT_KINDS: Final = {kind.value: kind for kind in ConstantKind}
-MEMORY_KINDS: Final = {kind.value: kind for kind in MemoryKind if kind is not MemoryKind.DEFAULT}
 SCALAR_TYPES: Final = {type_.value: type_ for type_ in ScalarType}
-ENUM_KINDS: Final = {kind.value: kind for kind in EnumKind}
 RELATIONS: Final = {relation.value: relation for relation in Relation}
-LEVELS: Final = {level.value: level for level in ProbeLevel}
-SIDES: Final = {side.value: side for side in When}

@@ -14,8 +14,6 @@ import sympy
 
 from wrapper_ir.lines import (
     AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
     ItemOf,
     SizeOf,
     StrideOf,
@@ -24,6 +22,7 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.lines.expr import UnsupportedExprError, free_symbols, substitute, symbol
 from wrapper_ir.lines.functions import ToFloat
+from wrapper_ir.lines.traits import asserts, binds, computes
 from wrapper_ir.verify.prove import grows, within
 
 if TYPE_CHECKING:
@@ -151,16 +150,16 @@ def _value(value: Scalar, choice: Choice) -> Scalar:
 
 
 def _assertions(program: Program) -> Iterator[AssertSymbol]:
-    return (line for _, line in walk(program) if isinstance(line, AssertSymbol))
+    return (line for _, line in walk(program) if asserts(line))
 
 
 def _definitions(program: Program) -> Iterator[tuple[str, Scalar]]:
     """What the lines say of symbols that depend on others, in their order."""
     items: dict[str, str] = {}
     for _, line in walk(program):
-        if isinstance(line, ComputeSymbol):
+        if computes(line):
             yield line.symbol, line.value
-        elif isinstance(line, BindSymbol):
+        elif binds(line):
             value = _source(line.source, program, items, line.symbol)
             if value is not None and line.symbol not in free_symbols(value):
                 yield line.symbol, value

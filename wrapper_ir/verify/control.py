@@ -26,6 +26,7 @@ from wrapper_ir.lines import (
     regions_of,
 )
 from wrapper_ir.lines.expr import free_symbols, symbol
+from wrapper_ir.lines.traits import loops
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import counted, described
 from wrapper_ir.verify.externs import check_alias_source
@@ -155,7 +156,7 @@ class Control:
             for value, storage in zip(frame.region.results, leaving, strict=True)
             if not isinstance(value, NoneValue)
         ]
-        if isinstance(line, While) and name == "condition":
+        if loops(line) and name == "condition":
             self._check_condition(values)
             return
         if len(values) != len(line.results):
@@ -165,7 +166,7 @@ class Control:
         bindings = _values_of_params(frame.region, operands)
         for position, ((value, _), result) in enumerate(zip(values, line.results, strict=True)):
             self._check_result(line, name, position, value, result, bindings)
-        if not (isinstance(line, While) and line.stacked):
+        if not (loops(line) and line.stacked):
             self._check_sharing(line, name, frame.region, [s for _, s in values])
 
     def check_carried(self, line: While) -> None:
@@ -236,7 +237,7 @@ class Control:
             return ""
         fault = difference(
             _with_values(given, bindings),
-            _first_slice(expected) if isinstance(line, While) and line.stacked else expected,
+            _first_slice(expected) if loops(line) and line.stacked else expected,
             self._is_known,
         )
         return f"%{inner}, {fault}" if fault else ""

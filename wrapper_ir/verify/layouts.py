@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.lines import AssertLayout, BufferInput, ExternKernel, Free, LayoutKind
+from wrapper_ir.lines import BufferInput, LayoutKind
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import INT64_MAX
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.prove import end_of, same
@@ -95,7 +96,7 @@ def not_strided(state: State) -> frozenset[str]:
 
 def check_kinds(state: State, line: AnyLine, found: Effects, names: frozenset[str]) -> None:
     """Checks that only what takes any tensor mentions a buffer that is not strided."""
-    if not names or isinstance(line, (ExternKernel, AssertLayout, Free)):
+    if not names or Trait.ANY_KIND in line.traits:
         return
     for name in sorted(names.intersection((*found.defines, *found.touched, *found.peeks))):
         _report_kind(state, name, f"'{line.mnemonic}' wants strides")

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.lines import (
     CPU,
-    Allocate,
     BindSymbol,
     ExternKernel,
     ItemOf,
-    KernelCall,
+    PartialLineVisitor,
     RecordEvent,
     ScalarArg,
     Synchronize,
     WaitEvent,
     effects,
 )
+from wrapper_ir.lines.traits import works
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program
@@ -58,7 +58,7 @@ def touch(line: AnyLine, program: Program) -> Touch:
     viewed = {alias.source for alias in found.aliases}
     fresh = () if found.takes else (name for name in found.defines if name not in views)
     return Touch(
-        line.stream if isinstance(line, (Allocate, KernelCall, ExternKernel)) else CALLER,
+        line.stream if works(line) else CALLER,
         tuple(n for n in found.reads if n not in viewed and _on_device(n, program)),
         tuple(n for n in found.writes if _on_device(n, program)),
         tuple(n for n in fresh if _on_device(n, program)),
@@ -71,7 +71,7 @@ def _on_device(name: str, program: Program) -> bool:
     return layout is not None and layout.device != CPU
 
 
-class Clocks:
+class Clocks(PartialLineVisitor[None]):
     """How far each stream is known to have come before what comes next on another.
 
     Args:
@@ -86,6 +86,7 @@ class Clocks:
             self._seen[number] = {} if stream.user_object is None else {CALLER: 0}
         #: What was done when each event was last recorded.
         self._events: dict[int, dict[int, int]] = {}
+        self._position = 0
 
     def sees(self, stream: int, other: int, position: int) -> bool:
         """Whether what ``other`` does up to a position is done before ``stream`` goes on."""
@@ -100,23 +101,32 @@ class Clocks:
 
     def step(self, line: AnyLine, position: int) -> None:
         """Goes past a line of the body."""
-        match line:
-            case RecordEvent():
-                self._events[line.event] = self._at(line.stream, position)
-            case WaitEvent():
-                waiting = HOST if line.device == CPU else line.stream
-                self._learn(waiting, self._events.get(line.event, {}))
-            case Synchronize():
-                self._learn(HOST, self._at(CALLER, position))
-                for number, stream in enumerate(self._streams, start=1):
-                    if stream.device == line.device:
-                        self._learn(HOST, self._at(number, position))
-            case BindSymbol(source=ItemOf()):  # the host waits for what it reads
-                self._learn(HOST, self._at(CALLER, position))
-            case ExternKernel() if self._comes_back(line):
-                self._learn(HOST, self._at(line.stream, position))
-            case _:
-                pass
+        self._position = position
+        self.visit(line)
+
+    def visit_unsupported(self, line: AnyLine) -> None:
+        """Other lines order nothing."""
+
+    def visit_record_event(self, line: RecordEvent) -> None:
+        self._events[line.event] = self._at(line.stream, self._position)
+
+    def visit_wait_event(self, line: WaitEvent) -> None:
+        waiting = HOST if line.device == CPU else line.stream
+        self._learn(waiting, self._events.get(line.event, {}))
+
+    def visit_synchronize(self, line: Synchronize) -> None:
+        self._learn(HOST, self._at(CALLER, self._position))
+        for number, stream in enumerate(self._streams, start=1):
+            if stream.device == line.device:
+                self._learn(HOST, self._at(number, self._position))
+
+    def visit_bind_symbol(self, line: BindSymbol) -> None:
+        if isinstance(line.source, ItemOf):  # the host waits for what it reads
+            self._learn(HOST, self._at(CALLER, self._position))
+
+    def visit_extern_kernel(self, line: ExternKernel) -> None:
+        if self._comes_back(line):
+            self._learn(HOST, self._at(line.stream, self._position))
 
     def _comes_back(self, line: ExternKernel) -> bool:
         """Whether a call copies to the host, and waits for that: unless it says otherwise."""

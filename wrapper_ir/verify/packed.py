@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.lines.args import Access, Arg, BufferArg, BufferValue, ListArg, NoneArg, ScalarArg
-from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.program import PACKING_OPS, AnyLine, Constant, ConstantKind
 from wrapper_ir.verify import rules
 
@@ -71,7 +71,7 @@ def check_packed_line(state: State, line: AnyLine, found: Effects, packed: froze
     if not packed:
         return
     mentioned = packed & {*found.touched, *found.peeks}
-    read = packed.intersection(found.reads) if isinstance(line, ExternKernel) else frozenset()
+    read = packed.intersection(found.reads) if Trait.CALLS_OP in line.traits else frozenset()
     harmless = read - {*found.writes, *(alias.source for alias in found.aliases)}
     for name in sorted(mentioned - harmless):
         _report(state, name, f"'{line.mnemonic}' does more than read it by an op")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.lines import (
     BufferInput,
-    KernelDefinition,
     Path,
     Region,
     ScalarInput,
@@ -188,7 +187,6 @@ class State:
                 found = effects(line, self.program)
                 buffers.update(dict.fromkeys(found.defines))
                 symbols.update(dict.fromkeys(found.defines_symbols))
-                if isinstance(line, KernelDefinition):
-                    kernels[line.name] = None
+                kernels.update(dict.fromkeys(found.declares))
                 todo.extend(inner for _, inner in regions_of(line))
         return buffers, kernels, symbols

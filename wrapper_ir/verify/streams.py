@@ -13,10 +13,12 @@ from wrapper_ir.lines import (
     ExternKernel,
     Free,
     KernelCall,
+    PartialLineVisitor,
     RecordEvent,
     Synchronize,
     WaitEvent,
 )
+from wrapper_ir.lines.traits import ends
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.ordering import CALLER, Clocks, Touch, touch
 
@@ -46,7 +48,7 @@ class _History:
             yield from self.readers.items()
 
 
-class Streams:
+class Streams(PartialLineVisitor[str]):
     """The checks of what runs where and when."""
 
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
@@ -72,7 +74,7 @@ class Streams:
                 for new in self._storages(found.defines[0]):
                     self._histories[new] = self._history(old)
         self._do(touch(line, self.state.program), position)
-        if isinstance(line, Free):
+        if ends(line):
             self._check_end(line)
         self.clocks.step(line, position)
 
@@ -80,27 +82,49 @@ class Streams:
 
     def _check_numbers(self, line: AnyLine) -> None:
         """Checks that streams, events and memory pools are declared, and of the right device."""
-        what = ""
-        match line:
-            case Allocate():
-                layout = self.state.program.buffers.get(line.out)
-                what = self._numbered(line, None if layout is None else layout.device)
-            case KernelCall():
-                what = self._check_stream(line.stream, line.device)
-            case ExternKernel():
-                what = self._numbered(line, line.device)
-            case RecordEvent() | WaitEvent():
-                self._check_event(line)
-                what = self._check_stream(line.stream, line.device) or "an event"
-            case Synchronize():
-                what = "the host to wait"
-            case Free():
-                for stream in line.after:
-                    what = self._check_stream(stream, None)
-            case _:
-                pass
+        what = self.visit(line)
         if what and self.state.frame is not self.state.root:
             self.state.report(rules.STREAM_IN_REGION, mnemonic=line.mnemonic, what=what)
+
+    def visit_unsupported(self, line: AnyLine) -> str:
+        """Other lines name no streams; what a line names comes back in words."""
+        return ""
+
+    def visit_allocate(self, line: Allocate) -> str:
+        layout = self.state.program.buffers.get(line.out)
+        return self._numbered(line, None if layout is None else layout.device)
+
+    def visit_kernel_call(self, line: KernelCall) -> str:
+        return self._check_stream(line.stream, line.device)
+
+    def visit_extern_kernel(self, line: ExternKernel) -> str:
+        return self._numbered(line, line.device)
+
+    def visit_record_event(self, line: RecordEvent) -> str:
+        if self._is_declared(line.event):
+            known = self._event_devices.get(line.event, line.device)
+            if line.device == CPU:
+                self._report(rules.BAD_STREAM, stream=line.stream, why="the host has none")
+            elif known != line.device:
+                why = f"it is recorded on {known} above, and here on {line.device}"
+                self._report(rules.BAD_EVENT, event=line.event, why=why)
+            else:
+                self._event_devices[line.event] = known
+        return self._check_stream(line.stream, line.device) or "an event"
+
+    def visit_wait_event(self, line: WaitEvent) -> str:
+        if self._is_declared(line.event) and self._is_never_set(line.event):
+            self._report(rules.WAIT_BEFORE_RECORD, event=line.event)
+        return self._check_stream(line.stream, line.device) or "an event"
+
+    def visit_synchronize(self, line: Synchronize) -> str:
+        return "the host to wait"
+
+    def visit_free(self, line: Free) -> str:
+        what = ""
+        for stream in line.after:
+            what = self._check_stream(stream, None)
+        return what
 
     def _numbered(self, line: Allocate | ExternKernel, device: Device | None) -> str:
         what = self._check_stream(line.stream, device)
@@ -130,19 +154,12 @@ class Streams:
             self._report(rules.BAD_STREAM, stream=stream, why=why)
         return f"stream {stream}"
 
-    def _check_event(self, line: RecordEvent | WaitEvent) -> None:
-        events = self.state.program.events
-        if not 0 < line.event <= len(events):
-            self._report(rules.BAD_EVENT, event=line.event, why="it is not declared")
-        elif isinstance(line, RecordEvent) and line.device == CPU:
-            self._report(rules.BAD_STREAM, stream=line.stream, why="the host has none")
-        elif isinstance(line, WaitEvent) and self._is_never_set(line.event):
-            self._report(rules.WAIT_BEFORE_RECORD, event=line.event)
-        elif isinstance(line, RecordEvent):
-            known = self._event_devices.setdefault(line.event, line.device)
-            if known != line.device:
-                why = f"it is recorded on {known} above, and here on {line.device}"
-                self._report(rules.BAD_EVENT, event=line.event, why=why)
+    def _is_declared(self, event: int) -> bool:
+        """Checks that the program declares an event."""
+        if 0 < event <= len(self.state.program.events):
+            return True
+        self._report(rules.BAD_EVENT, event=event, why="it is not declared")
+        return False
 
     def _is_never_set(self, event: int) -> bool:
         """Whether nothing has recorded an event; the user may have, where it is the user's."""

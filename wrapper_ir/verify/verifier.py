@@ -22,8 +22,10 @@ from wrapper_ir.lines import (
     effects,
     regions_of,
 )
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.fields import misfits
+from wrapper_ir.lines.traits import calls_op, loops
 from wrapper_ir.text.words import MAX_DEPTH
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import Calls
@@ -191,7 +193,7 @@ class _Verifier(LineVisitor[None]):
         if found.uses_symbols:
             self.uses_symbols(line, found)
         # Metadata and ends do not ask for the numbers in a layout.
-        needs_layout = not isinstance(line, (BindSymbol, Free))
+        needs_layout = Trait.NO_NUMBERS not in line.traits
         for name in dict.fromkeys((*found.uses, *found.reads, *found.writes)):
             lifetimes.use(name, needs_layout=needs_layout)
         for name in found.writes:
@@ -219,7 +221,7 @@ class _Verifier(LineVisitor[None]):
         later, from the results' own sizes.
         """
         names: Iterable[str] = found.uses_symbols
-        if isinstance(line, _MAKERS_OF_RESULTS):
+        if Trait.MAKES_RESULTS in line.traits:
             names = effects(line, _NOWHERE).uses_symbols
         if self.symbols.missing(names):
             self.symbols.need(names, self.state.here())
@@ -228,7 +230,7 @@ class _Verifier(LineVisitor[None]):
         """Enters the symbols and buffers that a line defines."""
         for name in found.defines_symbols:
             self.symbols.bind(name, self.state.here())
-        is_result = isinstance(line, _MAKERS_OF_RESULTS)
+        is_result = Trait.MAKES_RESULTS in line.traits
         for name in found.defines:
             aliases = [alias for alias in found.aliases if alias.name == name]
             if found.takes:
@@ -239,13 +241,13 @@ class _Verifier(LineVisitor[None]):
                 self.lifetimes.define_owned(name, is_result=is_result)
         if found.objects or found.held:
             self.objects.check(found)
-        if found.defines_objects and isinstance(line, ExternKernel):
+        if found.defines_objects and calls_op(line):
             self.objects.define_results(line)
 
     def regions(self, line: RegionLine) -> None:
         """Checks the regions of a line and what crosses their borders."""
         self.control.check_entry(line)
-        if isinstance(line, While):
+        if loops(line):
             self.control.check_carried(line)
         holder = self.state.here()
         for rank, (name, region) in enumerate(regions_of(line)):

@@ -123,9 +123,10 @@ def _words(command: str) -> list[str]:
 
 
 def _size(program: Program) -> str:
-    from wrapper_ir.lines import KernelDefinition, walk
+    from wrapper_ir.lines import walk
+    from wrapper_ir.lines.traits import declares
 
-    count = sum(not isinstance(line, KernelDefinition) for _, line in walk(program))
+    count = sum(not declares(line) for _, line in walk(program))
     return f"{count} line{'s' if count != 1 else ''}"
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.cli.demo.timing import Time
 from wrapper_ir.cli.sizes import duration, human
-from wrapper_ir.lines import KernelDefinition, Program, TorchOp, walk
+from wrapper_ir.lines import Program, TorchOp, walk
+from wrapper_ir.lines.traits import declares
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,7 +58,7 @@ class Report:
 def count(program: Program, plan: PlanReport) -> ProgramFacts:
     """Count a planned program's lines by kind, regions included, its kernels and buffers."""
     lines = collections.Counter(type(line).__name__ for _, line in walk(program))
-    definitions = [line for line in program.body if isinstance(line, KernelDefinition)]
+    definitions = [line for line in program.body if declares(line)]
     ops = sum(isinstance(line.source, TorchOp) for line in definitions)
     return ProgramFacts(
         lines=dict(lines.most_common()),

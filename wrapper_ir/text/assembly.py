@@ -1,0 +1,437 @@
+"""Printers and parsers of classes, made of what the classes declare.
+
+A class says in ``syntax`` how it is written (:mod:`wrapper_ir.lines.syntax`), and in the types of
+its fields what they hold. Each type has one :class:`Kind` here: how a value of it is printed, and
+how it is read. From both come, once a class, a function that prints and one that reads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
+
+from wrapper_ir.lines import (
+    Arg,
+    BufferArg,
+    Device,
+    Dim,
+    Line,
+    NamedArg,
+    Param,
+    ResultObject,
+    Role,
+    Scalar,
+    ScalarArg,
+)
+from wrapper_ir.lines.roles import NAMED_FIELDS, REGION_FIELDS, PerClass, hints_of
+from wrapper_ir.lines.syntax import SYNTAX, Group, Part, Slot, Words, default_of
+from wrapper_ir.text.escape import quote, rest_of_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from wrapper_ir.text.item_parse import ItemParser
+    from wrapper_ir.text.item_print import ItemPrinter
+    from wrapper_ir.text.tokens import Cursor
+
+Value: TypeAlias = Any
+"""What a field holds; its kind knows its type."""
+
+Show: TypeAlias = "Callable[[ItemPrinter, Value], str]"
+
+
+class Kind(NamedTuple):
+    """How values of one type are written, and how one can tell that a value comes next."""
+
+    show: str
+    """The expression that prints a value: a template, in which ``p`` is the printer of parts."""
+    read: str
+    """The expression that reads a value: a template, in which ``p`` is the parser of parts, ``c``
+    the cursor and ``{what}`` what messages call the value."""
+    sign: str = ""
+    """The character that the first token of a value begins with, if that tells."""
+    words: Mapping[str, object] = {}
+    """The words that a value is, if it is one of them."""
+    known: object = None
+    """What ``{known}`` is in the template that reads."""
+
+    def is_next(self, token: str) -> bool:
+        """Return whether a value begins with a token; yes where nothing tells."""
+        if self.sign:
+            return token[:1] == self.sign
+        return token in self.words if self.words else True
+
+
+# Kinds of names, by the first of a field's roles.
+
+_BUFFER: Final = Kind("p.buffer({})", "c.buffer()", "%")
+_KERNEL: Final = Kind("p.kernel({})", "c.kernel()", "@")
+_OBJECT: Final = Kind("p.object({})", "c.object()", "&")
+_NAMES: Final[dict[Role, Kind]] = {
+    Role.DEFINE_SYMBOL: Kind("p.symbol({})", "c.symbol()"),
+    Role.OBJECT: _OBJECT,
+    Role.DEFINE_OBJECT: _OBJECT,
+    Role.CALL: _KERNEL,
+    Role.DECLARE: _KERNEL,
+    Role.CALL_OP: Kind("p.op({})", "c.take()"),
+}
+
+# Kinds of values, by type.
+
+
+def _read_selector(parser: ItemParser, cursor: Cursor, what: str) -> BufferArg | ScalarArg:
+    at = cursor.at
+    found = parser.arg(cursor)
+    if not isinstance(found, (BufferArg, ScalarArg)):
+        cursor.fail(f"{what} is a buffer or a number", at=at)
+    return found
+
+
+def _read_types(parser: ItemParser, cursor: Cursor) -> tuple[tuple[str, str], ...]:
+    at = cursor.at - 1
+    rows = parser.table(cursor)
+    types = tuple([(key, value) for key, value in rows if isinstance(value, str)])
+    if len(types) != len(rows):
+        cursor.fail("the types of a signature are strings", at=at)
+    return types
+
+
+def _read_options(parser: ItemParser, cursor: Cursor) -> tuple[tuple[str, Scalar | str], ...]:
+    at = cursor.at - 1
+    rows = parser.table(cursor)
+    options = tuple([(key, value) for key, value in rows if value is not None])
+    if len(options) != len(rows):
+        cursor.fail("an option cannot be none", at=at)
+    return options
+
+
+_TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
+    (int, Kind("p.scalar({})", "p.integer(c, {what})")),
+    (str, Kind("quote({})", "c.string({what})", '"')),
+    (Dim, Kind("p.scalar({})", "p.exprs.dim(c)")),
+    (Scalar, Kind("p.scalar({})", "p.exprs.scalar(c)")),
+    (Device, Kind("p.device({})", "p.device(c)", "@")),
+    (tuple[Arg, ...], Kind("p.args({})", "p.args(c)")),
+    (tuple[Param, ...], Kind("p.params({})", "p.params(c)")),
+    (BufferArg | ScalarArg, Kind("p.arg({})", "read_selector(p, c, {what})")),
+    (tuple[str, ...], Kind("p.strings({})", "p.strings(c, {what})")),
+    (tuple[int, ...], Kind("p.numbers({})", "p.integers(c, {what})")),
+    (tuple[Dim, ...], Kind("p.numbers({})", "p.dims(c)")),
+    (tuple[tuple[str, str], ...], Kind("p.table({})", "read_types(p, c)")),
+    (tuple[tuple[str, Scalar | str], ...], Kind("p.table({})", "read_options(p, c)")),
+    (tuple[tuple[str, Scalar | str | None], ...], Kind("p.table({})", "p.table(c)")),
+)
+
+
+def _kind(cls: type, name: str) -> Kind:
+    """Return how a field of a class is written."""
+    for field in NAMED_FIELDS[cls]:
+        if field.name == name and field.roles:
+            role = field.roles[0]
+            return _NAMES.get(role if isinstance(role, Role) else role.role, _BUFFER)
+    hint = hints_of(cls)[name]
+    for known, kind in _TYPES:
+        if hint == known:
+            return kind
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return _word_kind(hint)
+    if not _choices(hint):
+        raise TypeError(f"{cls.__name__}.{name} is of no type that the text form knows")
+    found = Choices.of(hint)
+    return Kind("SHOWERS[type({0})](p, {0})", "{known}.read(p, c)", known=found)
+
+
+def _word(member: enum.Enum) -> str:
+    return str(getattr(member, "word", member.value))
+
+
+def _word_kind(cls: type[enum.Enum], default: object = None) -> Kind:
+    """Return how members of an enumeration are written, but for one that is left out."""
+    words = {_word(member): member for member in cls if member is not default}
+    return Kind(
+        "{}.word" if hasattr(cls, "word") else "{}.value",
+        "c.word({known}, {what})",
+        words=words,
+        known=words,
+    )
+
+
+# Forms that a class asks for by name.
+
+
+def _identifier(noun: str) -> Kind:
+    return Kind(f"p.identifier({{}}, {noun!r})", f"c.identifier({f'the name of {noun}'!r})")
+
+
+#: Forms of one field's value; layouts and results are written with what is defined.
+_FORMS: Final[dict[str, Kind]] = {
+    "class": Kind("p.class_name({})", "c.class_name()"),
+    "list": Kind("p.arg_list({})", "p.arg_list(c)", "["),
+    "call": Kind("p.args({}, {})", "p.all_args(c)"),
+    "mixed": Kind("p.mixed({}, {})", "p.mixed(c)"),
+    "layout": Kind("p.layout_of({})", ""),
+    "targets": Kind("p.targets({})", ""),
+    "types": Kind("p.result_types({})", ""),
+    "source": Kind("''", "p.lines.code(c)"),
+    "rest": Kind("rest_of_line({})", ""),
+}
+
+
+# Printing.
+
+
+def _shower(cls: type) -> Show:
+    """Return what prints a class: one function of one expression, as if written by hand."""
+    known = {"quote": quote, "rest_of_line": rest_of_line, "SHOWERS": SHOWERS}
+    text = _expression(cls, SYNTAX[cls], known)
+    # Nothing from outside is in it: words are literals, the rest stands in this file.
+    made: Show = eval(f"lambda p, v: {text}", known)
+    return made
+
+
+def _expression(cls: type, parts: tuple[Part, ...], known: dict[str, object]) -> str:
+    """Return the expression that prints parts of the value ``v``."""
+    pieces: list[str] = []
+    for part in parts:
+        if isinstance(part, Words):
+            pieces.append(repr(part.text))
+        elif isinstance(part, Slot):
+            values = [f"v.{name}" for name in part.fields]
+            show = _slot_kind(cls, part).show if len(values) == 1 else _pair(cls, part).show
+            pieces.append(show.format(*values))
+        else:
+            inner = _expression(cls, part.parts, known)
+            pieces.append(inner if part.always else _unless_default(cls, part, inner, known))
+    return " + ".join(pieces)
+
+
+def _unless_default(cls: type, group: Group, inner: str, known: dict[str, object]) -> str:
+    value = f"v.{group.field}"
+    default = False if group.is_flag else default_of(cls, group.field)
+    if not default:
+        return f"({inner} if {value} else '')"
+    known[f"default_{group.field}"] = default
+    test = "is not" if isinstance(default, enum.Enum) else "!="
+    return f"({inner} if {value} {test} default_{group.field} else '')"
+
+
+def _slot_kind(cls: type, slot: Slot) -> Kind:
+    if slot.form == "identifier":
+        return _identifier(str(getattr(cls, "nouns", {})[slot.fields[0]]))
+    return _FORMS[slot.form] if slot.form else _kind(cls, slot.fields[0])
+
+
+def _pair(cls: type, slot: Slot) -> Kind:
+    """Return how two fields are written as one list."""
+    is_call = hints_of(cls)[slot.fields[1]] == tuple[NamedArg, ...]
+    return _FORMS["call" if is_call else "mixed"]
+
+
+SHOWERS: Final = PerClass(_shower)
+"""By class, what prints a line, or the first line of its text, or a part of one."""
+
+
+# Reading.
+
+Reader: TypeAlias = "Callable[[ItemParser, Cursor, Value], Value]"
+"""Reads what stands right of ``=``, given what stands left of it, or all of a line."""
+
+_TOKEN: Final = re.compile(r"\w+|//|\S")
+
+
+def tokens_of(text: str) -> list[str]:
+    """Return the tokens in the words of a syntax."""
+    return _TOKEN.findall(text)
+
+
+def left_side(cls: type) -> Slot | None:
+    """Return what stands before ``=``, if anything does."""
+    parts = SYNTAX[cls]
+    first = parts[0].parts[0] if isinstance(parts[0], Group) else parts[0]
+    if not isinstance(first, Slot):
+        return None
+    after = parts[1] if first is parts[0] and len(parts) > 1 else None
+    is_one = isinstance(after, Words) and after.text.startswith(" = ")
+    return first if is_one or first.form == "targets" else None
+
+
+def right_side(cls: type) -> tuple[Part, ...]:
+    """Return the parts behind ``=``, or all of them where nothing is defined."""
+    parts = SYNTAX[cls]
+    if left_side(cls) is None:
+        return parts
+    after = parts[1]
+    if isinstance(parts[0], Slot) and isinstance(after, Words):
+        rest = after.text.removeprefix(" = ")
+        return (Words(rest), *parts[2:]) if rest else parts[2:]
+    return parts[1:]
+
+
+def opening_words(cls: type) -> tuple[str, ...]:
+    """Return the words that tell a line, or its right side, from others; none for a library op."""
+    first = right_side(cls)[0]
+    if isinstance(first, Words):
+        return (tokens_of(first.text)[0],)
+    assert isinstance(first, Slot)
+    choices = _choices(hints_of(cls)[first.fields[0]])
+    return tuple(word for choice in choices for word in opening_words(choice))
+
+
+def _choices(hint: Value) -> list[type]:
+    """Return the classes of a union that say how they are written."""
+    return [choice for choice in get_args(hint) if hasattr(choice, "syntax")]
+
+
+def _reader(cls: type, *, is_bare: bool = False) -> Reader:
+    """Return what reads a class: one function, as if written by hand.
+
+    With ``is_bare`` what may be left out first is.
+    """
+    known: dict[str, object] = {"cls": cls, **_READ_BY}
+    names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
+    left, body = left_side(cls), []
+    if left is not None:
+        body.append(f"v_{left.fields[0]} = t")
+    for part in right_side(cls)[is_bare:]:
+        body += _statements(cls, part, known)
+    regions = REGION_FIELDS[cls]
+    body += ["c.end()"] if regions else []
+    body += [f"v_{f.name} = p.lines.regions({f.block!r}, many={f.many})" for f in regions]
+    read = {line.partition(" = ")[0] for line in body}
+    read |= {name for line in read for name in line.split(", ")}
+    values = [
+        f"v_{n}" if f"v_{n}" in read else _known(known, f"default_{n}", default_of(cls, n))
+        for n in names
+    ]
+    values += ["origin=c.origin"] if issubclass(cls, Line) else []
+    body.append(f"return cls({', '.join(values)})")
+    # Nothing from outside is in it: words are literals, the rest stands in this file.
+    exec("def read(p, c, t):\n    " + "\n    ".join(body), known)
+    made: Reader = known["read"]  # type: ignore[assignment]
+    return made
+
+
+_READ_BY: Final = {
+    "read_selector": _read_selector,
+    "read_types": _read_types,
+    "read_options": _read_options,
+}
+
+
+def _known(known: dict[str, object], name: str, value: object) -> str:
+    known[name] = value
+    return name
+
+
+def _statements(cls: type, part: Part, known: dict[str, object]) -> list[str]:
+    """Return what reads one part."""
+    if isinstance(part, Words):
+        return [f"c.expect({token!r})" for token in tokens_of(part.text)]
+    if isinstance(part, Slot):
+        if part.form == "layout":
+            return [f"p.define(c, v_{part.fields[0]})"]
+        targets = ", ".join(f"v_{name}" for name in part.fields)
+        kind = _pair(cls, part) if len(part.fields) == 2 else _slot_kind(cls, part)
+        return [f"{targets} = {_reading(cls, part.fields[0], kind, known)}"]
+    if part.is_flag:
+        return [f"v_{part.field} = c.accept({part.field!r})"]
+    slot = next(each for each in part.parts if isinstance(each, Slot))
+    if slot.form == "types":
+        has_objects = ResultObject in get_args(get_args(hints_of(cls)[part.field])[0])
+        return [f"v_{part.field} = p.{'results' if has_objects else 'region_results'}(c, t)"]
+    return [_unless_left_out(cls, part, slot, known)]
+
+
+def _unless_left_out(cls: type, group: Group, slot: Slot, known: dict[str, object]) -> str:
+    """Return what reads a part that may be missing."""
+    field = group.field
+    kind = _part_kind(cls, Group(group.parts[-1:], field, is_flag=False, always=False))
+    words = [t for part in group.parts if isinstance(part, Words) for t in tokens_of(part.text)]
+    default = _known(known, f"default_{field}", default_of(cls, field))
+    read = _reading(cls, slot.fields[0], kind, known)
+    if words:
+        test = f"c.accept({words[0]!r})"
+        if hints_of(cls)[field] == tuple[Arg, ...]:
+            read = f"p.passed(c, {words[0]!r})"
+    elif kind.sign:
+        test = f"c.tokens[c.at][:1] == {kind.sign!r}"
+    else:
+        test = f"c.tokens[c.at] in {_known(known, f'known_{field}', kind.known)}"
+    return f"v_{field} = {read} if {test} else {default}"
+
+
+def _reading(cls: type, name: str, kind: Kind, known: dict[str, object]) -> str:
+    """Return the expression that reads a field."""
+    what = repr(str(getattr(cls, "nouns", {}).get(name, f"a {name}")))
+    return kind.read.format(what=what, known=_known(known, f"known_{name}", kind.known))
+
+
+READERS: Final = PerClass(_reader)
+"""By class, what reads a line, or its right side, or a part of one."""
+
+
+# Choices: which of several classes a text is of, by its first tokens.
+
+
+class Choices:
+    """What reads one of several classes."""
+
+    @classmethod
+    def of(cls, union: Value) -> Choices:
+        """Return what reads one of the classes of a union."""
+        return cls(_choices(union))
+
+    def __init__(self, classes: list[type]) -> None:
+        self.by_sign: dict[str, Reader] = {}
+        self.by_word: dict[str, tuple[Reader, Kind | None]] = {}
+        self.otherwise: Reader | None = None
+        for cls in classes:
+            self._add(cls, READERS[cls], SYNTAX[cls])
+
+    def _add(self, cls: type, read: Reader, parts: tuple[Part, ...]) -> None:
+        first, second = parts[0], parts[1] if len(parts) > 1 else None
+        if isinstance(first, Words):
+            token = tokens_of(first.text)[0]
+            if token.isidentifier():
+                self.by_word[token] = (read, None)
+            else:
+                self.by_sign[token] = read
+            return
+        behind = None if second is None else _part_kind(cls, second)
+        kind = _part_kind(cls, first)
+        self.by_word.update(dict.fromkeys(kind.words, (read, behind)))
+        if isinstance(first, Group):
+            self._add(cls, _reader(cls, is_bare=True), parts[1:])
+        elif kind.sign:
+            self.by_sign[kind.sign] = read
+        elif not kind.words:
+            self.otherwise = read
+
+    def read(self, parser: ItemParser, cursor: Cursor) -> Value:
+        """Read a value of one of the classes."""
+        read = self.by_sign.get(cursor.tokens[cursor.at][:1])
+        return self.read_word(parser, cursor) if read is None else read(parser, cursor, None)
+
+    def read_word(self, parser: ItemParser, cursor: Cursor) -> Value:
+        """Read a value of one of the classes that no sign tells from others."""
+        read, behind = self.by_word.get(cursor.tokens[cursor.at], (self.otherwise, None))
+        if behind is not None and not behind.is_next(cursor.tokens[cursor.at + 1]):
+            read = self.otherwise
+        if read is None:
+            words = list(self.by_word)
+            cursor.fail_word(words, " or ".join(f"'{word}'" for word in words))
+        return read(parser, cursor, None)
+
+
+def _part_kind(cls: type, part: Part) -> Kind:
+    """Return the kind of what a part begins with."""
+    if isinstance(part, Words):
+        return Kind("", "", sign=part.text.strip()[:1])
+    if isinstance(part, Slot):
+        return _slot_kind(cls, part)
+    default = default_of(cls, part.field)
+    if isinstance(default, enum.Enum):
+        return _word_kind(type(default), default)
+    return _part_kind(cls, part.parts[0])
