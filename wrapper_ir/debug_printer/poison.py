@@ -13,10 +13,10 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import Access, BufferArg, ScalarArg
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
-from wrapper_ir.lines.memory import Allocate, AllocateFromPool, Free, Reuse
-from wrapper_ir.lines.trace import Probe
+from wrapper_ir.lines.traits import allocates_one, is_slice
 from wrapper_ir.lines.walk import map_regions
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.dtype import DType
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import AnyLine, Program
-
-__all__ = ["poison"]
 
 _FILL: Final = "aten::fill_.Scalar"
 _DEFINITION: Final = KernelDefinition(
@@ -61,36 +59,30 @@ def _filled(region: Region, program: Program, number: float) -> Region:
     body: list[AnyLine] = []
     for index, line in enumerate(region.body):
         body.append(map_regions(line, lambda inner: _filled(inner, program, number)))
-        name = _new_memory(line, region.body, index, program)
-        value = None if name is None else _value(program.layout(name).dtype, number)
-        if name is not None and value is not None:
+        for name in _new_memory(line, region.body, index, program):
             layout = program.layout(name)
-            args = (BufferArg(name, Access.READ_WRITE), ScalarArg(value))
-            body.append(ExternKernel(_FILL, args, device=layout.device))
+            value = _value(layout.dtype, number)
+            if value is not None:
+                args = (BufferArg(name, Access.READ_WRITE), ScalarArg(value))
+                body.append(ExternKernel(_FILL, args, device=layout.device))
     return dataclasses.replace(region, body=tuple(body))
 
 
 def _new_memory(
     line: AnyLine, body: tuple[AnyLine, ...], index: int, program: Program
-) -> str | None:
-    """The buffer that a line makes out of memory whose contents mean nothing."""
-    match line:
-        case Allocate():
-            return None if line.zeroed else line.out
-        case AllocateFromPool():
-            return line.out
-        case Reuse():
-            return None if _is_read_first(line.out, body, index, program) else line.out
-        case _:
-            return None
+) -> list[str]:
+    """Return the buffer, if any, that a line makes of memory whose contents mean nothing."""
+    defines = effects(line, program).defines
+    if Trait.RETAKES in line.traits:
+        return [name for name in defines if not _is_read_first(name, body, index, program)]
+    is_unset = allocates_one(line) and not line.zeroed
+    return defines if is_unset or is_slice(line) else []
 
 
 def _is_read_first(name: str, body: tuple[AnyLine, ...], index: int, program: Program) -> bool:
-    """Whether what a buffer holds is read before it is written: then it was meant to be kept."""
+    """Return whether a buffer is read before it is written: then its contents were to be kept."""
     names = {name}
     for line in itertools.islice(body, index + 1, None):
-        if isinstance(line, (Probe, Free)):
-            continue
         found = effects(line, program)
         names |= {alias.name for alias in found.aliases if alias.source in names}
         if names & {*found.reads, *found.takes}:

@@ -1,4 +1,4 @@
-"""Which call of a program is the first to give something else in another run."""
+"""The first call of a program that gives something else in another run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debug_printer import Call, DebugPrinter, calls_of, insert_probes, poison
+from wrapper_ir.debug_printer.insert import insert_probes
+from wrapper_ir.debug_printer.poison import poison
+from wrapper_ir.debug_printer.select import Call, calls_of
+from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.debugging.eager import Beside, Difference, Saved
 from wrapper_ir.debugging.errors import DifferentCallsError, NoOriginsError
 from wrapper_ir.debugging.extract import copies, extract, with_own_state
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.debugging.graphs import Graph
 
-__all__ = ["EAGER", "BisectResult", "bisect"]
-
 #: What stands for an emitter where the other run is eager execution of the graph.
 EAGER: Final = "eager"
 
@@ -41,7 +42,7 @@ _CLOSE: Final = (1e-4, 1e-5)
 
 @dataclass(frozen=True)
 class BisectResult:
-    """What a comparison of two runs has found.
+    """The result of comparing two runs.
 
     Attributes:
         call: The first call that wrote something else; None when there is none.
@@ -60,7 +61,7 @@ class BisectResult:
     skipped: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether a difference was found."""
+        """Return whether a difference was found."""
         return self.call is not None
 
     def __str__(self) -> str:
@@ -123,15 +124,23 @@ def bisect(  # noqa: PLR0913 - four of them are the two runs
         expected = f"None, as nothing is run but emitters; b={EAGER!r} runs it"
         raise OptionValueError(option="graph", value=type(graph).__name__, expected=expected)
     one, two = _planned(program), _planned(other if other is not None else program)
+    return _with_emitters((one, a), (two, b), inputs, tolerance or (0.0, 0.0), folder)
+
+
+def _with_emitters(
+    first: tuple[Program, str],
+    second: tuple[Program, str],
+    inputs: Sequence[Any],
+    tolerance: tuple[float, float],
+    folder: str | Path | None,
+) -> BisectResult:
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
-        runs = [
-            _run(each, target, inputs, Path(root) / name, number)
-            for each, target, name, number in ((one, a, "a", 1e4), (two, b, "b", math.nan))
-        ]
-        result = _compare(one, runs[0], runs[1], tolerance or (0.0, 0.0))
+        one = _run(*first, inputs, Path(root) / "a", 1e4)
+        two = _run(*second, inputs, Path(root) / "b", math.nan)
+        result = _compare(first[0], one, two, tolerance)
     if result.call is None or folder is None:
         return result
-    written = extract(one, result.call.number, inputs, target=a).write(folder)
+    written = extract(first[0], result.call.number, inputs, target=first[1]).write(folder)
     return dataclasses.replace(result, folder=written)
 
 
