@@ -105,8 +105,8 @@ JOBS ?= 1
 
 sweep: setup ## workloads of real sizes against stock Inductor, for SECONDS=60 from SEED=0 on (DEVICE=cuda|cpu JOBS=1; TRY='...' one again)
 	$(BIN)/python -W ignore -m tests.sweep --device $(DEVICE) --seed $(SEED) --jobs $(JOBS) \
-		$(if $(TRY),--try '$(TRY)',--seconds $(SECONDS)) $(if $(FAMILIES),--families '$(FAMILIES)') \
-		$(if $(RESULTS),--results $(RESULTS))
+		$(if $(TRY),--try '$(TRY)',--seconds $(SECONDS)) \
+		$(if $(FAMILIES),--families '$(FAMILIES)') $(if $(RESULTS),--results $(RESULTS))
 
 bench: setup ## every benchmark, each bound beside what was found (about half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py

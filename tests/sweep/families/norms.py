@@ -81,7 +81,13 @@ def batch_norm(k: Kit, side: int, height: int, channels: int, images: int) -> Ma
     return Made(run, inputs)
 
 
-@family(How(kind="reduction"), side=width(1, 513), channels=width(1, 2048), images=rest(2))
+@family(
+    How(kind="reduction"),
+    side=width(1, 513),
+    height=among(1, 2, 7),
+    channels=width(1, 2048),
+    images=rest(2),
+)
 def batch_norm_channels_last(k: Kit, side: int, height: int, channels: int, images: int) -> Made:
     def run(x, y, w, b):
         x = x.permute(0, 3, 1, 2)
