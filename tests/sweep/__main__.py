@@ -13,7 +13,6 @@ import argparse
 import sys
 import time
 from fnmatch import fnmatchcase
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,16 +48,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _swept(options: argparse.Namespace, results: Results) -> None:
-    families = [n for n in FAMILIES if any(fnmatchcase(n, g) for g in options.families.split(","))]
+    names = [n for n in FAMILIES if any(fnmatchcase(n, g) for g in options.families.split(","))]
     began = time.monotonic()
     new: list[dict[str, Any]] = []
 
     def work() -> Iterator[tuple[int, Workload]]:
-        for number in count():
-            if len(results.rows) + len(new) >= options.count:
-                return
-            if number not in results.rows:
-                yield number, drawn(options.seed, number, options.device, families)
+        for number in range(options.count):
+            workload = drawn(options.seed, number, options.device, names)
+            if results.rows.get(number, {}).get("workload") != str(workload):
+                yield number, workload
 
     def found(number: int, workload: Workload, answer: dict[str, Any]) -> None:
         results.add(number, workload, answer)
@@ -118,7 +116,12 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add("--grace", type=float, default=60, help="how long what was begun may take then (60)")
     add("--timeout", type=float, default=300, help="how long one workload may take (300)")
     add("--seed", type=int, default=0, help="of what is drawn (0)")
-    add("--count", type=int, default=1 << 40, help="end when the file has so many workloads")
+    add(
+        "--count",
+        type=int,
+        default=1 << 40,
+        help="end after so many workloads, what the file has among them",
+    )
     add("--families", default="*", metavar="GLOB,...", help="only such families (*)")
     add("--way", action="append", choices=EMITTERS, help="may be repeated (python and cpp)")
     add("--jobs", type=int, default=1, help="worker processes, at least one a GPU (1)")

@@ -42,10 +42,11 @@ def report(rows: Iterable[Mapping[str, Any]], device: str) -> Iterator[str]:
     }
     yield _share("Classes of Inductor's lines", classes, set(lines))
     kernels = _summed(rows, "kernels")
-    yield _share("Kinds of kernels", set(KINDS) if device == "cuda" else set(), set(kernels))
-    yield "  " + ", ".join(f"{kind} {count}" for kind, count in kernels.most_common())
+    if device == "cuda":
+        yield _share("Kinds of kernels", set(KINDS), set(kernels))
+    yield "  Kernels: " + ", ".join(f"{kind} {count}" for kind, count in kernels.most_common())
     ours = {line.mnemonic for line in get_args(AnyLine)}
-    yield _share("Kinds of our lines", ours, set(_summed(rows, "ours")))
+    yield _share("Kinds of lines in our programs", ours, set(_summed(rows, "ours")))
 
 
 def _summed(rows: Iterable[Mapping[str, Any]], key: str) -> Counter[str]:

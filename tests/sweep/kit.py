@@ -29,7 +29,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "descriptors": {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True},
     "tiled": {"triton.prefer_nd_tiling": True, "triton.tile_reductions": True},
     "combo": {"combo_kernels": True},
-    "partitions": {"graph_partition": True},
+    "partitions": {"graph_partition": True, "triton.cudagraphs": True},
     "eager_random": {"fallback_random": True},
     "eager_casts": {"emulate_precision_casts": True},
     "pools": {"memory_planning": True},

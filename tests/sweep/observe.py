@@ -120,12 +120,12 @@ def difference(one: Seen, other: Seen) -> str:
     if one.facts.keys() != other.facts.keys():
         missing = sorted(one.facts.keys() ^ other.facts.keys())
         return f"{', '.join(missing)}: on one side only"
-    for path, wanted in one.facts.items():
-        found = other.facts[path]
-        if found == wanted:
-            continue
+    unlike = [path for path in one.facts if one.facts[path] != other.facts[path]]
+    for path in unlike[:1]:
+        wanted, found = one.facts[path], other.facts[path]
         if isinstance(wanted, list) and isinstance(found, list) and wanted[:-1] == found[:-1]:
-            return f"{path}: other bits, {_distance(one, other, path)}"
+            more = f" ({', '.join(unlike[1:4])} too)" if unlike[1:] else ""
+            return f"{path}: other bits, {_distance(one, other, path)}{more}"
         if isinstance(wanted, list) and path in one.samples:
             return f"{path}: {found[:-1]}, not {wanted[:-1]}"
         return f"{path}: differs"

@@ -80,6 +80,16 @@ def of_data(k: Kit, columns: int, many: int) -> Made:
 
 
 @family(FORWARD, columns=width(1, 1024), many=rest(4))
+def put_where_data_say(k: Kit, columns: int, many: int) -> Made:
+    def run(x, y, keep):
+        x = x.clone()
+        x[keep] = y[keep] * 2
+        return x.masked_scatter(keep[:, None], y), x.index_put((keep,), y[0], accumulate=True)
+
+    return Made(run, lambda: (k.c(many, columns), k.c(many, columns), k.b(many)))
+
+
+@family(FORWARD, columns=width(1, 1024), many=rest(4))
 def repeated(k: Kit, columns: int, many: int) -> Made:
     def run(x, counts):
         return torch.repeat_interleave(x, counts, dim=0) + 1, x.roll(3, 0).flip(-1)

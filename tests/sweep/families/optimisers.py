@@ -58,7 +58,8 @@ def adam_one_by_one(k: Kit, count: int, columns: int, rows: int) -> Made:
 
 @family(HOW, **MANY)
 def adamw_fused(k: Kit, count: int, columns: int, rows: int) -> Made:
-    return _adam(k, adamw.adamw, {"fused": True, "weight_decay": 0.1}, count, (rows, columns))
+    how = {"fused": True, "capturable": True, "weight_decay": 0.1}
+    return _adam(k, adamw.adamw, how, count, (rows, columns))
 
 
 @family(HOW, **MANY)

@@ -92,6 +92,15 @@ def places_of_data(k: Kit, rows: int, columns: int) -> Made:
     return Made(run, lambda: (k.c(rows, columns), torch.tensor(rows // 2)))
 
 
+@family(FORWARD, **SIZES)
+def slices_of_data(k: Kit, rows: int, columns: int) -> Made:
+    def run(x, n):
+        at = n.item()
+        return x[at].sin(), x[at:].sum(0), x[:at] * 2
+
+    return Made(run, lambda: (k.c(rows, columns), torch.tensor(-2)))
+
+
 @family(FORWARD, numbers=rest(64))
 def odd_addresses(k: Kit, numbers: int) -> Made:
     def run(x, y):
