@@ -58,8 +58,14 @@ def adam_one_by_one(k: Kit, count: int, columns: int, rows: int) -> Made:
 
 @family(HOW, **MANY)
 def adamw_fused(k: Kit, count: int, columns: int, rows: int) -> Made:
-    how = {"fused": True, "capturable": True, "weight_decay": 0.1}
-    return _adam(k, adamw.adamw, how, count, (rows, columns))
+    """The op itself: the optimiser's function keeps Dynamo out."""
+
+    def fused(weights, gradients, means, squares, _, steps, **how):
+        greatest = [each * 2 for each in squares]  # torch cannot trace it with an empty list
+        lists = (weights, gradients, means, squares, greatest, steps)
+        torch._fused_adamw_(*lists, **{**how, "amsgrad": True})
+
+    return _adam(k, fused, {"weight_decay": 0.1}, count, (rows, columns))
 
 
 @family(HOW, **MANY)
