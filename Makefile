@@ -25,7 +25,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-torch test-radar models gpu check docs wheel fuzz mutants opinfo zoo odd bench sanitize format clean
+.PHONY: help setup demo test test-torch test-radar models gpu check docs wheel fuzz mutants opinfo zoo odd sweep bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,14 @@ zoo: setup ## whole models against stock Inductor, all emitters (hours; MODELS=g
 
 odd: setup ## odd functions against stock Inductor, all emitters and packages (an hour; FUNCTIONS=glob,... for some)
 	$(BIN)/python -m tests.odd --functions '$(or $(FUNCTIONS),*)'
+
+DEVICE ?= $(shell $(BIN)/python -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")' 2>/dev/null)
+JOBS ?= 1
+
+sweep: setup ## workloads of real sizes against stock Inductor, for SECONDS=60 from SEED=0 on (DEVICE=cuda|cpu JOBS=1; TRY='...' one again)
+	$(BIN)/python -W ignore -m tests.sweep --device $(DEVICE) --seed $(SEED) --jobs $(JOBS) \
+		$(if $(TRY),--try '$(TRY)',--seconds $(SECONDS)) \
+		$(if $(FAMILIES),--families '$(FAMILIES)') $(if $(RESULTS),--results $(RESULTS))
 
 bench: setup ## every benchmark, each bound beside what was found (about half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py

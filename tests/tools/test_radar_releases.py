@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.release import TORCH
+from tests.sweep.coverage import report
 from tools.radar import drift
 from tools.radar.facts import Release
 from tools.radar.modules import Definition
@@ -114,7 +115,7 @@ def test_from_2_13_to_2_15():
     }
     said = "\n".join(f"{f.kind} {f.name}: {f.what}" for f in found)
     assert (
-        "override torch._inductor.codegen.wrapper.PythonWrapperCodegen.codegen_conditional" in said
+        "override torch._inductor.codegen.wrapper.PythonWrapperCodegen.codegen_while_loop" in said
     )
     assert "hook _inductor_backend_init in torch._inductor.codegen.common" in said
     assert "SwitchLine: has no form yet, perhaps for ConditionalLine" in said or (
@@ -133,3 +134,22 @@ def test_every_function_that_writes_text_into_wrappers_is_in_the_documents():
             if not any(function.endswith(f".{name}") for name in named)
         }
         assert missing == set(), folder
+
+
+def test_the_sweep_says_what_of_the_page_was_reached():
+    """Places that were seen while Inductor compiled are found among those that its sources have."""
+    place = "_inductor.codegen.wrapper.PythonWrapperCodegen.codegen_while_loop"
+    row = {
+        "places": [place],
+        "lines": {"KernelCallLine": 2},
+        "kernels": {"template": 1},
+        "ours": {},
+    }
+    told = "\n".join(report([row], "cuda"))
+    assert re.search(r"Written by the wrapper for a node: 1 of \d+; not (?!.*while_loop)", told)
+    assert re.search(
+        r"Written while kernels are scheduled: 0 of \d+; not .*_codegen_mix_order", told
+    )
+    assert re.search(r"Classes of Inductor's lines: 1 of \d+; not (?!.*KernelCallLine)", told)
+    assert re.search(r"Kinds of kernels: 1 of \d+; not .*cooperative reduction", told)
+    assert "On no page" not in told
