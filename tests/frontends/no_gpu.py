@@ -106,3 +106,21 @@ def compiled_for_gpu(
             if not isinstance(failed.inner_exception, _CompiledError):
                 raise failed.inner_exception from failed
     return [wir.verify(program) for program in programs]
+
+
+def program_of(function: Any, *shapes: tuple[int, ...], **options: Any) -> Program:
+    """The program of a function of matrices; planned and rendered, it reads back as it is."""
+    (program,) = compiled_for_gpu(function, *shapes, **options)
+    for each in (program, wir.plan_memory(program), wir.plan_memory(program, "pool")):
+        assert wir.parse(str(wir.verify(each))) == each
+        compile(wir.emit(each).source, "wrapper.py", "exec")
+    wir.emit(wir.plan_memory(program), "cpp")
+    wir.emit(wir.plan_memory(program), "fx")
+    return program
+
+
+def body(program: Program) -> list[str]:
+    """The lines of a program without its declarations and checks."""
+    lines = [line[2:] for line in str(program).splitlines() if line.startswith("  ")]
+    lines = [line for line in lines if not line.startswith(("|", "assert_layout"))]
+    return [line.replace(" @cuda:0", "") for line in lines]

@@ -8,11 +8,12 @@ import pytest
 import torch
 import torch._inductor.config
 from torch import Tensor, nn
-from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
 
+import wrapper_ir as wir
 from tests.gpu.cases import t
 from tests.gpu.test_programs import same
+from wrapper_ir.lines import KernelDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,13 +82,53 @@ def test_the_same_as_stock(name: str, emitter: str) -> None:
     assert same(_run(name, "wrapper_ir", emitter=emitter), _run(name, "inductor"))
 
 
-def test_several_kernels_of_which_calls_choose_are_refused() -> None:
-    torch._dynamo.reset()
-    with (
-        torch._inductor.config.patch({"triton.multi_kernel": 1}),
-        pytest.raises(BackendCompilerFailed, match="several kernels, of which calls choose"),
-    ):
-        torch.compile(lambda x: torch.softmax(x, -1), backend="wrapper_ir")(t(512, 4096))
+def _normalised(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.softmax(x, -1) * w, functional.layer_norm(x, x.shape[-1:]).sum(-1)
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+@pytest.mark.parametrize("choice", [1, 2, 3])
+def test_of_several_kernels_the_one_that_stock_would_take(choice: int, emitter: str) -> None:
+    """1 lets time decide, of which stock keeps a note; 2 and 3 take the first and second."""
+
+    def run(backend: str, **options: Any) -> tuple[Tensor, Tensor]:
+        torch._dynamo.reset()
+        with torch._inductor.config.patch({"triton.multi_kernel": choice}):
+            made: tuple[Tensor, Tensor] = torch.compile(
+                _normalised, backend=backend, options=options
+            )(x, w)
+        return made
+
+    torch.manual_seed(0)
+    x, w = t(512, 4096), t(512, 4096)
+    with wir.record() as programs:
+        ours = run("wrapper_ir", emitter=emitter)
+    kernels = [line.name for line in programs[0].body if isinstance(line, KernelDefinition)]
+    kinds = {name.split("_")[1] for name in kernels}
+    assert kinds <= {1: {"red", "per", "poi"}, 2: {"red", "poi"}, 3: {"per", "poi"}}[choice]
+    assert all(map(same, ours, run("inductor")))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+@pytest.mark.parametrize("rows", [48, 2048])
+def test_of_templates_the_one_tuned_for_the_nearest_sizes(rows: int, emitter: str) -> None:
+    wanted = {
+        "max_autotune_gemm": True,
+        "max_autotune_gemm_backends": "TRITON",
+        "multi_kernel_hints": [64, 4096],
+    }
+
+    def run(backend: str, **options: Any) -> Tensor:
+        torch._dynamo.reset()
+        with torch._inductor.config.patch(wanted):
+            made: Tensor = torch.compile(
+                lambda x, w: x @ w, backend=backend, dynamic=True, options=options
+            )(x, w)
+        return made
+
+    torch.manual_seed(0)
+    x, w = t(rows, 1024, dtype=HALF), t(1024, 512, dtype=HALF)
+    assert same(run("wrapper_ir", emitter=emitter), run("inductor"))
 
 
 @pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])

@@ -41,21 +41,22 @@ def fastest(
         examples: Makes what to try them with: an argument for each that a call passes.
     """
     everything = {number: [slice(None)] for number in range(len(tuners))}
-    call = MultiKernelCall(note.name, list(tuners), everything)
+    make: Any = MultiKernelCall
+    call = make(note.name, list(tuners), everything)
     if call.picked_kernel is None:
         with dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True):
-            found = times(call, device, examples())
+            found = times(call, device, examples)
         call.picked_kernel = found.index(min(found))
         if not call.disable_cache:
             call.store_cache()
     return int(call.picked_kernel)
 
 
-def times(call: Any, device: torch.device, args: Sequence[Any]) -> list[float]:
+def times(call: Any, device: torch.device, examples: Callable[[], Sequence[Any]]) -> list[float]:
     """Return how many milliseconds each kernel of a call takes, tuned before."""
     with torch.cuda.device(device):
         stream = torch.cuda.current_stream().cuda_stream
-        found: list[float] = call.benchmark_sub_kernels(*args, stream=stream)
+        found: list[float] = call.benchmark_sub_kernels(*examples(), stream=stream)
     return found
 
 

@@ -209,7 +209,8 @@ class _NotingAlternatives(MultiKernelState):
 
     def __init__(self, wrapper: _Notes) -> None:
         self._wrapper = wrapper
-        super().__init__()
+        stock: Any = super()
+        stock.__init__()
 
     def define_kernel(self, kernels: Any, kernel_shape_keys: Any = None) -> str:
         """Define several kernels as one, as Inductor does, and note them for the call."""
