@@ -60,7 +60,11 @@ def pretended_gpu() -> Any:
         patch.setattr(torch.cuda, "current_device", lambda: 0)
         for place in (torch.cuda, CudaInterface):  # which releases ask differs
             patch.setattr(place, "get_device_properties", lambda _=None: PROPERTIES)
-        patch.setattr(scheduler, "has_triton", lambda *_: True)
+            patch.setattr(place, "is_bf16_supported", lambda *_, **__: True)
+        for place in (scheduler, torch.utils._triton):
+            patch.setattr(place, "has_triton", lambda *_, **__: True)
+        patch.setattr(torch.utils._triton, "has_triton_tma_device", lambda: True)
+        patch.setattr(CudaInterface, "raise_if_triton_unavailable", lambda *_: None)
         patch.setattr(torch.utils._triton, "triton_hash_with_backend", lambda: "")
         # Nothing can be tried without a GPU: of a kernel's configurations the first one wins.
         patch.setattr(triton_helpers, "set_driver_to_gpu", lambda: None)

@@ -10,7 +10,7 @@ are untouched, Inductor can still do its part: that is the fallback of ``on_unsu
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
@@ -51,6 +51,9 @@ UNSUPPORTED = (
     UnsupportedLineError,
     VerificationError,
 )
+
+
+_NO_PARTS: Final = "a program of wrapper_ir is whole; its option cuda_graph captures its calls"
 
 
 class _Notes:
@@ -267,6 +270,10 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
                 module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
+        if V.graph.partition_maps:
+            # Inductor would put a CUDA graph around each part, and looks for them in the module.
+            V.graph.partition_maps = None
+            V.graph.disable_cudagraphs_reason = _NO_PARTS
         if not self.session.capture:
             statistics.count_program()
             for recorder in open_recorders(self.session):

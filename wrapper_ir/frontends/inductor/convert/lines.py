@@ -167,6 +167,8 @@ class LineConverter:
 
     def _kernel_call(self, entry: Entry) -> None:
         convert_kernel_call(self._scope, entry.line, entry.call)
+        passed = [name for name in entry.line.call_args if isinstance(name, str)]
+        self._strings.called = (entry.line.kernel_name, passed)
 
     def _extern_out(self, entry: Entry) -> None:
         self._externs.out(entry.line.node)
