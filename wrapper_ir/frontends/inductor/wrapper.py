@@ -10,7 +10,7 @@ are untouched, Inductor can still do its part: that is the fallback of ``on_unsu
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
@@ -25,9 +25,10 @@ from wrapper_ir.frontends.inductor.compat import (
     ir,
 )
 from wrapper_ir.frontends.inductor.convert import convert_graph, passing_of
+from wrapper_ir.frontends.inductor.cuda_graphs import keep_whole
 from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote, TritonNote
+from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, statistics
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.frontends.inductor.unsupported import announcing, may_refuse, refuse
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.frontends.inductor.convert import Passing
-    from wrapper_ir.frontends.inductor.notes import CallNote, KernelNote, PartNote
+    from wrapper_ir.frontends.inductor.notes import CallNote, KernelNote, PartNote, TritonNote
 
 __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
 
@@ -51,9 +52,6 @@ UNSUPPORTED = (
     UnsupportedLineError,
     VerificationError,
 )
-
-
-_NO_PARTS: Final = "a program of wrapper_ir is whole; its option cuda_graph captures its calls"
 
 
 class _Notes:
@@ -74,8 +72,8 @@ class _Notes:
         #: Index of a kernel call -> the kernel and its arguments.
         self.call_notes: dict[int, CallNote] = {}
         self._next_call: CallNote | None = None
-        #: Name of a Triton kernel -> the last note of it.
-        self._triton_kernels: dict[str, TritonNote] = {}
+        #: Name of a kernel -> the last note of it.
+        self._last_notes: dict[str, Any] = {}
         #: Index of a line of text -> the result that it makes of its parts.
         self.part_notes: dict[int, PartNote] = {}
         #: The result that the text which comes next makes of its parts.
@@ -90,8 +88,7 @@ class _Notes:
     def note_kernel(self, note: KernelNote | TritonNote) -> None:
         """Keep a note for the call of this kernel, which comes next."""
         self._next_call = note
-        if isinstance(note, TritonNote):
-            self._triton_kernels[note.name] = note
+        self._last_notes[note.name] = note
 
     def note_alternatives(self, name: str, kernels: Sequence[Any], shapes: Any) -> None:
         """Keep a note for the call of one of several kernels, which comes next.
@@ -101,7 +98,7 @@ class _Notes:
             kernels: Inductor's kernels; each has been noted.
             shapes: What each was tuned for, where they are templates; else None.
         """
-        found = tuple(self._triton_kernels[kernel.kernel_name] for kernel in kernels)
+        found = tuple(self._last_notes[kernel.kernel_name] for kernel in kernels)
         if shapes is None:
             self._next_call = AlternativesNote(name, found, (0,) * len(found))
             return
@@ -270,10 +267,7 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
                 module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
-        if V.graph.partition_maps:
-            # Inductor would put a CUDA graph around each part, and looks for them in the module.
-            V.graph.partition_maps = None
-            V.graph.disable_cudagraphs_reason = _NO_PARTS
+        keep_whole(V.graph)
         if not self.session.capture:
             statistics.count_program()
             for recorder in open_recorders(self.session):

@@ -10,20 +10,20 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.choosing import fastest, nearest
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.triton import example, passed_to, size_hint
+from wrapper_ir.frontends.inductor.triton_choices import fastest, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.frontends.inductor.notes import AlternativesNote, TritonNote
+    from wrapper_ir.frontends.inductor.notes import AlternativesNote, CallNote
 
 __all__ = ["chosen"]
 
 
-def chosen(scope: Scope, line: Any, note: AlternativesNote) -> tuple[Any, TritonNote]:
+def chosen(scope: Scope, line: Any, note: AlternativesNote) -> tuple[Any, CallNote]:
     """Return the call of the kernel that is chosen, in place of a call of all, and its note."""
     passed = passed_to(line)
     if note.shapes is None:
