@@ -7,6 +7,9 @@ schedules and converts is real; nothing runs, so tests that use it look at progr
 from __future__ import annotations
 
 import contextlib
+import importlib
+import re
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +17,19 @@ import pytest
 import torch
 from torch._dynamo.device_interface import CudaInterface
 from torch._dynamo.exc import BackendCompilerFailed
-from torch._inductor import scheduler
+from torch._inductor import scheduler, select_algorithm
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.runtime import triton_helpers
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import wrapper_ir as wir
 from wrapper_ir.backend import wrapper_ir as our_backend
 from wrapper_ir.runtime import TritonKernels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from wrapper_ir.lines import Program
 
@@ -60,7 +64,14 @@ def pretended_gpu() -> Any:
         patch.setattr(torch.cuda, "current_device", lambda: 0)
         for place in (torch.cuda, CudaInterface):  # which releases ask differs
             patch.setattr(place, "get_device_properties", lambda _=None: PROPERTIES)
-        patch.setattr(scheduler, "has_triton", lambda *_: True)
+            patch.setattr(place, "is_bf16_supported", lambda *_, **__: True)
+        for place in (scheduler, torch.utils._triton):
+            patch.setattr(place, "has_triton", lambda *_, **__: True)
+        patch.setattr(torch.cuda, "get_device_capability", lambda _=None: (9, 0))
+        patch.setattr(torch.utils._triton, "has_triton_tma_device", lambda: True)
+        for place in _importers("has_triton_stable_tma_api"):
+            patch.setattr(place, "has_triton_stable_tma_api", lambda: True)
+        patch.setattr(CudaInterface, "raise_if_triton_unavailable", lambda *_: None)
         patch.setattr(torch.utils._triton, "triton_hash_with_backend", lambda: "")
         # Nothing can be tried without a GPU: of a kernel's configurations the first one wins.
         patch.setattr(triton_helpers, "set_driver_to_gpu", lambda: None)
@@ -68,6 +79,16 @@ def pretended_gpu() -> Any:
         patch.setattr(CachingAutotuner, "precompile", _take_first)
         patch.setattr(TritonKernels, "load", lambda kernels: (None,) * len(kernels._sources))
         yield
+
+
+def _importers(name: str) -> list[Any]:
+    """The modules of Inductor that have a function of this name, its own module included."""
+    for module in ("codegen.triton", "kernel.mm"):
+        importlib.import_module(f"torch._inductor.{module}")
+    modules = [
+        m for n, m in sys.modules.items() if n.startswith(("torch._inductor.", "torch.utils"))
+    ]
+    return [module for module in modules if name in vars(module)]
 
 
 def _take_first(tuner: Any, *_: Any, **__: Any) -> None:
@@ -79,15 +100,19 @@ def compiled_for_gpu(
     *shapes: tuple[int, ...],
     flags: int = 0,
     trains: bool = False,
+    inputs: Callable[[], Sequence[Any]] = tuple,
+    traced: bool = True,
     **options: Any,
 ) -> list[Program]:
     """The programs of a function that ``torch.compile`` compiles through us, unplanned.
 
     Args:
-        function: Takes matrices, and then truth values.
+        function: Takes matrices, truth values, and what else there is.
         *shapes: Those of the matrices.
         flags: How many truth values.
         trains: Whether the matrices want gradients.
+        inputs: Makes further inputs, in a mode in which tensors are fake.
+        traced: Whether Dynamo traces the function; if not, ``make_fx`` does.
         **options: Those of the backend.
     """
 
@@ -97,12 +122,53 @@ def compiled_for_gpu(
 
     torch._dynamo.reset()
     with FakeTensorMode() as mode:
-        inputs = [torch.empty(each, device="cuda:0", requires_grad=trains) for each in shapes]
-        inputs += [torch.empty((), dtype=torch.bool, device="cuda:0") for _ in range(flags)]
+        given = [torch.empty(each, device="cuda:0", requires_grad=trains) for each in shapes]
+        given += [torch.empty((), dtype=torch.bool, device="cuda:0") for _ in range(flags)]
+        given += inputs()
     with pretended_gpu(), wir.record() as programs, mode:
-        try:
-            torch.compile(function, backend=backend, fullgraph=True)(*inputs)
-        except BackendCompilerFailed as failed:
-            if not isinstance(failed.inner_exception, _CompiledError):
-                raise failed.inner_exception from failed
+        if traced:
+            _stopped(lambda: torch.compile(function, backend=backend, fullgraph=True)(*given))
+        else:
+            our_backend(make_fx(function)(*given), given, options=options)
     return [wir.verify(program) for program in programs]
+
+
+def _stopped(compiling: Callable[[], Any]) -> None:
+    try:
+        compiling()
+    except BackendCompilerFailed as failed:
+        if not isinstance(failed.inner_exception, _CompiledError):
+            raise failed.inner_exception from failed
+
+
+@contextlib.contextmanager
+def first_choice(name: str, detail: str = "") -> Iterator[None]:
+    """Have tuning take the first choice whose name and description these patterns find."""
+
+    def fitting(choices: list[Any]) -> list[Any]:
+        found = [each for each in choices if re.search(name, each.name)]
+        return [each for each in found if re.search(detail, each.description)][:1]
+
+    select_algorithm.add_preprocessing_fn(fitting)
+    try:
+        yield
+    finally:
+        select_algorithm.clear_preprocessing_fns()
+
+
+def program_of(function: Any, *shapes: tuple[int, ...], **options: Any) -> Program:
+    """The program of a function of matrices; planned and rendered, it reads back as it is."""
+    (program,) = compiled_for_gpu(function, *shapes, **options)
+    for each in (program, wir.plan_memory(program), wir.plan_memory(program, "pool")):
+        assert wir.parse(str(wir.verify(each))) == each
+        compile(wir.emit(each).source, "wrapper.py", "exec")
+    wir.emit(wir.plan_memory(program), "cpp")
+    wir.emit(wir.plan_memory(program), "fx")
+    return program
+
+
+def body(program: Program) -> list[str]:
+    """The lines of a program without its declarations and checks."""
+    lines = [line[2:] for line in str(program).splitlines() if line.startswith("  ")]
+    lines = [line for line in lines if not line.startswith(("|", "assert_layout"))]
+    return [line.replace(" @cuda:0", "") for line in lines]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import sympy
@@ -11,13 +11,8 @@ import torch._inductor.config
 from torch import Tensor
 from torch.nn import functional
 
-import wrapper_ir as wir
-from tests.frontends.no_gpu import compiled_for_gpu
-from wrapper_ir.errors import WrapperIRError
+from tests.frontends.no_gpu import body, program_of
 from wrapper_ir.frontends.common.expressions import to_dim
-
-if TYPE_CHECKING:
-    from wrapper_ir.lines import Program
 
 pytestmark = [
     pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this torch knows no GPU at all"),
@@ -27,30 +22,12 @@ pytestmark = [
 SHAPE = (8192, 768)
 
 
-def one(function: Any, *shapes: tuple[int, ...], **options: Any) -> Program:
-    """The program of a function of matrices; planned and rendered, it reads back as it is."""
-    (program,) = compiled_for_gpu(function, *shapes, **options)
-    for each in (program, wir.plan_memory(program), wir.plan_memory(program, "pool")):
-        assert wir.parse(str(wir.verify(each))) == each
-        compile(wir.emit(each).source, "wrapper.py", "exec")
-    wir.emit(wir.plan_memory(program), "cpp")
-    wir.emit(wir.plan_memory(program), "fx")
-    return program
-
-
-def body(program: Program) -> list[str]:
-    """The lines of a program without its declarations and checks."""
-    lines = [line[2:] for line in str(program).splitlines() if line.startswith("  ")]
-    lines = [line for line in lines if not line.startswith(("|", "assert_layout"))]
-    return [line.replace(" @cuda:0", "") for line in lines]
-
-
 def test_parts_of_sums_become_whole() -> None:
     def sums(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         z = x * y
         return z.sum(-1), z.sum(0), (z + 1).sum(0, keepdim=True)
 
-    lines = body(one(sums, SHAPE, SHAPE))
+    lines = body(program_of(sums, SHAPE, SHAPE))
 
     assert lines[1] == "%workspace_0 = allocate : f32[786432]"
     assert "out %workspace_0, 8192, 768) grid [512]" in lines[2]
@@ -70,7 +47,7 @@ def test_parts_are_kept_in_float32_and_copied_where_the_whole_is_narrower() -> N
         z = x.half() * y.half()
         return z.float().sum(-1), z.sum(0), z.prod(0)
 
-    lines = body(one(sums, SHAPE, SHAPE))
+    lines = body(program_of(sums, SHAPE, SHAPE))
 
     assert [line for line in lines if line.startswith("aten::")] == [
         "aten::sum.IntList_out(%workspace_0_view, [0], out=out %buf2_whole)",
@@ -84,7 +61,7 @@ def test_parts_of_a_cat_become_whole_in_their_places() -> None:
     def joined(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return torch.cat([(x * y).sum(0), (x + y).sum(0)]), (x * y).sum(-1)
 
-    lines = body(one(joined, SHAPE, SHAPE))
+    lines = body(program_of(joined, SHAPE, SHAPE))
 
     (whole,) = (line.split()[0] for line in lines if line.endswith("allocate : f32[1536]"))
     first, second = (line.split()[0] for line in lines if f"reinterpret {whole} " in line)
@@ -113,7 +90,7 @@ def test_a_bias_of_equal_rows_is_passed_as_a_vector() -> None:
         return torch.addmm(b.expand(64, 32), x, w)
 
     with _choosing("bias_addmm"):
-        lines = body(one(linear, (64, 128), (128, 32), (32,)))
+        lines = body(program_of(linear, (64, 128), (128, 32), (32,)))
 
     assert lines[1:] == [
         "%arg0_1_view = reinterpret %arg0_1 : f32[64, 32]{0, 1}",
@@ -127,7 +104,7 @@ def test_a_convolution_of_pixels_is_a_product() -> None:
         return functional.conv2d(x.view(2, 16, 8, 8), w.view(32, 16, 1, 1))
 
     with _choosing("conv1x1_via_mm", "ATEN,TRITON"):
-        lines = body(one(pixels, (32, 64), (32, 16)))
+        lines = body(program_of(pixels, (32, 64), (32, 16)))
 
     (call,) = (line for line in lines if line.startswith("aten::"))
     assert call.startswith("aten::matmul.out(")
@@ -137,19 +114,11 @@ def test_a_convolution_of_pixels_is_a_product() -> None:
 
 def test_a_graph_that_is_chosen_for_a_product_stands_in_its_place() -> None:
     with _choosing("decompose_k|bmm", "ATEN,TRITON"):
-        lines = body(one(lambda x, w: x @ w, (32, 32768), (32768, 32)))
+        lines = body(program_of(lambda x, w: x @ w, (32, 32768), (32768, 32)))
 
     (call,) = (line for line in lines if line.startswith("aten::"))
     assert call.startswith("aten::bmm")
     assert "call @triton" in lines[-1]
-
-
-def test_several_kernels_of_which_calls_choose_are_refused() -> None:
-    with (
-        torch._inductor.config.patch({"triton.multi_kernel": 1}),
-        pytest.raises(WrapperIRError, match="several kernels, of which calls choose"),
-    ):
-        compiled_for_gpu(lambda x: torch.softmax(x, -1), (512, 4096))
 
 
 def test_a_rounded_up_quotient_of_sizes_is_one_division() -> None:

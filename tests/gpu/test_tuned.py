@@ -8,11 +8,13 @@ import pytest
 import torch
 import torch._inductor.config
 from torch import Tensor, nn
-from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
+from torch.nn.attention.flex_attention import flex_attention
 
+import wrapper_ir as wir
 from tests.gpu.cases import t
 from tests.gpu.test_programs import same
+from wrapper_ir.lines import KernelDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +24,12 @@ HALF = torch.bfloat16
 
 def _linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return torch.addmm(b.expand(x.shape[0], b.shape[0]), x, w)
+
+
+def _nearer_is_more(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    made = flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s - (i - j).abs() * 0.1)
+    assert isinstance(made, Tensor)
+    return made
 
 
 def _pixels(x: Tensor, w: Tensor) -> Tensor:
@@ -81,13 +89,100 @@ def test_the_same_as_stock(name: str, emitter: str) -> None:
     assert same(_run(name, "wrapper_ir", emitter=emitter), _run(name, "inductor"))
 
 
-def test_several_kernels_of_which_calls_choose_are_refused() -> None:
+def _normalised(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.softmax(x, -1) * w, functional.layer_norm(x, x.shape[-1:]).sum(-1)
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+@pytest.mark.parametrize("choice", [1, 2, 3])
+def test_of_several_kernels_the_one_that_stock_would_take(choice: int, emitter: str) -> None:
+    """1 lets time decide, of which stock keeps a note; 2 and 3 take the first and second."""
+
+    def run(backend: str, **options: Any) -> tuple[Tensor, Tensor]:
+        torch._dynamo.reset()
+        with torch._inductor.config.patch({"triton.multi_kernel": choice}):
+            made: tuple[Tensor, Tensor] = torch.compile(
+                _normalised, backend=backend, options=options
+            )(x, w)
+        return made
+
+    torch.manual_seed(0)
+    x, w = t(512, 4096), t(512, 4096)
+    with wir.record() as programs:
+        ours = run("wrapper_ir", emitter=emitter)
+    kernels = [line.name for line in programs[0].body if isinstance(line, KernelDefinition)]
+    kinds = {name.split("_")[1] for name in kernels}
+    assert kinds <= {1: {"red", "per", "poi"}, 2: {"red", "poi"}, 3: {"per", "poi"}}[choice]
+    assert all(map(same, ours, run("inductor")))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+@pytest.mark.parametrize("rows", [48, 2048])
+def test_of_templates_the_one_tuned_for_the_nearest_sizes(rows: int, emitter: str) -> None:
+    wanted = {
+        "max_autotune_gemm": True,
+        "max_autotune_gemm_backends": "TRITON",
+        "multi_kernel_hints": [64, 4096],
+    }
+
+    def run(backend: str, **options: Any) -> Tensor:
+        torch._dynamo.reset()
+        with torch._inductor.config.patch(wanted):
+            made: Tensor = torch.compile(
+                lambda x, w: x @ w, backend=backend, dynamic=True, options=options
+            )(x, w)
+        return made
+
+    torch.manual_seed(0)
+    x, w = t(rows, 1024, dtype=HALF), t(1024, 512, dtype=HALF)
+    assert same(run("wrapper_ir", emitter=emitter), run("inductor"))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_a_graph_that_inductor_would_cut_for_cuda_graphs_is_whole(emitter: str) -> None:
+    def mixed(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return (x.sin() @ y).cpu().sin(), (x @ y).cos()
+
+    def run(backend: str, **options: Any) -> list[tuple[Tensor, Tensor]]:
+        torch._dynamo.reset()
+        wanted = {"graph_partition": True, "triton.cudagraphs": True}
+        with torch._inductor.config.patch(wanted):
+            compiled = torch.compile(mixed, backend=backend, options=options)
+            return [tuple(each.clone() for each in compiled(x, y)) for _ in range(3)]
+
+    torch.manual_seed(0)
+    x, y = t(64, 64), t(64, 64)
+    for ours, stock in zip(run("wrapper_ir", emitter=emitter), run("inductor"), strict=True):
+        assert all(map(same, ours, stock))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_what_kernels_read_and_write_is_checked(emitter: str) -> None:
     torch._dynamo.reset()
-    with (
-        torch._inductor.config.patch({"triton.multi_kernel": 1}),
-        pytest.raises(BackendCompilerFailed, match="several kernels, of which calls choose"),
-    ):
-        torch.compile(lambda x: torch.softmax(x, -1), backend="wrapper_ir")(t(512, 4096))
+    with torch._inductor.config.patch({"nan_asserts": True}):
+        run = torch.compile(
+            lambda x: x.log().sum(-1).nan_to_num(),
+            backend="wrapper_ir",
+            options={"emitter": emitter},
+        )
+        assert bool(run(torch.ones(8, 512, device="cuda")).eq(0).all())
+        with pytest.raises(AssertionError, match="infinity"):
+            run(torch.full((8, 512), torch.inf, device="cuda"))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_flex_attention_is_trained_with_the_same_bits(emitter: str) -> None:
+    def gradients(backend: str, **options: Any) -> list[Tensor]:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        given = [t(1, 2, 256, 64, dtype=HALF).requires_grad_() for _ in range(3)]
+        made = torch.compile(_nearer_is_more, backend=backend, options=options)(*given)
+        made.square().mean().backward()
+        return [made.detach(), *(each.grad for each in given if each.grad is not None)]
+
+    found = gradients("wrapper_ir", emitter=emitter)
+    assert len(found) == 4
+    assert all(map(same, found, gradients("inductor")))
 
 
 @pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])

@@ -29,8 +29,11 @@ __all__ = [
     "FxGraphBypass",
     "InductorError",
     "KernelArgs",
+    "MultiKernelCall",
+    "MultiKernelState",
     "Placeholder",
     "PythonWrapperCodegen",
+    "SizeHintMultiKernelCall",
     "SubgraphPythonWrapperCodegen",
     "SymT",
     "TracingContext",
@@ -116,6 +119,11 @@ try:
     from torch._inductor.codegen import wrapper as wrapper_lines
     from torch._inductor.codegen.common import KernelArgs
     from torch._inductor.codegen.cpp import CppScheduling
+    from torch._inductor.codegen.multi_kernel import (
+        MultiKernelCall,
+        MultiKernelState,
+        SizeHintMultiKernelCall,
+    )
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
     from torch._inductor.constant_folding import ConstantFolder

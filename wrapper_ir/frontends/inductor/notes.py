@@ -5,14 +5,23 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 import torch
 
 from wrapper_ir.lines.args import Access
 
-__all__ = ["BufferNote", "ControlNote", "KernelNote", "PartNote", "SizeNote", "TritonNote"]
+__all__ = [
+    "AlternativesNote",
+    "BufferNote",
+    "CallNote",
+    "ControlNote",
+    "KernelNote",
+    "PartNote",
+    "SizeNote",
+    "TritonNote",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +123,33 @@ class TritonNote:
     entry: str
     buffers: Mapping[str, BufferNote]
     nodes: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlternativesNote:
+    """Kernels that compute the same, of which Inductor's wrapper would choose one in a call.
+
+    A call passes what all of them take, and then what each takes besides, one after the other.
+
+    Attributes:
+        name: Inductor's name for all of them together.
+        kernels: The kernels, in Inductor's order.
+        extra: How many arguments each one takes besides, in the same order.
+        shapes: For which shapes of its arguments each was tuned, where shapes decide; None where
+            time does.
+    """
+
+    name: str
+    kernels: tuple[TritonNote, ...]
+    extra: tuple[int, ...]
+    shapes: tuple[tuple[tuple[int, ...], ...], ...] | None = None
+
+    def taken_by(self, number: int, passed: int) -> tuple[slice, slice]:
+        """Return which arguments of a call a kernel takes, of so many that are passed."""
+        shared = passed - sum(self.extra)
+        begin = shared + sum(self.extra[:number])
+        return slice(0, shared), slice(begin, begin + self.extra[number])
+
+
+CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote
+"""What a line calls: a kernel, or the one of several that is chosen."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.frontends.inductor.compat import (
+    MultiKernelState,
     PythonWrapperCodegen,
     SubgraphPythonWrapperCodegen,
     V,
@@ -24,9 +25,10 @@ from wrapper_ir.frontends.inductor.compat import (
     ir,
 )
 from wrapper_ir.frontends.inductor.convert import convert_graph, passing_of
+from wrapper_ir.frontends.inductor.cuda_graphs import keep_whole
 from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import ControlNote
+from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, statistics
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.frontends.inductor.unsupported import announcing, may_refuse, refuse
@@ -34,10 +36,10 @@ from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.verify import VerificationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wrapper_ir.frontends.inductor.convert import Passing
-    from wrapper_ir.frontends.inductor.notes import KernelNote, PartNote, TritonNote
+    from wrapper_ir.frontends.inductor.notes import CallNote, KernelNote, PartNote, TritonNote
 
 __all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
 
@@ -68,8 +70,10 @@ class _Notes:
         #: Index of a line -> the IR node that Inductor was generating code for.
         self.writing_node: dict[int, Any] = {}
         #: Index of a kernel call -> the kernel and its arguments.
-        self.call_notes: dict[int, KernelNote | TritonNote] = {}
-        self._next_call: KernelNote | TritonNote | None = None
+        self.call_notes: dict[int, CallNote] = {}
+        self._next_call: CallNote | None = None
+        #: Name of a kernel -> the last note of it.
+        self._last_notes: dict[str, Any] = {}
         #: Index of a line of text -> the result that it makes of its parts.
         self.part_notes: dict[int, PartNote] = {}
         #: The result that the text which comes next makes of its parts.
@@ -84,6 +88,23 @@ class _Notes:
     def note_kernel(self, note: KernelNote | TritonNote) -> None:
         """Keep a note for the call of this kernel, which comes next."""
         self._next_call = note
+        self._last_notes[note.name] = note
+
+    def note_alternatives(self, name: str, kernels: Sequence[Any], shapes: Any) -> None:
+        """Keep a note for the call of one of several kernels, which comes next.
+
+        Args:
+            name: What Inductor calls all of them together.
+            kernels: Inductor's kernels; each has been noted.
+            shapes: What each was tuned for, where they are templates; else None.
+        """
+        found = tuple(self._last_notes[kernel.kernel_name] for kernel in kernels)
+        if shapes is None:
+            self._next_call = AlternativesNote(name, found, (0,) * len(found))
+            return
+        extra = (kernel.additional_call_args_and_types()[0] for kernel in kernels)
+        sizes = tuple(tuple(tuple(map(int, size)) for size in each) for each in shapes)
+        self._next_call = AlternativesNote(name, found, tuple(map(len, extra)), sizes)
 
     def define_kernel(self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any) -> Any:
         """Define a kernel as Inductor does, keeping the text."""
@@ -179,6 +200,25 @@ class _Notes:
         self.control_notes[start] = ControlNote(node, len(self.lines))  # type: ignore[attr-defined]
 
 
+class _NotingAlternatives(MultiKernelState):
+    """Inductor's list of kernels of which calls choose one, noted where they are defined.
+
+    Args:
+        wrapper: Our wrapper.
+    """
+
+    def __init__(self, wrapper: _Notes) -> None:
+        self._wrapper = wrapper
+        stock: Any = super()
+        stock.__init__()
+
+    def define_kernel(self, kernels: Any, kernel_shape_keys: Any = None) -> str:
+        """Define several kernels as one, as Inductor does, and note them for the call."""
+        name = super().define_kernel(kernels, kernel_shape_keys)
+        self._wrapper.note_alternatives(name, kernels, kernel_shape_keys)
+        return name
+
+
 class NotingWrapper(_Notes, PythonWrapperCodegen):
     """The wrapper of a graph that is compiled through us.
 
@@ -197,6 +237,7 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
             V.graph.fx_wrapper = False
         stock: Any = super()
         stock.__init__()
+        self.multi_kernel_state = _NotingAlternatives(self)
 
     @staticmethod
     def create(
@@ -226,6 +267,7 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
                 module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
+        keep_whole(V.graph)
         if not self.session.capture:
             statistics.count_program()
             for recorder in open_recorders(self.session):
@@ -270,6 +312,7 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
     def __init__(self, session: Session, *args: Any) -> None:
         self._open_notes(session)
         super().__init__(*args)
+        self.multi_kernel_state = _NotingAlternatives(self)
         parent: Any = self.parent_wrapper
         self.definitions = parent.definitions
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.frontends.inductor.convert.alternatives import chosen
 from wrapper_ir.frontends.inductor.convert.triton import convert_triton_call
 from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.flags import kernel_flags
 from wrapper_ir.frontends.inductor.notes import (
+    AlternativesNote,
     BufferNote,
+    CallNote,
     KernelNote,
     SizeNote,
     SizeType,
@@ -32,17 +35,17 @@ if TYPE_CHECKING:
 __all__ = ["convert_kernel_call"]
 
 
-def convert_kernel_call(scope: Scope, line: Any, note: KernelNote | TritonNote | None) -> None:
+def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
     """Convert a ``KernelCallLine`` by the note that its scheduling left.
 
     Raises:
         UnsupportedLineError: There is no note: the kernel is not C++, or another scheduling's.
     """
     if note is None:
-        language = "Triton" if line.triton else "neither C++ nor Triton"
-        several = line.kernel_name.startswith("multi_kernel_")
-        why = "it is several kernels, of which calls choose" if several else f"it is {language}"
+        why = "it is Triton" if line.triton else "it is neither C++ nor Triton"
         raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
+    if isinstance(note, AlternativesNote):
+        line, note = chosen(scope, line, note)
     if isinstance(note, TritonNote):
         convert_triton_call(scope, line, note)
         return

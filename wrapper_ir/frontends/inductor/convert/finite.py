@@ -1,7 +1,8 @@
 """Inductor's checks for NaN and infinity (``nan_asserts``), as calls of an op.
 
-Inductor asserts in Python that what a graph is given and what it returns is finite. A program calls
-operators only, so the check is one of torch's registry, and every emitter calls it like any other.
+Inductor asserts in Python that what a graph is given and what it returns is finite, and what each
+Triton kernel was given and has written, in lines of text after its call. A program calls operators
+only, so the check is one of torch's registry, and every emitter calls it like any other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
 
-__all__ = ["add_checks"]
+__all__ = ["add_check", "add_checks"]
 
 
 def _check(value: torch.Tensor, name: str) -> None:
@@ -48,6 +49,29 @@ def add_checks(scope: Scope, start: int, inputs: Sequence[Input], results: Seque
     made = {each.buffer: None for each in results if isinstance(each, BufferValue)}
     scope.body[start:start] = [_line(scope, *each) for each in given]
     scope.body += [_line(scope, name, f"result '{name}'") for name in made]
+
+
+def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bool:
+    """Check a buffer after the call of a kernel, if that is what a line of text does.
+
+    Args:
+        scope: Where the check goes.
+        text: Inductor's; it has one such line for NaN, and one for infinity.
+        kernel: The kernel that was called last.
+        passed: Inductor's names of what it was called with.
+
+    Returns:
+        Whether the line is such a check.
+    """
+    if not inductor_config.nan_asserts:
+        return False
+    for name in passed:
+        if text == f"assert not {name}.isnan().any().item()":
+            scope.emit(_line(scope, scope.resolve(name), f"'{name}' after '{kernel}'"))
+            return True
+        if text == f"assert not {name}.isinf().any().item()":
+            return True  # one call finds both
+    return False
 
 
 def _line(scope: Scope, buffer: str, name: str) -> ExternKernel:

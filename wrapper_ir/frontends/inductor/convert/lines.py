@@ -22,7 +22,7 @@ from wrapper_ir.frontends.inductor.convert.strings import StringConverter
 from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked
 from wrapper_ir.frontends.inductor.differences import checked_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import KernelNote, PartNote, TritonNote
+from wrapper_ir.frontends.inductor.notes import AlternativesNote, CallNote, PartNote, TritonNote
 from wrapper_ir.lines.symbols import ComputeSymbol
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Entry:
 
     line: Any = None
     writer: Any = None
-    call: KernelNote | TritonNote | None = None
+    call: CallNote | None = None
     control: Any = None
     part: PartNote | None = None
 
@@ -66,6 +66,14 @@ def _entries(wrapper: Any) -> Iterator[Entry]:
             yield Entry(line, writer, call, part=wrapper.part_notes.get(index))
 
 
+def _tuned(call: CallNote | None) -> Iterator[TritonNote]:
+    """Yield the Triton kernels that have to be tuned for a call."""
+    if isinstance(call, TritonNote):
+        yield call
+    elif isinstance(call, AlternativesNote) and call.shapes is None:
+        yield from call.kernels
+
+
 class LineConverter:
     """Converts the lines of one wrapper into a scope.
 
@@ -77,8 +85,7 @@ class LineConverter:
     def __init__(self, scope: Scope, wrapper: Any) -> None:
         self._scope = scope
         self._entries = list(_entries(wrapper))
-        calls = (entry.call for entry in self._entries)
-        scope.shared.tuners.expect(call for call in calls if isinstance(call, TritonNote))
+        scope.shared.tuners.expect(kernel for e in self._entries for kernel in _tuned(e.call))
         self._externs = ExternConverter(scope, [entry.line for entry in self._entries])
         self._strings = StringConverter(scope, self._externs)
         self._control = ControlConverter(scope, self._externs, _convert_lines)
@@ -160,6 +167,8 @@ class LineConverter:
 
     def _kernel_call(self, entry: Entry) -> None:
         convert_kernel_call(self._scope, entry.line, entry.call)
+        passed = [name for name in entry.line.call_args if isinstance(name, str)]
+        self._strings.called = (entry.line.kernel_name, passed)
 
     def _extern_out(self, entry: Entry) -> None:
         self._externs.out(entry.line.node)

@@ -7,7 +7,7 @@ which are compared with what the node would write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -15,6 +15,7 @@ import sympy
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.checks import assert_alignment, assert_layout
 from wrapper_ir.frontends.inductor.convert.externs import node_op
+from wrapper_ir.frontends.inductor.convert.finite import add_check
 from wrapper_ir.frontends.inductor.convert.hooks import hooked_name
 from wrapper_ir.frontends.inductor.convert.printing import prints
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
@@ -42,6 +43,8 @@ class StringConverter:
         self._scope = scope
         self._externs = externs
         self._done: set[int] = set()
+        #: The kernel that was called last, and the names of what it was called with.
+        self.called: tuple[str, Sequence[str]] = ("", ())
 
     def convert(self, text: str, node: Any) -> None:
         """Convert one line of text that ``node`` wrote.
@@ -63,6 +66,8 @@ class StringConverter:
             assert_layout(self._scope, node.get_name(), node.get_op_name(), node)
             return
         if self._zeroes_workspace(text) or self._shows(text):
+            return
+        if add_check(self._scope, text, *self.called):
             return
         if prints(node):
             self._done.add(id(node))

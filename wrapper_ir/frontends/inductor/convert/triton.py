@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.notes import TritonNote
     from wrapper_ir.lines.expr import Dim, Scalar
 
-__all__ = ["convert_triton_call"]
+__all__ = ["convert_triton_call", "example", "passed_to", "size_hint"]
 
 _SCALARS: Final = {
     "i1": ScalarType.BOOL,
@@ -54,7 +54,7 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     Raises:
         UnsupportedLineError: It passes something, or asks for a grid, that has no typed form.
     """
-    passed = _passed(line)
+    passed = passed_to(line)
     note = _with_first_writes(scope, note)
     name, kernel, pinned = _definition(scope, note, line.device, passed)
     given = _by_name(line, pinned, passed)
@@ -67,7 +67,7 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     scope.emit_call(call, note.nodes)
 
 
-def _passed(line: Any) -> list[Any]:
+def passed_to(line: Any) -> list[Any]:
     """Return what the launcher is given: names of buffers, or nodes, or numbers."""
     if line.raw_keys is None:
         return list(line.call_args)
@@ -137,7 +137,7 @@ def _pinned(scope: Scope, note: TritonNote, device: torch.device, passed: list[A
     if key not in found:
         tuner = scope.shared.tuners.get(note)
         found[key] = pin(
-            note, tuner, device, lambda: [_example(scope, note, value) for value in passed]
+            note, tuner, device, lambda: [example(scope, note, value) for value in passed]
         )
     pinned: Pinned = found[key]
     return pinned
@@ -193,7 +193,7 @@ def _grid(
         raise _unsupported(note, str(error)) from error
 
 
-def _example(scope: Scope, note: TritonNote, given: Any) -> Any:
+def example(scope: Scope, note: TritonNote, given: Any) -> Any:
     """Return an argument to try configurations with: zeros of a buffer's size, or a number."""
     if isinstance(given, ir.IRNode):
         name, dtype = scope.reference(given), given.get_dtype()
@@ -203,14 +203,14 @@ def _example(scope: Scope, note: TritonNote, given: Any) -> Any:
     elif isinstance(given, (bool, int, float)):
         return given
     else:
-        return _hint(scope, scope.scalar(getattr(given, "inner_expr", given)))
+        return size_hint(scope, scope.scalar(getattr(given, "inner_expr", given)))
     layout = scope.layout(name)
-    bytes_ = int(_hint(scope, layout.extent)) * layout.dtype.itemsize
+    bytes_ = int(size_hint(scope, layout.extent)) * layout.dtype.itemsize
     device = torch.device(str(layout.device))
     return torch.zeros(bytes_, dtype=torch.uint8, device=device).view(dtype)
 
 
-def _hint(scope: Scope, value: Scalar) -> int | float:
+def size_hint(scope: Scope, value: Scalar) -> int | float:
     """A size to expect; where the program knows none, one that keeps a GPU busy."""
     symbols = scope.shared.symbols
     hints = {name: symbols[name].hint for name in ours.free_symbols(value)}
