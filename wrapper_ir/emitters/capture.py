@@ -15,7 +15,7 @@ from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, Switch, While
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall, TorchOp
-from wrapper_ir.lines.program import GraphRole
+from wrapper_ir.lines.program import GraphRole, Stage
 from wrapper_ir.lines.schema import parse_schema
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
@@ -28,16 +28,20 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program
 
 __all__ = [
+    "DEFAULT_BRANCHES",
     "DEFAULT_LIMIT",
     "CaptureFacts",
     "Captures",
     "GraphOptions",
+    "branched",
     "capture_facts",
     "graph_options",
     "why_not_captured",
 ]
 
 DEFAULT_LIMIT: Final = 8
+
+DEFAULT_BRANCHES: Final = 2
 
 _RANDOM: Final = ("rand", "seed", "dropout", "Generator")
 """What schemas say of ops that draw random numbers."""
@@ -96,6 +100,8 @@ class CaptureFacts:
         results: Whose memory results are.
         reasons: Why its calls cannot be captured, where that is so.
         is_random: Whether its calls may draw random numbers.
+        has_branches: Whether it puts work on branches: what it writes to is then to share no memory
+            with anything else, since order is by names.
     """
 
     program: str
@@ -106,6 +112,25 @@ class CaptureFacts:
     results: str = "fresh"
     reasons: tuple[str, ...] = ()
     is_random: bool = False
+    has_branches: bool = False
+
+
+def branched(program: Program, emitter: object) -> Program:
+    """Return a program with branches, where an emitter has its calls captured and may use some.
+
+    Args:
+        program: A program whose memory is yet to be planned.
+        emitter: What is going to render it.
+    """
+    if not getattr(emitter, "cuda_graph", False) or program.stage is Stage.PLANNED:
+        return program
+    limit: int = getattr(emitter, "cuda_graph_branches", 0)
+    if not limit or why_not_captured(program):
+        return program
+    # The planner is a large package; programs that are planned need none of it.
+    from wrapper_ir.planning.branches import branch  # noqa: PLC0415
+
+    return branch(program, limit)
 
 
 def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
@@ -125,6 +150,7 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
         options.limit,
         options.results if is_inference else "fresh",
         is_random=any(_draws(program, line) for _, line in walk(program)),
+        has_branches=any(stream.captured for stream in program.streams),
     )
 
 
@@ -164,7 +190,7 @@ def _obstacles(program: Program) -> Iterator[str]:
                 yield f"{path}: it depends on where '{name}' begins in its storage"
             case KernelCall() | ExternKernel() if reason := _of_call(program, line, unbacked):
                 yield f"{path}: {reason}"
-            case _ if reason := needs_streams(line):
+            case _ if reason := needs_streams(line, program):
                 yield f"{path}: {reason}, and a graph is captured on one stream"
             case _:
                 pass

@@ -66,6 +66,7 @@ from wrapper_ir.runtime.scalars import (
     tanh,
 )
 from wrapper_ir.runtime.scratch import Scratch
+from wrapper_ir.runtime.branches import BranchStream, branch_event
 from wrapper_ir.runtime.streams import OwnMemoryPool, OwnStream, user_object
 from wrapper_ir.runtime.triton import TritonKernels, on_device
 from wrapper_ir.runtime.views import KeptViews, MisalignedViewError, reinterpret_as
@@ -94,7 +95,9 @@ __all__ = [
     "OutOverlapError",
     "Outputs",
     "OwnMemoryPool",
+    "BranchStream",
     "OwnStream",
+    "branch_event",
     "ProgramRunError",
     "ResultLayoutError",
     "Scratch",

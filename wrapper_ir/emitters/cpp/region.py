@@ -82,7 +82,7 @@ class RegionBase(LineVisitor[None]):
         with self.writer.at(path):
             if self.show_origins:
                 self._show_origin(line)
-            reason = needs_streams(line)
+            reason = needs_streams(line, self.context.program)
             if reason:
                 self.unsupported(line, f"{reason}; C++ code runs on the caller's stream alone")
             try:

@@ -35,7 +35,7 @@ Key = tuple[str, str]
 """What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
-    CppKernels CudaGraphs InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs
+    BranchStream CppKernels CudaGraphs branch_event InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs
     OwnMemoryPool OwnStream Scratch TensorSpec TritonKernels check_layout check_number check_object
     check_result check_symbol check_that current_stream empty_strided_cpu empty_strided_cuda
     make_constants make_probe on_device once past_autograd random_tensor refuse_misaligned

@@ -33,6 +33,8 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
             writer.lines(*statement(constants, 0, head="cuda_constants = lambda: "))
             args.append(keyword("constants", "cuda_constants"))
         args.append(keyword("limit", str(facts.limit)))
+        if facts.has_branches:
+            args.append(keyword("branches", "True"))
         if facts.results != "fresh":
             args.append(keyword("results", literals.string(facts.results)))
         if context.checks != "always":
