@@ -58,6 +58,9 @@ _HEAP = "heap"
 #: The one file that is needed only by programs that run on a GPU.
 _GPU = "gpu"
 
+#: Goes with it.
+_GPU_BRANCHES = "gpu_branches"
+
 #: The one file that is needed only by programs that call cuBLAS themselves.
 _BLAS = "blas"
 
@@ -229,7 +232,9 @@ def native_units(  # noqa: PLR0913 - all are named
         _GPU_GRAPHS: gpu and graphs,
     }
     for file in sorted((_NATIVE / "src").glob("*.cpp")):
-        if file.stem in alone:
+        if file.stem == _GPU_BRANCHES:
+            units.setdefault(_GPU, []).extend([file] if gpu else [])
+        elif file.stem in alone:
             units |= {file.stem: [file]} if alone[file.stem] else {}
         elif file.stem.startswith(_GRAPHS):
             units.setdefault("graphs", []).extend([file] if graphs else [])
