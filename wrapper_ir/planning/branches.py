@@ -90,7 +90,7 @@ _FULL_BLOCKS: Final = 2048
 _BLOCK_BYTES: Final = 64 << 10
 """What a block of a Triton kernel reads and writes, at most."""
 
-_MOST_EARLY: Final = 1 << 20
+_MOST_EARLY: Final = 16 << 20
 """Bytes that a line may have allocated before its branch begins."""
 
 _PRODUCTS: Final = (
