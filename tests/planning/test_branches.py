@@ -114,8 +114,8 @@ def test_every_wait_is_needed() -> None:
 
 
 def test_nothing_runs_beside_what_fills_the_gpu() -> None:
-    rows = BLOCK.replace("bf16[1, 2048]", "bf16[4096, 2048]").replace("[1, 512]", "[4096, 512]")
-    assert not on_branches(wir.parse(rows.replace("bf16[1, 8192]", "bf16[4096, 8192]")))
+    rows = BLOCK.replace("bf16[1, 2048]", "bf16[8192, 2048]").replace("[1, 512]", "[8192, 512]")
+    assert not on_branches(wir.parse(rows.replace("bf16[1, 8192]", "bf16[8192, 8192]")))
 
 
 def test_what_allocates_or_draws_random_numbers_stays() -> None:
