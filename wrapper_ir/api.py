@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.debug_printer import make_printer, with_debugging
-from wrapper_ir.emitters.capture import branched
+from wrapper_ir.emitters.capture import for_graphs
 from wrapper_ir.emitters.faults import faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import UnsupportedError
@@ -48,7 +48,7 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
     """
     as_program(program, "wir.emit")
     emitter = make_emitter(target, options)
-    return emitter.emit(_planned(branched(program, emitter), options))
+    return emitter.emit(_planned(for_graphs(program, emitter), options))
 
 
 def compile(

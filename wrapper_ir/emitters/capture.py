@@ -19,11 +19,12 @@ from wrapper_ir.lines.program import GraphRole, Stage
 from wrapper_ir.lines.schema import parse_schema
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
-from wrapper_ir.lines.walk import walk
+from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import AnyLine, Program
 
@@ -33,9 +34,12 @@ __all__ = [
     "CaptureFacts",
     "Captures",
     "GraphOptions",
-    "branched",
     "capture_facts",
+    "for_graphs",
     "graph_options",
+    "obstacle",
+    "piece_of",
+    "pieces",
     "why_not_captured",
 ]
 
@@ -115,8 +119,11 @@ class CaptureFacts:
     has_branches: bool = False
 
 
-def branched(program: Program, emitter: object) -> Program:
-    """Return a program with branches, where an emitter has its calls captured and may use some.
+def for_graphs(program: Program, emitter: object) -> Program:
+    """Return a program made ready for an emitter that has its calls captured.
+
+    It gets branches, or is cut where something in it cannot be captured, as the emitter's options
+    say.
 
     Args:
         program: A program whose memory is yet to be planned.
@@ -124,10 +131,16 @@ def branched(program: Program, emitter: object) -> Program:
     """
     if not getattr(emitter, "cuda_graph", False) or program.stage is Stage.PLANNED:
         return program
-    limit: int = getattr(emitter, "cuda_graph_branches", 0)
-    if not limit or why_not_captured(program):
-        return program
     # The planner is a large package; programs that are planned need none of it.
+    if why_not_captured(program):
+        if not getattr(emitter, "cuda_graph_cuts", False):
+            return program
+        from wrapper_ir.emitters.cuts import cut  # noqa: PLC0415
+
+        return cut(program)
+    limit: int = getattr(emitter, "cuda_graph_branches", 0)
+    if not limit:
+        return program
     from wrapper_ir.planning.branches import branch  # noqa: PLC0415
 
     return branch(program, limit)
@@ -177,27 +190,56 @@ def _several(gpus: Sequence[str]) -> str:
 
 def _obstacles(program: Program) -> Iterator[str]:
     """What stands in the way, line by line."""
-    unbacked = {name for name, info in program.symbols.items() if info.unbacked}
     for path, line in walk(program):
-        match line:
-            case Cond() | Switch() | While():
-                yield f"{path}: '{line.mnemonic}' decides on the host what runs"
-            case Probe():
-                yield "it shows values while it runs"
-            case BindSymbol(source=ItemOf(buffer=name)):
-                yield f"{path}: the host reads '{name}'"
-            case BindSymbol(source=StorageOffsetOf(buffer=name)):
-                yield f"{path}: it depends on where '{name}' begins in its storage"
-            case KernelCall() | ExternKernel() if reason := _of_call(program, line, unbacked):
-                yield f"{path}: {reason}"
-            case _ if reason := needs_streams(line, program):
-                yield f"{path}: {reason}, and a graph is captured on one stream"
-            case _:
-                pass
+        reason = obstacle(program, line)
+        if reason:
+            yield reason if isinstance(line, Probe) else f"{path}: {reason}"
 
 
-def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[str]) -> str:
+def obstacle(program: Program, line: AnyLine) -> str:
+    """Return why a line cannot be captured; empty if it can, but for what is in its regions."""
+    match line:
+        case Cond() | Switch() | While():
+            is_choice = piece_of(line) is None
+            return f"'{line.mnemonic}' decides on the host what runs" if is_choice else ""
+        case Probe():
+            return "it shows values while it runs"
+        case BindSymbol(source=ItemOf(buffer=name)):
+            return f"the host reads '{name}'"
+        case BindSymbol(source=StorageOffsetOf(buffer=name)):
+            return f"it depends on where '{name}' begins in its storage"
+        case KernelCall() | ExternKernel() if reason := _of_call(program, line):
+            return reason
+        case _:
+            reason = needs_streams(line, program)
+            return f"{reason}, and a graph is captured on one stream" if reason else ""
+
+
+def piece_of(line: AnyLine) -> Region | None:
+    """Return the region of a switch that has one case only, and so decides nothing."""
+    is_piece = isinstance(line, Switch) and len(line.cases) == 1
+    return line.cases[0] if is_piece and isinstance(line.selector, ScalarArg) else None
+
+
+def pieces(program: Program) -> dict[int, Region]:
+    """Return the pieces whose work can be captured, where a program as a whole cannot be.
+
+    They are the switches of one case in its body, by position; none where all of it can be captured,
+    or where it runs on several GPUs.
+    """
+    found = {n: piece for n, line in enumerate(program.body) if (piece := piece_of(line))}
+    if not found or only_gpu(program) is None or not why_not_captured(program):
+        return {}
+    return {
+        n: piece
+        for n, piece in found.items()
+        if not any(obstacle(program, line) or regions_of(line) for line in piece.body)
+    }
+
+
+def _of_call(program: Program, line: KernelCall | ExternKernel) -> str:
     """Why a call cannot be captured; empty if it can."""
+    unbacked = {name for name, info in program.symbols.items() if info.unbacked}
     name = line.kernel if isinstance(line, KernelCall) else line.op
     if effects(line).objects or effects(line).defines_objects:
         return f"'{name}' may change an object, which a replay does not"

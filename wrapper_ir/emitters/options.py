@@ -28,6 +28,7 @@ __all__ = [
     "ARENA",
     "CUDA_GRAPH",
     "CUDA_GRAPH_BRANCHES",
+    "CUDA_GRAPH_CUTS",
     "CUDA_GRAPH_LIMIT",
     "CUDA_GRAPH_RESULTS",
     "KEEP_BUFFERS",
@@ -68,6 +69,10 @@ CUDA_GRAPH_LIMIT: Final = {
 CUDA_GRAPH_BRANCHES: Final = {
     "help": "how many branches a graph may have besides its main one, where that is faster",
     "choices": tuple(range(9)),
+}
+
+CUDA_GRAPH_CUTS: Final = {
+    "help": "capture the pieces between what cannot be captured, where the whole cannot be"
 }
 
 CUDA_GRAPH_RESULTS: Final = {

@@ -29,7 +29,7 @@ from wrapper_ir.runtime.errors import (
     SymbolError,
     UserObjectError,
 )
-from wrapper_ir.runtime.graphs import CudaGraphs
+from wrapper_ir.runtime.graphs import CudaGraphs, CutGraphs
 from wrapper_ir.runtime.heap import KeptHeap
 from wrapper_ir.runtime.kept import Arena, KeptArena
 from wrapper_ir.runtime.kept_gpu import KeptGpuArena
@@ -80,6 +80,7 @@ __all__ = [
     "CppKernels",
     "CppSource",
     "CudaGraphs",
+    "CutGraphs",
     "InputChecks",
     "InputCountError",
     "InputLayoutError",

@@ -62,7 +62,7 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     # The layers below are only needed where something is compiled anew.
     from wrapper_ir.api import emit  # noqa: PLC0415
     from wrapper_ir.debug_printer import make_printer, with_debugging  # noqa: PLC0415
-    from wrapper_ir.emitters.capture import branched  # noqa: PLC0415
+    from wrapper_ir.emitters.capture import for_graphs  # noqa: PLC0415
     from wrapper_ir.emitters.registry import make_emitter  # noqa: PLC0415
     from wrapper_ir.frontends.inductor.module_text import module_text  # noqa: PLC0415
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415
@@ -71,7 +71,7 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     options = dict(settings.emitter_options)
     if printer is None:  # probes are seen in calls that are not captured, and only there
-        program = branched(program, make_emitter(settings.emitter, options))
+        program = for_graphs(program, make_emitter(settings.emitter, options))
     planned = plan_memory(program, settings.memory, arena=settings.arena)
     planned = with_debugging(planned, printer)
     artifact = emit(planned, settings.emitter, **options)

@@ -106,6 +106,9 @@ class CudaGraphs:
         limit: How many graphs are kept: one for each set of sizes and numbers.
         results: ``fresh`` memory that nobody else has, or ``shared``: that of the graph, which the
             next call writes to.
+        shared: Positions of results that are ``shared`` all the same.
+        settled: Positions of inputs whose address is not that of the warm-up, but stays from the
+            captured call on.
         branches: Whether it puts work on branches of a graph. Their order is by names, so tensors
             that it writes to must then share no memory with others.
         checks: Whether to compare layouts of parameters in every call too, as other inputs' are.
@@ -125,6 +128,8 @@ class CudaGraphs:
         constants: Callable[[], list[Tensor]] = list,
         limit: int = 8,
         results: str = "fresh",
+        shared: Sequence[int] = (),
+        settled: Sequence[int] = (),
         branches: bool = False,
         checks: bool = True,
         reasons: tuple[str, ...] = (),
@@ -135,6 +140,8 @@ class CudaGraphs:
         self._constants = constants
         self._is_shared = results == "shared"
         self._has_branches = branches
+        self._shared = frozenset(shared)
+        self._settled = frozenset(settled)
         self._checks = checks
         self._recorder = recorder or CudaRecorder(device or torch.device("cuda", 0))
         self._graphs: Cache[_Graph] = Cache(limit)
@@ -265,7 +272,8 @@ class CudaGraphs:
 
     def _note_moves(self, before: dict[int, int], args: list[Any]) -> None:
         """Remember which inputs are no longer where they were."""
-        self._moving |= {n for n, pointer in before.items() if args[n].data_ptr() != pointer}
+        moved = {n for n, pointer in before.items() if args[n].data_ptr() != pointer}
+        self._moving |= moved - self._settled if self._moves < _MOVES else moved
 
     def _record(
         self, call: _Call, key: Hashable, moving: tuple[int, ...], args: list[Any]
@@ -279,8 +287,8 @@ class CudaGraphs:
         recording, captured = recorder.record(lambda: call(list(given)))
         tensors = {n: arg for n, arg in enumerate(given) if isinstance(arg, Tensor)}
         constants = self._constants()
-        shared = self._is_shared
-        results = Results(captured, tensors, constants, recorder.device, is_shared=shared)
+        shared = range(len(captured)) if self._is_shared else self._shared
+        results = Results(captured, tensors, constants, recorder.device, shared=shared)
         checked = [
             n for n in tensors if self._checks or not isinstance(args[n], torch.nn.Parameter)
         ]
