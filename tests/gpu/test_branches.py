@@ -146,3 +146,20 @@ def test_through_torch_compile(emitter: str) -> None:
             assert wir.cuda_graph_status()[-1].replays >= 3
             wir.release()
     assert alike(*results)
+
+
+def test_several_lengths_and_a_prefill() -> None:
+    """A graph for each length; long ones fill the GPU and stay one chain, with the same bits."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*[Gated() for _ in range(2)]).cuda().bfloat16()
+    example = torch.randn(4, 2048, device="cuda", dtype=torch.bfloat16)
+    rows = torch.export.Dim("rows", min=1, max=4096)
+    with torch.no_grad():
+        program = wir.capture(model, (example,), dynamic_shapes=({0: rows},))
+        plain, function = wir.compile(program), wir.compile(program, cuda_graph=True)
+        for length in (4, 1024, 17, 4, 1024, 17, 4, 1024, 17, 4):
+            x = torch.randn(length, 2048, device="cuda", dtype=torch.bfloat16)
+            assert torch.equal(function(x)[0], plain(x)[0])
+    status = function.cuda_graphs.status
+    assert status.graphs == 3
+    assert status.replays == 7

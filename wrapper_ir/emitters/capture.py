@@ -34,10 +34,10 @@ __all__ = [
     "CaptureFacts",
     "Captures",
     "GraphOptions",
+    "Obstacles",
     "capture_facts",
     "for_graphs",
     "graph_options",
-    "obstacle",
     "piece_of",
     "pieces",
     "why_not_captured",
@@ -190,29 +190,43 @@ def _several(gpus: Sequence[str]) -> str:
 
 def _obstacles(program: Program) -> Iterator[str]:
     """What stands in the way, line by line."""
+    obstacles = Obstacles(program)
     for path, line in walk(program):
-        reason = obstacle(program, line)
+        reason = obstacles.of(line)
         if reason:
             yield reason if isinstance(line, Probe) else f"{path}: {reason}"
 
 
-def obstacle(program: Program, line: AnyLine) -> str:
-    """Return why a line cannot be captured; empty if it can, but for what is in its regions."""
-    match line:
-        case Cond() | Switch() | While():
-            is_choice = piece_of(line) is None
-            return f"'{line.mnemonic}' decides on the host what runs" if is_choice else ""
-        case Probe():
-            return "it shows values while it runs"
-        case BindSymbol(source=ItemOf(buffer=name)):
-            return f"the host reads '{name}'"
-        case BindSymbol(source=StorageOffsetOf(buffer=name)):
-            return f"it depends on where '{name}' begins in its storage"
-        case KernelCall() | ExternKernel() if reason := _of_call(program, line):
-            return reason
-        case _:
-            reason = needs_streams(line, program)
-            return f"{reason}, and a graph is captured on one stream" if reason else ""
+class Obstacles:
+    """What in a program cannot be captured, line by line.
+
+    Args:
+        program: The program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._unbacked = {name for name, info in program.symbols.items() if info.unbacked}
+
+    def of(self, line: AnyLine) -> str:
+        """Return why a line cannot be captured; empty if it can, but for what is in its regions."""
+        match line:
+            case Cond() | Switch() | While():
+                is_choice = piece_of(line) is None
+                return f"'{line.mnemonic}' decides on the host what runs" if is_choice else ""
+            case Probe():
+                return "it shows values while it runs"
+            case BindSymbol(source=ItemOf(buffer=name)):
+                return f"the host reads '{name}'"
+            case BindSymbol(source=StorageOffsetOf(buffer=name)):
+                return f"it depends on where '{name}' begins in its storage"
+            case KernelCall() | ExternKernel() if reason := _of_call(
+                self._program, line, self._unbacked
+            ):
+                return reason
+            case _:
+                reason = needs_streams(line, self._program)
+                return f"{reason}, and a graph is captured on one stream" if reason else ""
 
 
 def piece_of(line: AnyLine) -> Region | None:
@@ -230,16 +244,16 @@ def pieces(program: Program) -> dict[int, Region]:
     found = {n: piece for n, line in enumerate(program.body) if (piece := piece_of(line))}
     if not found or only_gpu(program) is None or not why_not_captured(program):
         return {}
+    obstacles = Obstacles(program)
     return {
         n: piece
         for n, piece in found.items()
-        if not any(obstacle(program, line) or regions_of(line) for line in piece.body)
+        if not any(obstacles.of(line) or regions_of(line) for line in piece.body)
     }
 
 
-def _of_call(program: Program, line: KernelCall | ExternKernel) -> str:
+def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[str]) -> str:
     """Why a call cannot be captured; empty if it can."""
-    unbacked = {name for name, info in program.symbols.items() if info.unbacked}
     name = line.kernel if isinstance(line, KernelCall) else line.op
     if effects(line).objects or effects(line).defines_objects:
         return f"'{name}' may change an object, which a replay does not"

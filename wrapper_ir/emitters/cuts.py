@@ -16,7 +16,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.capture import obstacle
+from wrapper_ir.emitters.capture import Obstacles
 from wrapper_ir.emitters.facts import only_gpu
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg
 from wrapper_ir.lines.control import BufferInput, Region, Switch
@@ -72,7 +72,8 @@ class _Cutter:
         for at, found in enumerate(self._effects):
             for name in dict.fromkeys((*found.touched, *found.peeks)):
                 self._users.setdefault(name, []).append(at)
-        capturable = [isinstance(each, _PART) and not obstacle(program, each) for each in program.body]
+        obstacles = Obstacles(program)
+        capturable = [isinstance(each, _PART) and not obstacles.of(each) for each in program.body]
         #: Of each line, how many before it cannot be captured: no piece holds lines of two numbers.
         self._stretch = [*accumulate(not each for each in capturable)]
         self._is_capturable = capturable
