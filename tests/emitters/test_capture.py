@@ -153,7 +153,12 @@ def test_programs_without_a_gpu() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("cuda_graph", 1), ("cuda_graph_limit", 0), ("cuda_graph_results", "mine"), ("cuda_graph_branches", 9)],
+    [
+        ("cuda_graph", 1),
+        ("cuda_graph_limit", 0),
+        ("cuda_graph_results", "mine"),
+        ("cuda_graph_branches", 9),
+    ],
 )
 def test_options_of_other_values_are_refused(option: str, value: object) -> None:
     program = wir.parse(HEAD + "return %z\n")

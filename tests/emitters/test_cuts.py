@@ -1,4 +1,4 @@
-"""Programs that are cut where something cannot be captured: the pieces, and that they fit together."""
+"""Programs that are cut where something cannot be captured: the pieces, and how they fit."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def test_a_piece_that_reads_what_it_is_not_given_is_refused() -> None:
 
 
 def test_programs_that_are_not_cut() -> None:
-    few = re.sub(r"  %[cg] = .*\n|  aten::add.out.*\n|  %e = .*\n|  %bt = .*\n|  %ft = .*\n", "", TEXT)
+    few = re.sub(
+        r"  %[cg] = .*\n|  aten::add.out.*\n|  %e = .*\n|  %bt = .*\n|  %ft = .*\n", "", TEXT
+    )
     few = few.replace("inout %h, %c", "inout %h, %b").replace("mm(%e, %c)", "mm(%d, %b)")
     few = few.replace("return %g, %ft, %a", "return %f")
     program = wir.verify(wir.parse(few))
@@ -178,7 +180,7 @@ def loaded(program: Program, name: str) -> tuple[types.ModuleType, list[Stand]]:
     source = source.replace('torch.device("cuda:0")', 'torch.device("cpu")')
     source = source.replace("empty_strided_cuda", "empty_strided_cpu")
     source = source.replace("@on_device(cuda_0)\n", "").replace("    on_device,\n", "")
-    source = source.replace("CutGraphs(\"p\", cuda_0, ", "CutGraphs(\"p\", recorder=stand, ")
+    source = source.replace('CutGraphs("p", cuda_0, ', 'CutGraphs("p", recorder=stand, ')
     stands: list[Stand] = []
 
     def stand() -> Stand:
@@ -187,7 +189,7 @@ def loaded(program: Program, name: str) -> tuple[types.ModuleType, list[Stand]]:
 
     module = types.ModuleType(name)
     module.stand = stand  # type: ignore[attr-defined]
-    exec(compile(source, name, "exec"), module.__dict__)  # noqa: S102 - our own text
+    exec(compile(source, name, "exec"), module.__dict__)
     return module, stands
 
 

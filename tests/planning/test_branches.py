@@ -1,4 +1,4 @@
-"""Branches of captured graphs: what may run beside what, held against an order found in another way."""
+"""Branches of captured graphs: what may run beside what, and that nothing comes too early."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import wrapper_ir as wir
 from tests.pages import ROOT
 from tests.planning.test_streams import Memory, Order
+from wrapper_ir.emitters.capture import GraphOptions, capture_facts, why_not_captured
 from wrapper_ir.lines import (
     Allocate,
     ExternKernel,
@@ -20,7 +21,6 @@ from wrapper_ir.lines import (
     RecordEvent,
     WaitEvent,
 )
-from wrapper_ir.emitters.capture import GraphOptions, capture_facts, why_not_captured
 from wrapper_ir.passes import run_passes
 from wrapper_ir.planning import branch
 from wrapper_ir.verify import rules
@@ -192,7 +192,8 @@ def test_too_much_memory_is_not_asked_for_early() -> None:
     """The output of a branch is allocated before it begins; a large one keeps the line in place."""
     large = BLOCK.replace(
         "%k = allocate : bf16[1, 512] @cuda:0",
-        "%big = allocate : bf16[65536, 512] @cuda:0\n  %k = reinterpret %big : bf16[1, 512] @cuda:0",
+        "%big = allocate : bf16[65536, 512] @cuda:0\n"
+        "  %k = reinterpret %big : bf16[1, 512] @cuda:0",
     )
     assert on_branches(wir.parse(large)) == {"v", "put v", "up"}
 

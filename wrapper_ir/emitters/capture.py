@@ -231,15 +231,16 @@ class Obstacles:
 
 def piece_of(line: AnyLine) -> Region | None:
     """Return the region of a switch that has one case only, and so decides nothing."""
-    is_piece = isinstance(line, Switch) and len(line.cases) == 1
-    return line.cases[0] if is_piece and isinstance(line.selector, ScalarArg) else None
+    if not isinstance(line, Switch) or len(line.cases) != 1:
+        return None
+    return line.cases[0] if isinstance(line.selector, ScalarArg) else None
 
 
 def pieces(program: Program) -> dict[int, Region]:
     """Return the pieces whose work can be captured, where a program as a whole cannot be.
 
-    They are the switches of one case in its body, by position; none where all of it can be captured,
-    or where it runs on several GPUs.
+    They are the switches of one case in its body, by position; none where all of it can be
+    captured, or where it runs on several GPUs.
     """
     found = {n: piece for n, line in enumerate(program.body) if (piece := piece_of(line))}
     if not found or only_gpu(program) is None or not why_not_captured(program):

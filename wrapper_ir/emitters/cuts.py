@@ -3,9 +3,9 @@
 One op on the CPU, one number that the host reads, and a program as a whole cannot be captured. What
 lies between such lines can: :func:`cut` puts each run of them into a region, the only case of a
 switch (``switch 0 with (operands) case0 (...) {...}``), which decides nothing and runs always. A
-region sees its parameters and nothing else, so the verifier proves that a piece is given all that it
-reads, says what it writes to, and hands on what comes after it. Emitters render it like any region;
-those that capture calls capture it.
+region sees its parameters and nothing else, so the verifier proves that a piece is given all that
+it reads, says what it writes to, and hands on what comes after it. Emitters render it like any
+region; those that capture calls capture it.
 
 What crosses a border is whole storage. A piece gets the buffers of others that it touches, and
 returns those of its own storages that are needed later; views of these are made again behind it.
@@ -141,7 +141,9 @@ class _Cutter:
             return
         end = max(calls)
         needed = {n for at in calls for n in self._effects[at].touched}
-        start = min([*calls, *(self._defined[n] for n in needed if self._defined.get(n, -1) in run)])
+        start = min(
+            [*calls, *(self._defined[n] for n in needed if self._defined.get(n, -1) in run)]
+        )
         yield [at for at in run if start <= at <= end]
 
     # One piece.

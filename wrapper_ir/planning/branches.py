@@ -1,15 +1,15 @@
 """Branches: which kernels of a captured graph run side by side.
 
-A CUDA graph keeps the order that streams and events put among kernels, and no more. What is captured
-on one stream is one chain: each kernel waits for the last one, though it may need nothing of it, as
-the projections of a block of attention need nothing of each other. :func:`branch` puts such work on
-streams that are there while a call is captured (``stream 1 @cuda:0 captured``), and has each stream
-wait for just what its work needs. Lines keep their order, so a call that is not captured does what
-it did before, on the caller's stream.
+A CUDA graph keeps the order that streams and events put among kernels, and no more. What is
+captured on one stream is one chain: each kernel waits for the last one, though it may need nothing
+of it, as the projections of a block of attention need nothing of each other. :func:`branch` puts
+such work on streams that are there while a call is captured (``stream 1 @cuda:0 captured``), and
+has each stream wait for just what its work needs. Lines keep their order, so a call that is not
+captured does what it did before, on the caller's stream.
 
 What needs what follows from effects and aliases: who reads and writes which storage. The verifier
-proves the result like any program with streams, and the planner frees storage behind the last stream
-that works on it.
+proves the result like any program with streams, and the planner frees storage behind the last
+stream that works on it.
 
 The rule is list scheduling with the figures below: a line goes to the stream where its work is done
 first, joining included, if that is sooner than on the caller's stream. Only Triton kernels and
@@ -341,7 +341,7 @@ class _Scheduler:
         self._seen[stream][stream] = position
 
     def _wait(self, position: int, stream: int, needs: set[int]) -> None:
-        """Has a stream wait for lines of others before a line; what it knows already is left out."""
+        """Has a stream wait for lines of others before a line, for those it does not know of."""
         for need in sorted(needs, reverse=True):  # the latest first: it may have seen the others
             if self._knows(stream, need):
                 continue

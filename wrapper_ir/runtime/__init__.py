@@ -11,6 +11,7 @@ from wrapper_ir.runtime._private import (
     reinterpret_tensor,
 )
 from wrapper_ir.runtime.autograd import past_autograd
+from wrapper_ir.runtime.branches import BranchStream, branch_event
 from wrapper_ir.runtime.checks import (
     InputChecks,
     TensorSpec,
@@ -66,7 +67,6 @@ from wrapper_ir.runtime.scalars import (
     tanh,
 )
 from wrapper_ir.runtime.scratch import Scratch
-from wrapper_ir.runtime.branches import BranchStream, branch_event
 from wrapper_ir.runtime.streams import OwnMemoryPool, OwnStream, user_object
 from wrapper_ir.runtime.triton import TritonKernels, on_device
 from wrapper_ir.runtime.views import KeptViews, MisalignedViewError, reinterpret_as
@@ -75,6 +75,7 @@ from wrapper_ir.toolchain import CppSource
 __all__ = [
     "AlignmentError",
     "Arena",
+    "BranchStream",
     "ComputationError",
     "ConstantsError",
     "CppKernels",
@@ -96,9 +97,7 @@ __all__ = [
     "OutOverlapError",
     "Outputs",
     "OwnMemoryPool",
-    "BranchStream",
     "OwnStream",
-    "branch_event",
     "ProgramRunError",
     "ResultLayoutError",
     "Scratch",
@@ -106,6 +105,7 @@ __all__ = [
     "TensorSpec",
     "TritonKernels",
     "UserObjectError",
+    "branch_event",
     "ceil",
     "check_layout",
     "check_number",

@@ -19,6 +19,10 @@ _NON_BLOCKING: Final = 1
 """``CU_STREAM_NON_BLOCKING``: what others put on the old default stream is no business of it."""
 
 
+_RELAXED: Final = 2
+"""``CU_STREAM_CAPTURE_MODE_RELAXED``: making a stream is no part of what a thread captures."""
+
+
 class BranchStream:
     """A stream for a branch of captured calls.
 
@@ -36,24 +40,38 @@ class BranchStream:
 
     def get(self) -> torch.cuda.Stream:
         """The stream in a call that is captured, else the current one."""
-        if not self._handle:  # calls that warm up make it, and nothing is made in a capture
-            with self._lock:
-                self._handle = self._handle or self._make()
+        if not self._handle:
+            self._make()
         if not torch.cuda.is_current_stream_capturing():
             return torch.cuda.current_stream(self._device)
         return torch.cuda.ExternalStream(self._handle, self._device)  # type: ignore[no-untyped-call]
 
-    def _make(self) -> int:
-        driver = ctypes.CDLL("libcuda.so.1")
-        made = ctypes.c_void_p()
-        with torch.cuda.device(self._device):
-            torch.cuda.current_stream().query()  # has the driver know of the thread and the GPU
-            result = driver.cuStreamCreate(ctypes.byref(made), _NON_BLOCKING)
-        if result or not made.value:
-            raise RuntimeError(f"a stream cannot be made: error {result} of the CUDA driver")
-        end = weakref.finalize(self, driver.cuStreamDestroy_v2, ctypes.c_void_p(made.value))
-        end.atexit = False  # the process takes it along
-        return made.value
+    def _make(self) -> None:
+        with self._lock:
+            if self._handle:
+                return
+            driver = ctypes.CDLL("libcuda.so.1")
+            self._handle = _made(driver, self._device.index or 0)
+            end = weakref.finalize(self, driver.cuStreamDestroy_v2, ctypes.c_void_p(self._handle))
+            end.atexit = False  # the process takes it along
+
+
+def _made(driver: ctypes.CDLL, gpu: int) -> int:
+    """The handle of a new stream, made whether or not the thread is capturing."""
+    device, context, made = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+    mode, popped = ctypes.c_int(_RELAXED), ctypes.c_void_p()
+    result = driver.cuDeviceGet(ctypes.byref(device), gpu)
+    result = result or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    result = result or driver.cuCtxPushCurrent_v2(context)
+    if not result:
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        result = driver.cuStreamCreate(ctypes.byref(made), _NON_BLOCKING)
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        driver.cuCtxPopCurrent_v2(ctypes.byref(popped))
+        driver.cuDevicePrimaryCtxRelease_v2(device)  # PyTorch keeps it
+    if result or not made.value:
+        raise RuntimeError(f"a stream cannot be made: error {result} of the CUDA driver")
+    return made.value
 
 
 class _NoEvent:

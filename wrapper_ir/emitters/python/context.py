@@ -35,11 +35,12 @@ Key = tuple[str, str]
 """What a name is of (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
-    BranchStream CppKernels CudaGraphs CutGraphs branch_event InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs
-    OwnMemoryPool OwnStream Scratch TensorSpec TritonKernels check_layout check_number check_object
-    check_result check_symbol check_that current_stream empty_strided_cpu empty_strided_cuda
-    make_constants make_probe on_device once past_autograd random_tensor refuse_misaligned
-    reinterpret_as reinterpret_tensor result_check run_main run_while run_while_stacked user_object
+    BranchStream CppKernels CudaGraphs CutGraphs InputChecks KeptArena KeptGpuArena KeptHeap
+    KeptViews Outputs branch_event OwnMemoryPool OwnStream Scratch TensorSpec TritonKernels
+    check_layout check_number check_object check_result check_symbol check_that current_stream
+    empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
+    random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
+    run_while run_while_stacked user_object
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
 """Everything that emitted files may import from the runtime package."""
 

@@ -56,8 +56,8 @@ class PythonEmitter(Emitter):
         cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs.
         cuda_graph_branches: How many branches a graph may have besides its main one: kernels that
             need nothing of each other run side by side, where that is faster.
-        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at what stands in
-            the way, and the pieces between are captured.
+        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at what stands
+            in the way, and the pieces between are captured.
         cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
             or ``shared``: the graph's own, which the next call writes to.
         profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name.

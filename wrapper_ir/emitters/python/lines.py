@@ -115,12 +115,11 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         with writer.at(self.path):
             if is_piece:
                 render_piece(self.context, self.index, writer)
-                params, given = ["args"], params
-            inner.put(statement(call(name, *params), 0, head="def ", tail=":"))
+            head = call(name, *(["args"] if is_piece else params))
+            inner.put(statement(head, 0, head="def ", tail=":"))
         with writer.indent():
-            if is_piece:
-                if given:
-                    inner.put(assignment(given, "args", writer.width, unpack=True))
+            if is_piece and params:
+                inner.put(assignment(params, "args", writer.width, unpack=True))
                 writer.line("args.clear()")
             for index in range(len(region.body)):
                 inner.render(index, self.path.then(step, index))
