@@ -198,7 +198,7 @@ def _obstacles(program: Program) -> Iterator[str]:
 
 
 class Obstacles:
-    """What in a program cannot be captured, line by line.
+    """The obstacles to capturing a program, line by line.
 
     Args:
         program: The program.

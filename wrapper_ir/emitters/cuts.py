@@ -103,7 +103,7 @@ class _Cutter:
     # Which lines.
 
     def _may_be_inside(self, at: int) -> bool:
-        """Whether a line is work that can be captured, or memory for such."""
+        """Return whether a line is work that can be captured, or memory for such."""
         line, found = self._program.body[at], self._effects[at]
         if not self._is_capturable[at] or found.held or found.defines_symbols or found.objects:
             return False
@@ -128,7 +128,7 @@ class _Cutter:
             run = [at] if is_inside and self._goes_on(at, []) else []
 
     def _goes_on(self, at: int, run: list[int]) -> bool:
-        """Whether a line can be in one piece with those before it.
+        """Return whether a line can be in one piece with those before it.
 
         What takes over the storage of another buffer has to be in that one's piece.
         """
@@ -188,7 +188,7 @@ class _Cutter:
         return found
 
     def _goes_out(self, name: str, inside: set[int]) -> bool:
-        """Whether a buffer of a piece is needed behind it."""
+        """Return whether a buffer of a piece is needed behind it."""
         return name in self._given or any(at not in inside for at in self._users.get(name, ()))
 
     def _views(self, later: list[str], inside: set[int]) -> list[str]:

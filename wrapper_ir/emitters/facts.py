@@ -70,7 +70,7 @@ def needs_streams(line: AnyLine, program: Program) -> str:
 def is_on_branches(
     line: Allocate | KernelCall | ExternKernel | RecordEvent | WaitEvent, program: Program
 ) -> bool:
-    """Whether a line is on a branch of a captured graph, or orders nothing but such."""
+    """Return whether a line is on a branch of a captured graph, or orders only such."""
     if line.stream:
         return program.streams[line.stream - 1].captured
     if not isinstance(line, RecordEvent | WaitEvent) or line.device == CPU:

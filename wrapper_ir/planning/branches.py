@@ -163,7 +163,7 @@ def _device(program: Program) -> Device | None:
 
 @dataclass(slots=True)
 class _Uses:
-    """Who works on a storage, by positions of lines."""
+    """The lines that work on a storage, by their positions."""
 
     writer: int = -1
     readers: list[int] = field(default_factory=list)
@@ -171,7 +171,7 @@ class _Uses:
     """The line that allocates it, as long as nothing has worked on it."""
 
     def needed(self, *, writes: bool) -> Iterator[int]:
-        """What has to be done before it is read, or written."""
+        """Give what has to be done before it is read, or written."""
         if self.writer >= 0:
             yield self.writer
         if writes:
@@ -257,7 +257,7 @@ class _Scheduler:
                 self._uses[life] = _Uses(position)
 
     def _storage(self, name: str) -> tuple[Life, ...]:
-        """What tells the storages apart that a name may stand for, whatever they are called."""
+        """Return the storages that a name may stand for, whatever they are called."""
         constant = self._program.constants.get(name)
         while constant is not None and constant.tied_to is not None:
             name = constant.tied_to
@@ -296,7 +296,7 @@ class _Scheduler:
         return max((self._free_at[stream], *others))
 
     def _knows(self, stream: int, position: int) -> bool:
-        """Whether a stream comes after a line without waiting for it."""
+        """Return whether a stream comes after a line without waiting for it."""
         other = self._stream_of.get(position, _MAIN)
         return other == stream or self._seen[stream].get(other, _NEVER) >= position
 
@@ -398,7 +398,7 @@ def _on(line: AnyLine, stream: int) -> AnyLine:
 
 
 class _Costs:
-    """How long calls take, roughly, and which of them may run beside others."""
+    """The time that calls take, roughly, and which of them may run beside others."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -419,7 +419,7 @@ class _Costs:
         return start, max(moved / _BYTES, self._operations(line) / _FLOPS)
 
     def may_move(self, line: _Line) -> bool:
-        """Whether a call allocates nothing, has no effect but on memory, and leaves room."""
+        """Return whether a call allocates nothing and only works on memory, and leaves room."""
         if isinstance(line, ExternKernel):
             return line.op in _PRODUCTS and not line.results and not self.fills(line)
         source = self._program.kernels[line.kernel].source
@@ -427,7 +427,7 @@ class _Costs:
         return is_own and not self._is_cooperative(line) and not self.fills(line)
 
     def fills(self, line: _Line) -> bool:
-        """Whether a call leaves no room on a GPU for others."""
+        """Return whether a call leaves no room on a GPU for others."""
         if isinstance(line, KernelCall):
             return self._is_cooperative(line) or self._blocks(line) > _FULL_BLOCKS
         out = self._out(line)

@@ -375,7 +375,7 @@ class CudaGraphs:
         return self._capture(call, graph.key, before, args)
 
     def _overlap_now(self, args: list[Any]) -> bool:
-        """Whether a tensor that is written to shares memory with another input, or a constant."""
+        """Return whether a tensor that is written to shares memory with another."""
         device = self._recorder.device
         others = {n: arg for n, arg in enumerate(args) if isinstance(arg, Tensor)}
         others |= {-1 - n: constant for n, constant in enumerate(self._constants())}

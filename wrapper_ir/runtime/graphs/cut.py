@@ -70,7 +70,7 @@ class CutGraphs:
         shared: Sequence[int] = (),
         constants: Callable[[], list[Tensor]] = list,
     ) -> CudaGraphs:
-        """What captures one piece: a decorator of its function.
+        """Make what captures one piece: a decorator of its function.
 
         Args:
             place: Where in the program it is.
@@ -95,7 +95,7 @@ class CutGraphs:
 
     @property
     def status(self) -> GraphStatus:
-        """What became of the pieces of all calls so far, added up."""
+        """Return what became of the pieces of all calls so far, added up."""
         all_ = [piece.status for piece in self._pieces]
         reasons: dict[str, int] = {}
         for each in all_:
