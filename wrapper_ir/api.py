@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.debug_printer import make_printer, with_debugging
-from wrapper_ir.emitters.capture import for_graphs
 from wrapper_ir.emitters.faults import faults_of
+from wrapper_ir.emitters.graph_ready import for_graphs
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.given import as_program

@@ -15,7 +15,7 @@ from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, Switch, While
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall, TorchOp
-from wrapper_ir.lines.program import GraphRole, Stage
+from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.schema import parse_schema
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
@@ -36,7 +36,6 @@ __all__ = [
     "GraphOptions",
     "Obstacles",
     "capture_facts",
-    "for_graphs",
     "graph_options",
     "piece_of",
     "pieces",
@@ -117,33 +116,6 @@ class CaptureFacts:
     reasons: tuple[str, ...] = ()
     is_random: bool = False
     has_branches: bool = False
-
-
-def for_graphs(program: Program, emitter: object) -> Program:
-    """Return a program made ready for an emitter that has its calls captured.
-
-    It gets branches, or is cut where something in it cannot be captured, as the emitter's options
-    say.
-
-    Args:
-        program: A program whose memory is yet to be planned.
-        emitter: What is going to render it.
-    """
-    if not getattr(emitter, "cuda_graph", False) or program.stage is Stage.PLANNED:
-        return program
-    # The planner is a large package; programs that are planned need none of it.
-    if why_not_captured(program):
-        if not getattr(emitter, "cuda_graph_cuts", False):
-            return program
-        from wrapper_ir.emitters.cuts import cut  # noqa: PLC0415
-
-        return cut(program)
-    limit: int = getattr(emitter, "cuda_graph_branches", 0)
-    if not limit:
-        return program
-    from wrapper_ir.planning.branches import branch  # noqa: PLC0415
-
-    return branch(program, limit)
 
 
 def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
