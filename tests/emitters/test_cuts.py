@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import threading
+import time
 import types
 from typing import Any
 
@@ -235,3 +237,88 @@ def test_cuts_can_be_left_out() -> None:
     assert "reasons=" in source
     assert "CutGraphs" not in source
     assert "switch" not in wir.emit(wir.parse(TEXT)).source
+
+
+def test_a_piece_may_write_to_constants() -> None:
+    """The statistics of a model, for one: they are there in every region, and change for good."""
+    text = TEXT.replace("input %y : f32[4, 4] @cuda:0\n", "")
+    text = text.replace("extern", 'constant %y : f32[4, 4] @cuda:0 = buffer "s" mutable\nextern', 1)
+    program = wir.parse(text)
+    module, stands = loaded(program, "counting")
+    cpu = on_cpu(program)
+    module.w, module.y = cpu.data["w"], cpu.data["y"].clone()
+    other = on_cpu(program)
+    plain = wir.emit(other).load_boxed()
+    for seed in range(5):
+        ours, theirs = inputs(program, seed), inputs(program, seed)
+        for stand in stands:
+            stand.inputs = [*ours, module.y]
+        with torch.no_grad():
+            assert all(map(torch.equal, module.call(ours), plain(theirs)))
+        assert torch.equal(module.y, other.data["y"])
+    assert module.cuda_graphs.status.replays == 8
+
+
+def test_calls_take_turns() -> None:
+    """A call that waits between its pieces is not overtaken: they share the graphs' memory."""
+    program = wir.parse(TEXT)
+    module, stands = loaded(program, "turns")
+    module.w = on_cpu(program).data["w"]
+    rounds(module.call, program, stands)
+    expected = {
+        seed: wir.emit(on_cpu(program)).load_boxed()(inputs(program, seed)) for seed in (7, 8)
+    }
+    copied, found = module.aten_copy_, {}
+
+    def slow(*args: Tensor) -> None:
+        copied(*args)
+        time.sleep(0.1)
+
+    module.aten_copy_ = slow
+
+    def run(seed: int) -> None:
+        with torch.no_grad():
+            found[seed] = module.call(made[seed])
+
+    made = {seed: inputs(program, seed) for seed in expected}
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in expected]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed, results in expected.items():
+        assert all(map(torch.equal, found[seed], results))
+
+
+def test_sizes_that_change() -> None:
+    """A piece is told the sizes that it needs, and keeps a graph for each set of them."""
+    text = TEXT.partition("input %x")[0] + "symbol s0 : int [1, 64]\n"
+    text += "input %x : f32[s0, 4] @cuda:0\n" + "constant %w" + TEXT.partition("constant %w")[2]
+    text = text.partition("  %a = ")[0]
+    text += """
+  s0 = size %x, 0
+  %a = aten::mm(%x, %w) @cuda:0 : f32[s0, 4] @cuda:0
+  %b = aten::relu(%a) @cuda:0 : f32[s0, 4] @cuda:0
+  %c = aten::mm(%b, %w) @cuda:0 : f32[s0, 4] @cuda:0
+  %h = allocate : f32[s0, 4] @cpu
+  aten::copy_(inout %h, %c) @cuda:0
+  %d = allocate : f32[s0, 4] @cuda:0
+  aten::copy_(inout %d, %h) @cuda:0
+  %e = allocate : f32[s0, 4] @cuda:0
+  aten::add.out(%d, %b, out=out %e) @cuda:0
+  %f = aten::relu(%e) @cuda:0 : f32[s0, 4] @cuda:0
+  %g = aten::mm(%f, %w) @cuda:0 : f32[s0, 4] @cuda:0
+return %g
+"""
+    program = wir.parse(text)
+    assert len(pieces(wir.verify(cut(program)))) == 2
+    module, _ = loaded(program, "sizes")
+    module.w = on_cpu(program).data["w"]
+    plain = wir.emit(on_cpu(program)).load_boxed()
+    for rows in (3, 5, 3, 5, 3, 5, 5, 3):
+        x = torch.randn(rows, 4)
+        with torch.no_grad():
+            assert torch.equal(module.call([x])[0], plain([x])[0])
+    status = module.cuda_graphs.status
+    assert status.graphs == 4
+    assert not status.reasons
