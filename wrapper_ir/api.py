@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.debug_printer.insert import with_debugging
 from wrapper_ir.debug_printer.spec import make_printer
 from wrapper_ir.emitters.faults import faults_of
+from wrapper_ir.emitters.graph_ready import for_graphs
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.program import Stage
@@ -47,7 +48,7 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
     """
     as_program(program, "wir.emit")
     emitter = make_emitter(target, options)
-    return emitter.emit(_planned(program, options))
+    return emitter.emit(_planned(for_graphs(program, emitter), options))
 
 
 def compile(

@@ -92,7 +92,8 @@ def test_values_of_options_are_checked(option: str, value: Any) -> None:
 def test_the_python_emitter_is_installed() -> None:
     assert "python" in emitter_names()
     assert emitter_class("python") is PythonEmitter
-    graphs = ("cuda_graph", "cuda_graph_limit", "cuda_graph_results")
+    kinds = ("", "_limit", "_branches", "_cuts", "_results")
+    graphs = tuple(f"cuda_graph{kind}" for kind in kinds)
     own = ("origins", "checks", "keep_buffers", "arena", "out")
     assert option_names(PythonEmitter) == (*own, *graphs, "profile")
 

@@ -153,7 +153,12 @@ def test_programs_without_a_gpu() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("cuda_graph", 1), ("cuda_graph_limit", 0), ("cuda_graph_results", "mine")],
+    [
+        ("cuda_graph", 1),
+        ("cuda_graph_limit", 0),
+        ("cuda_graph_results", "mine"),
+        ("cuda_graph_branches", 9),
+    ],
 )
 def test_options_of_other_values_are_refused(option: str, value: object) -> None:
     program = wir.parse(HEAD + "return %z\n")
@@ -246,6 +251,7 @@ constexpr wir::GraphInfo kGraphs = {
   .limit = 3,
   .shares_results = false,
   .is_random = true,
+  .has_branches = false,
   .num_reasons = 0,
   .reasons = nullptr,
 };

@@ -35,7 +35,8 @@ def again(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_as_without(name: str) -> None:
     _, program, inputs = captured(name)
-    plain, replayed = wir.compile(program), wir.compile(program, cuda_graph=True)
+    plain = wir.compile(program)
+    replayed = wir.compile(program, cuda_graph=True, cuda_graph_cuts=False)
     kept = []
     for _ in range(5):
         inputs = again(inputs)
@@ -219,3 +220,61 @@ def test_release() -> None:
     replayed.release()
     for _ in range(3):
         assert all(map(same, replayed(*inputs), expected))
+
+
+class Halting(nn.Module):
+    """Layers with something on the CPU, or a number that the host reads, between them."""
+
+    def __init__(self, halt: str) -> None:
+        super().__init__()
+        self.halt = halt
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(6))
+        self.register_buffer("calls", torch.zeros(64))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first = x
+        for layer in self.layers[:3]:
+            first = layer(first).relu()
+        self.calls.add_(first.mean(0))
+        if self.halt == "cpu":
+            middle = first.cpu().cumsum(0).cuda()
+        else:
+            middle = first * first.abs().amax().item()
+        second = middle + first.t().t()
+        for layer in self.layers[3:]:
+            second = layer(second).sigmoid()
+        return second, first, self.calls + 0
+
+
+@pytest.mark.parametrize("halt", ["cpu", "number"])
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_pieces(halt: str, is_dynamic: bool) -> None:
+    torch.manual_seed(0)
+    models = [Halting(halt).cuda()]
+    models += [copy.deepcopy(models[0]) for _ in range(2)]
+    functions = []
+    for model, graphs in zip(models, (None, False, True), strict=True):
+        torch._dynamo.reset()
+        if graphs is None:
+            functions.append(model)
+            continue
+        options = {"cuda_graph": graphs}
+        with torch._dynamo.config.patch(capture_scalar_outputs=True):
+            functions.append(
+                torch.compile(
+                    model, backend="wrapper_ir", options=options, dynamic=is_dynamic, fullgraph=True
+                )
+            )
+    kept = []
+    with torch.no_grad(), torch._dynamo.config.patch(capture_scalar_outputs=True):
+        for number in range(12):
+            rows = (8, 16, 24)[number % 3] if is_dynamic else 8
+            x = torch.randn(rows, 64, device="cuda")
+            kept.append([function(x) for function in functions])
+    for eager, plain, replayed in kept:
+        assert all(map(same, replayed, plain))
+        torch.testing.assert_close(eager, replayed, rtol=1e-3, atol=1e-3)
+    found = [each for each in statuses() if " at body[" in each.program]
+    assert found
+    assert sum(each.replays for each in found) >= 10
+    wir.release()

@@ -36,6 +36,7 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
         limit=facts.limit,
         results=facts.results,
         reasons=facts.reasons,
+        branches=facts.has_branches,
     )
     plain: Any = call
     made: Any = graphs(call)

@@ -19,25 +19,32 @@ from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.schema import parse_schema
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
-from wrapper_ir.lines.walk import walk
+from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import AnyLine, Program
 
 __all__ = [
+    "DEFAULT_BRANCHES",
     "DEFAULT_LIMIT",
     "CaptureFacts",
     "Captures",
     "GraphOptions",
+    "Obstacles",
     "capture_facts",
     "graph_options",
+    "piece_of",
+    "pieces",
     "why_not_captured",
 ]
 
 DEFAULT_LIMIT: Final = 8
+
+DEFAULT_BRANCHES: Final = 2
 
 _RANDOM: Final = ("rand", "seed", "dropout", "Generator")
 """What schemas say of ops that draw random numbers."""
@@ -96,6 +103,8 @@ class CaptureFacts:
         results: Whose memory results are.
         reasons: Why its calls cannot be captured, where that is so.
         is_random: Whether its calls may draw random numbers.
+        has_branches: Whether it puts work on branches: what it writes to is then to share no memory
+            with anything else, since order is by names.
     """
 
     program: str
@@ -106,6 +115,7 @@ class CaptureFacts:
     results: str = "fresh"
     reasons: tuple[str, ...] = ()
     is_random: bool = False
+    has_branches: bool = False
 
 
 def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
@@ -125,6 +135,7 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
         options.limit,
         options.results if is_inference else "fresh",
         is_random=any(_draws(program, line) for _, line in walk(program)),
+        has_branches=any(stream.captured for stream in program.streams),
     )
 
 
@@ -151,23 +162,67 @@ def _several(gpus: Sequence[str]) -> str:
 
 def _obstacles(program: Program) -> Iterator[str]:
     """What stands in the way, line by line."""
-    unbacked = {name for name, info in program.symbols.items() if info.unbacked}
+    obstacles = Obstacles(program)
     for path, line in walk(program):
+        reason = obstacles.of(line)
+        if reason:
+            yield reason if isinstance(line, Probe) else f"{path}: {reason}"
+
+
+class Obstacles:
+    """The obstacles to capturing a program, line by line.
+
+    Args:
+        program: The program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._unbacked = {name for name, info in program.symbols.items() if info.unbacked}
+
+    def of(self, line: AnyLine) -> str:
+        """Return why a line cannot be captured; empty if it can, but for what is in its regions."""
         match line:
             case Cond() | Switch() | While():
-                yield f"{path}: '{line.mnemonic}' decides on the host what runs"
+                is_choice = piece_of(line) is None
+                return f"'{line.mnemonic}' decides on the host what runs" if is_choice else ""
             case Probe():
-                yield "it shows values while it runs"
+                return "it shows values while it runs"
             case BindSymbol(source=ItemOf(buffer=name)):
-                yield f"{path}: the host reads '{name}'"
+                return f"the host reads '{name}'"
             case BindSymbol(source=StorageOffsetOf(buffer=name)):
-                yield f"{path}: it depends on where '{name}' begins in its storage"
-            case KernelCall() | ExternKernel() if reason := _of_call(program, line, unbacked):
-                yield f"{path}: {reason}"
-            case _ if reason := needs_streams(line):
-                yield f"{path}: {reason}, and a graph is captured on one stream"
+                return f"it depends on where '{name}' begins in its storage"
+            case KernelCall() | ExternKernel() if reason := _of_call(
+                self._program, line, self._unbacked
+            ):
+                return reason
             case _:
-                pass
+                reason = needs_streams(line, self._program)
+                return f"{reason}, and a graph is captured on one stream" if reason else ""
+
+
+def piece_of(line: AnyLine) -> Region | None:
+    """Return the region of a switch that has one case only, and so decides nothing."""
+    if not isinstance(line, Switch) or len(line.cases) != 1:
+        return None
+    return line.cases[0] if isinstance(line.selector, ScalarArg) else None
+
+
+def pieces(program: Program) -> dict[int, Region]:
+    """Return the pieces whose work can be captured, where a program as a whole cannot be.
+
+    They are the switches of one case in its body, by position; none where all of it can be
+    captured, or where it runs on several GPUs.
+    """
+    found = {n: piece for n, line in enumerate(program.body) if (piece := piece_of(line))}
+    if not found or only_gpu(program) is None or not why_not_captured(program):
+        return {}
+    obstacles = Obstacles(program)
+    return {
+        n: piece
+        for n, piece in found.items()
+        if not any(obstacles.of(line) or regions_of(line) for line in piece.body)
+    }
 
 
 def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[str]) -> str:

@@ -35,6 +35,7 @@ __all__ = [
     "free_region_symbols",
     "gather",
     "is_of_attention",
+    "is_on_branches",
     "mutated_inputs",
     "needs_streams",
     "only_gpu",
@@ -44,19 +45,37 @@ __all__ = [
 ]
 
 
-def needs_streams(line: AnyLine) -> str:
-    """Why a line is not for a target that knows the caller's stream alone; empty where it is."""
+def needs_streams(line: AnyLine, program: Program) -> str:
+    """Why a line is not for a target that knows the caller's stream alone; empty where it is.
+
+    Streams of captured graphs are the caller's in calls that are not captured.
+    """
     match line:
+        case RecordEvent() | WaitEvent() if is_on_branches(line, program):
+            return ""
         case RecordEvent() | WaitEvent() | Synchronize():
             return "it puts streams in order"
         case Free() if line.after:
             return "its memory is used on several streams"
         case Allocate() | ExternKernel() if line.mempool:
             return "its memory is from a memory pool of the user's"
-        case Allocate() | KernelCall() | ExternKernel() if line.stream:
+        case Allocate() | KernelCall() | ExternKernel() if line.stream and not is_on_branches(
+            line, program
+        ):
             return f"it is on stream {line.stream}"
         case _:
             return ""
+
+
+def is_on_branches(
+    line: Allocate | KernelCall | ExternKernel | RecordEvent | WaitEvent, program: Program
+) -> bool:
+    """Return whether a line is on a branch of a captured graph, or orders only such."""
+    if line.stream:
+        return program.streams[line.stream - 1].captured
+    if not isinstance(line, RecordEvent | WaitEvent) or line.device == CPU:
+        return False
+    return all(stream.captured for stream in program.streams)
 
 
 @dataclass(frozen=True, slots=True)

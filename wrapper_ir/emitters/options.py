@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ARENA",
     "CUDA_GRAPH",
+    "CUDA_GRAPH_BRANCHES",
+    "CUDA_GRAPH_CUTS",
     "CUDA_GRAPH_LIMIT",
     "CUDA_GRAPH_RESULTS",
     "KEEP_BUFFERS",
@@ -62,6 +64,15 @@ CUDA_GRAPH_LIMIT: Final = {
     "help": "how many graphs are kept, one for each set of sizes",
     "least": 1,
     "expected": "a number from 1",
+}
+
+CUDA_GRAPH_BRANCHES: Final = {
+    "help": "how many branches a graph may have besides its main one, where that is faster",
+    "choices": tuple(range(9)),
+}
+
+CUDA_GRAPH_CUTS: Final = {
+    "help": "capture the pieces between what cannot be captured, where the whole cannot be"
 }
 
 CUDA_GRAPH_RESULTS: Final = {

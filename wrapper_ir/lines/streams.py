@@ -21,11 +21,14 @@ from wrapper_ir.lines.layout import CPU, Device
 class Stream:
     """A queue of work on a device that the program uses besides the caller's.
 
-    ``user_object`` is the number under which the front end keeps the user's stream.
+    ``user_object`` is the number under which the front end keeps the user's stream. One that is
+    ``captured`` is there while a call is captured into a CUDA graph, as a branch of that; in other
+    calls it is the caller's.
     """
 
     device: Device
     user_object: int | None = None
+    captured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

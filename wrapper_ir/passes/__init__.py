@@ -14,6 +14,7 @@ from wrapper_ir.passes.pipeline import (
     run_passes,
 )
 from wrapper_ir.passes.standard import (
+    Branch,
     InsertFrees,
     Pass,
     PlanExterns,
@@ -24,6 +25,7 @@ from wrapper_ir.passes.standard import (
 
 __all__ = [
     "PASSES",
+    "Branch",
     "InsertFrees",
     "Pass",
     "PassSpellingError",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.errors import OptionError, OptionValueError, WrapperIRError
 from wrapper_ir.passes.standard import (
+    Branch,
     InsertFrees,
     PlanExterns,
     PlanMemory,
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from wrapper_ir.passes.standard import Pass
 
 AnyPass: TypeAlias = (
-    type[InsertFrees]
+    type[Branch]
+    | type[InsertFrees]
     | type[PlanExterns]
     | type[PlanMemory]
     | type[ReuseInPlace]
@@ -34,7 +36,7 @@ AnyPass: TypeAlias = (
 #: Every pass by its name.
 PASSES: Final[dict[str, AnyPass]] = {
     pass_.name: pass_
-    for pass_ in (InsertFrees, PlanExterns, ReuseInPlace, PlanMemory, StripComments)
+    for pass_ in (Branch, InsertFrees, PlanExterns, ReuseInPlace, PlanMemory, StripComments)
 }
 
 _SPELLING: Final = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\{([^{}]*)\})?\s*")
@@ -104,7 +106,7 @@ def parse_pass(text: str) -> Pass:
     name, options = found[1], found[2] or ""
     if name not in PASSES:
         raise OptionError(option=name, legal=PASSES, owner="the list of passes")
-    values: dict[str, bool | str] = {}
+    values: dict[str, bool | int | str] = {}
     types = {field.name: str(field.type) for field in dataclasses.fields(PASSES[name])}
     for option in filter(str.strip, options.split(",")):
         key, equals, value = (part.strip() for part in option.partition("="))
@@ -116,7 +118,11 @@ def parse_pass(text: str) -> Pass:
     return PASSES[name](**values)  # type: ignore[arg-type]  # the types were checked above
 
 
-def _value(option: str, text: str, type_: str) -> bool | str:
+def _value(option: str, text: str, type_: str) -> bool | int | str:
+    if type_ == "int":
+        if not text.isdecimal():
+            raise OptionValueError(option=option, value=text, expected="a whole number")
+        return int(text)
     if not type_.startswith("bool"):
         return text
     if text not in _BOOLS:

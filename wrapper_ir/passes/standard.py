@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from wrapper_ir.lines import rewrite_lines
 from wrapper_ir.lines.base import Trait
-from wrapper_ir.planning import insert_frees, plan_externs, plan_memory, reuse_in_place
+from wrapper_ir.planning import branch, insert_frees, plan_externs, plan_memory, reuse_in_place
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program
@@ -53,6 +53,20 @@ class PlanMemory:
     def __call__(self, program: Program) -> Program:
         """The planned program."""
         return plan_memory(program, self.strategy or None, arena=self.arena)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """``branch`` puts work that can run side by side on branches, for calls that are captured."""
+
+    name: ClassVar[str] = "branch"
+
+    limit: int = 2
+    """How many branches there may be besides the caller's stream."""
+
+    def __call__(self, program: Program) -> Program:
+        """The program with streams and events, where that is faster."""
+        return branch(program, self.limit)
 
 
 @dataclass(frozen=True, slots=True)

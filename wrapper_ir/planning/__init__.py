@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from wrapper_ir.lines import Program, Stage
 from wrapper_ir.lines.given import as_program
 from wrapper_ir.planning.arenas import Cut
+from wrapper_ir.planning.branches import branch
 from wrapper_ir.planning.externs import plan_externs
 from wrapper_ir.planning.frees import insert_frees
 from wrapper_ir.planning.in_place import reuse_in_place
@@ -58,6 +59,7 @@ __all__ = [
     "PlanResult",
     "Slice",
     "assign_offsets",
+    "branch",
     "check_offsets",
     "check_plan",
     "insert_frees",

@@ -11,6 +11,7 @@ from wrapper_ir.runtime._private import (
     reinterpret_tensor,
 )
 from wrapper_ir.runtime.autograd import past_autograd
+from wrapper_ir.runtime.branches import BranchStream, branch_event
 from wrapper_ir.runtime.checks import (
     InputChecks,
     TensorSpec,
@@ -29,7 +30,7 @@ from wrapper_ir.runtime.errors import (
     SymbolError,
     UserObjectError,
 )
-from wrapper_ir.runtime.graphs import CudaGraphs
+from wrapper_ir.runtime.graphs import CudaGraphs, CutGraphs
 from wrapper_ir.runtime.heap import KeptHeap
 from wrapper_ir.runtime.kept import Arena, KeptArena
 from wrapper_ir.runtime.kept_gpu import KeptGpuArena
@@ -74,11 +75,13 @@ from wrapper_ir.toolchain import CppSource
 __all__ = [
     "AlignmentError",
     "Arena",
+    "BranchStream",
     "ComputationError",
     "ConstantsError",
     "CppKernels",
     "CppSource",
     "CudaGraphs",
+    "CutGraphs",
     "InputChecks",
     "InputCountError",
     "InputLayoutError",
@@ -102,6 +105,7 @@ __all__ = [
     "TensorSpec",
     "TritonKernels",
     "UserObjectError",
+    "branch_event",
     "ceil",
     "check_layout",
     "check_number",

@@ -155,7 +155,8 @@ class _ProgramPrinter:
         """Streams, events and memory pools, which go by their numbers."""
         items, program = self._printer.items, self._program
         for number, stream in enumerate(program.streams, start=1):
-            yield f"stream {number} {items.device(stream.device)}{items.user(stream.user_object)}"
+            text = f"stream {number} {items.device(stream.device)}{items.user(stream.user_object)}"
+            yield f"{text} captured" if stream.captured else text
         for number, event in enumerate(program.events, start=1):
             yield f"event {number}{items.user(event.user_object)}"
         for number, pool in enumerate(program.mempools, start=1):

@@ -322,7 +322,8 @@ class Reader:
 
     def _stream(self, cursor: Cursor) -> None:
         self._count(cursor, self._streams)
-        self._streams.append(Stream(self._items.device(cursor), self._user_object(cursor)))
+        device, user = self._items.device(cursor), self._user_object(cursor)
+        self._streams.append(Stream(device, user, captured=cursor.accept("captured")))
 
     def _event(self, cursor: Cursor) -> None:
         self._count(cursor, self._events)

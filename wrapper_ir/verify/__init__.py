@@ -140,6 +140,7 @@ CPU is left out, and so is what happens before and after the program on streams 
 - WIR1116 when the program ends, the caller's stream has waited for what the program's own streams
   do with inputs, results and constants, and no result is memory that was made on one of them
 - WIR1117 lines in regions run on the caller's stream, with the allocator's own memory
+- WIR1118 when the program ends, the caller's stream has waited for all that captured streams do
 
 Warnings are for what may be meant, and are given on request only: a model may read what
 ``torch.empty`` gave it. They make no program wrong.

@@ -560,3 +560,9 @@ STREAM_IN_REGION = _rule(
     "'{mnemonic}' asks for {what} in a region",
     "regions run on the caller's stream, with the allocator's own memory",
 )
+OPEN_BRANCH = _rule(
+    1118,
+    "open-branch",
+    "the program ends while stream 0 has not waited for all that its branch, stream {stream}, does",
+    "a captured graph ends on the caller's stream: have that wait for stream {stream} at the end",
+)

@@ -18,14 +18,14 @@ from wrapper_ir.lines import (
     Synchronize,
     WaitEvent,
 )
-from wrapper_ir.lines.traits import ends
+from wrapper_ir.lines.traits import ends, works
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.ordering import CALLER, Clocks, Touch, touch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wrapper_ir.lines import AnyLine, Device, Effects
+    from wrapper_ir.lines import AnyLine, Device, Effects, Stream
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.rules import Rule
     from wrapper_ir.verify.state import State
@@ -57,6 +57,7 @@ class Streams(PartialLineVisitor[str]):
         self.clocks = Clocks(state.program)
         self._histories: dict[Storage, _History] = {}
         self._event_devices: dict[int, Device] = {}
+        self._last_on: dict[int, int] = {}
         self._is_faulty = False
 
     def check(self, line: AnyLine, found: Effects) -> None:
@@ -74,6 +75,8 @@ class Streams(PartialLineVisitor[str]):
                 for new in self._storages(found.defines[0]):
                     self._histories[new] = self._history(old)
         self._do(touch(line, self.state.program), position)
+        if works(line):
+            self._last_on[line.stream] = position
         if ends(line):
             self._check_end(line)
         self.clocks.step(line, position)
@@ -115,6 +118,8 @@ class Streams(PartialLineVisitor[str]):
     def visit_wait_event(self, line: WaitEvent) -> str:
         if self._is_declared(line.event) and self._is_never_set(line.event):
             self._report(rules.WAIT_BEFORE_RECORD, event=line.event)
+        if self.state.frame is self.state.root and self.state.index is not None:
+            self._last_on[line.stream] = self.state.index + 1
         return self._check_stream(line.stream, line.device) or "an event"
 
     def visit_synchronize(self, line: Synchronize) -> str:
@@ -212,6 +217,8 @@ class Streams(PartialLineVisitor[str]):
     def finish(self) -> None:
         """Checks that the caller need not know of the program's own streams."""
         program = self.state.program
+        for number, stream in enumerate(program.streams, start=1):
+            self._check_branch(number, stream)
         own = {n for n, s in enumerate(program.streams, start=1) if s.user_object is None}
         open_: dict[str, tuple[str, int]] = {}
         for part, name in self._callers_names():
@@ -224,6 +231,18 @@ class Streams(PartialLineVisitor[str]):
                         open_[part] = (name, other)
         for part, (name, other) in open_.items():
             self.state.report(rules.NOT_JOINED, part=part, name=name, other=other)
+
+    def _check_branch(self, number: int, stream: Stream) -> None:
+        """Checks that a stream of a captured graph is the program's own, and joined at the end."""
+        if not stream.captured:
+            return
+        part = f"streams[{number - 1}]"
+        if stream.user_object is not None:
+            why = "the user's streams are there in every call, not only in those that are captured"
+            self.state.report(rules.BAD_STREAM, part=part, stream=number, why=why)
+        last = self._last_on.get(number)
+        if last is not None and not self.clocks.sees(CALLER, number, last):
+            self.state.report(rules.OPEN_BRANCH, part=part, stream=number)
 
     def _callers_names(self) -> Iterator[tuple[str, str]]:
         """What the caller has or gets, each with its place."""

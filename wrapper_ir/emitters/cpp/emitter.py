@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.capture import DEFAULT_LIMIT, capture_facts, graph_options
+from wrapper_ir.emitters.capture import (
+    DEFAULT_BRANCHES,
+    DEFAULT_LIMIT,
+    capture_facts,
+    graph_options,
+)
 from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.gpu import gpus_of
@@ -18,6 +23,7 @@ from wrapper_ir.emitters.cpp.statics import gather_statics
 from wrapper_ir.emitters.options import (
     ARENA,
     CUDA_GRAPH,
+    CUDA_GRAPH_BRANCHES,
     CUDA_GRAPH_LIMIT,
     CUDA_GRAPH_RESULTS,
     KEEP_BUFFERS,
@@ -69,6 +75,8 @@ class CppEmitter(Emitter):
             libraries that are exported do so themselves.
         cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs; in what is
             exported, once for each call that may run at a time.
+        cuda_graph_branches: How many branches a graph may have besides its main one: kernels that
+            need nothing of each other run side by side, where that is faster.
         cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
             or ``shared``: the graph's own, which the next call writes to.
         profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name.
@@ -89,6 +97,7 @@ class CppEmitter(Emitter):
     )
     cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
     cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
+    cuda_graph_branches: int = field(default=DEFAULT_BRANCHES, metadata=CUDA_GRAPH_BRANCHES)
     cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
     profile: bool = field(default=False, metadata=PROFILE)
 

@@ -46,15 +46,17 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLin
     def visit_comment(self, line: Comment) -> None:
         self.writer.lines(*literals.comment(line.text))
 
-    # Streams: a line of theirs is refused before it comes here.
+    # Streams: lines of others than branches of captured graphs are refused before they come here.
 
     @override
     def visit_record_event(self, line: RecordEvent) -> None:
-        """There is nothing to do."""
+        self.mark(line)
+        self.put(f"call.branches->record({line.event}, {line.stream});")
 
     @override
     def visit_wait_event(self, line: WaitEvent) -> None:
-        """There is nothing to do."""
+        self.mark(line)
+        self.put(f"call.branches->wait({line.event}, {line.stream});")
 
     @override
     def visit_synchronize(self, line: Synchronize) -> None:

@@ -210,6 +210,10 @@ class _Module:
         """Writes what holds while ``run`` runs: the GPU in use, memory that ops are served from."""
         if self._context.gpu is not None:
             file.line(f"const wir::GpuCall on_gpu(call, {self._context.gpu});")
+        program = self._program
+        if any(stream.captured for stream in program.streams):
+            counts = f"{len(program.streams)}, {len(program.events)}"
+            file.line(f"wir::Branches branches(call, {counts});")
         if self._context.statics.needs_heap:
             file.line("const wir::Heap::Call serving(state.heap);")
 

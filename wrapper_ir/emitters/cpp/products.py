@@ -66,7 +66,7 @@ class Products:
         if not (self._direct and isinstance(line, ExternKernel) and line.op in _RANKS):
             return None
         args = (dict(line.kwargs).get("out"), *line.args)
-        if line.results or line.stream or len(args) != 3:
+        if line.results or len(args) != 3:
             return None
         names = [arg.buffer for arg in args if isinstance(arg, BufferArg)]
         if len(names) < len(args):

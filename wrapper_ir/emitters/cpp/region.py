@@ -14,6 +14,7 @@ from wrapper_ir.emitters.facts import needs_streams
 from wrapper_ir.emitters.regions import Origins, Storages, described
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.memory import Allocate, AllocatePool
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 
@@ -68,6 +69,7 @@ class RegionBase(LineVisitor[None]):
         self.has_blas = False
         #: Whether a statement uses the state.
         self.uses_state = False
+        self._stream = 0
         self._tensors = needs_handle(region, context.program, context.products)
         self._storages = Storages(last)
         self._origins = Origins(context.program)
@@ -81,14 +83,23 @@ class RegionBase(LineVisitor[None]):
         with self.writer.at(path):
             if self.show_origins:
                 self._show_origin(line)
-            reason = needs_streams(line)
+            reason = needs_streams(line, self.context.program)
             if reason:
                 self.unsupported(line, f"{reason}; C++ code runs on the caller's stream alone")
+            elif isinstance(line, Allocate | AllocatePool | KernelCall | ExternKernel):
+                self._go_on(0 if isinstance(line, AllocatePool) else line.stream)
             try:
                 self.visit(line)
             except UnsupportedExprError as error:
                 self.unsupported(line, error.message)
         self.has_blas = self.has_blas and self.context.products.keep(line)
+
+    def _go_on(self, stream: int) -> None:
+        """Writes that what follows is on a branch, or on the caller's stream, if that is news."""
+        if stream != self._stream:
+            self.put(f"call.branches->enter({stream});")
+            self._stream = stream
+            self.has_blas = False
 
     def unsupported(self, line: AnyLine, reason: str) -> None:
         """Notes that a line cannot be rendered."""

@@ -95,6 +95,7 @@ class Tables:
             f".limit = {literals.integer(graphs.limit)}",
             f".shares_results = {_truth(graphs.results == 'shared')}",
             f".is_random = {_truth(graphs.is_random)}",
+            f".has_branches = {_truth(graphs.has_branches)}",
             f".num_reasons = {len(reasons)}",
             f".reasons = {'kObstacles' if reasons else 'nullptr'}",
         ]

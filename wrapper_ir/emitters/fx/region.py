@@ -106,7 +106,7 @@ class RegionBase(LineVisitor[None]):
     def render(self, index: int, path: Path) -> None:
         """Renders the line at a position of the region."""
         self._line, self.path = self.region.body[index], path
-        reason = needs_streams(self._line)
+        reason = needs_streams(self._line, self.context.program)
         if reason:
             self.unsupported(self._line, f"{reason}; graphs run on the caller's stream alone")
         self.visit(self._line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.capture import graph_options
+from wrapper_ir.emitters.capture import graph_options, pieces
 from wrapper_ir.emitters.facts import only_gpu, random_states
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
@@ -33,11 +33,12 @@ Key = tuple[str, str]
 """The kind of a name (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
-    CppKernels CudaGraphs InputChecks KeptArena KeptGpuArena KeptHeap KeptViews Outputs
-    OwnMemoryPool OwnStream Scratch TensorSpec TritonKernels check_layout check_number check_object
-    check_result check_symbol check_that current_stream empty_strided_cpu empty_strided_cuda
-    make_constants make_probe on_device once past_autograd random_tensor refuse_misaligned
-    reinterpret_as reinterpret_tensor result_check run_main run_while run_while_stacked user_object
+    BranchStream CppKernels CudaGraphs CutGraphs InputChecks KeptArena KeptGpuArena KeptHeap
+    KeptViews Outputs branch_event OwnMemoryPool OwnStream Scratch TensorSpec TritonKernels
+    check_layout check_number check_object check_result check_symbol check_that current_stream
+    empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
+    random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
+    run_while run_while_stacked user_object
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
 """Everything that emitted files may import from the runtime package."""
 
@@ -77,6 +78,8 @@ class Context:
         options: PythonEmitter,
     ) -> None:
         self.graphs = graph_options(options)
+        #: Switches whose only case is captured by itself, by position in the body.
+        self.pieces = {} if self.graphs is None else pieces(program)
         self.profiles = options.profile
         self.program = program
         self.facts = facts

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.capture import DEFAULT_LIMIT
+from wrapper_ir.emitters.capture import DEFAULT_BRANCHES, DEFAULT_LIMIT
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.options import (
     ARENA,
     CUDA_GRAPH,
+    CUDA_GRAPH_BRANCHES,
+    CUDA_GRAPH_CUTS,
     CUDA_GRAPH_LIMIT,
     CUDA_GRAPH_RESULTS,
     KEEP_BUFFERS,
@@ -51,6 +53,10 @@ class PythonEmitter(Emitter):
         out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
         cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be.
         cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs.
+        cuda_graph_branches: How many branches a graph may have besides its main one: kernels that
+            need nothing of each other run side by side, where that is faster.
+        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at what stands
+            in the way, and the pieces between are captured.
         cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
             or ``shared``: the graph's own, which the next call writes to.
         profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name.
@@ -68,6 +74,8 @@ class PythonEmitter(Emitter):
     out: bool = field(default=False, metadata=OUT)
     cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
     cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
+    cuda_graph_branches: int = field(default=DEFAULT_BRANCHES, metadata=CUDA_GRAPH_BRANCHES)
+    cuda_graph_cuts: bool = field(default=True, metadata=CUDA_GRAPH_CUTS)
     cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
     profile: bool = field(default=False, metadata=PROFILE)
 

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 from wrapper_ir.emitters.capture import capture_facts
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.statements import Node, call, keyword, list_of, statement, tuple_of
+from wrapper_ir.lines.args import BufferArg, BufferValue
+from wrapper_ir.lines.control import Switch
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.planning.liveness import Liveness
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.capture import GraphOptions
     from wrapper_ir.emitters.python.context import Context
+    from wrapper_ir.emitters.writer import CodeWriter
 
 
 def render_graphs(context: Context, options: GraphOptions) -> None:
     """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use."""
+    if context.pieces:
+        _render_cuts(context, options)
+        return
     facts = capture_facts(context.program, options)
     args: list[Node] = [literals.string(facts.program)]
     writer = context.section("kept")
@@ -31,9 +39,86 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
             writer.lines(*statement(constants, 0, head="cuda_constants = lambda: "))
             args.append(keyword("constants", "cuda_constants"))
         args.append(keyword("limit", str(facts.limit)))
+        if facts.has_branches:
+            args.append(keyword("branches", "True"))
         if facts.results != "fresh":
             args.append(keyword("results", literals.string(facts.results)))
         if context.checks != "always":
             args.append(keyword("checks", "False"))
     made = call(context.helper("CudaGraphs"), *args)
     writer.lines(*statement(made, 0, head="cuda_graphs = "))
+
+
+def _render_cuts(context: Context, options: GraphOptions) -> None:
+    """Defines ``cuda_graphs`` for a program whose pieces are captured one by one."""
+    assert context.gpu is not None, "programs on several GPUs have no pieces"
+    args: list[Node] = [literals.string(context.program.name), context.device(context.gpu)]
+    args.append(keyword("limit", str(options.limit)))
+    if context.checks != "always":
+        args.append(keyword("checks", "False"))
+    made = call(context.helper("CutGraphs"), *args)
+    context.section("kept").lines(*statement(made, 0, head="cuda_graphs = "))
+
+
+def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
+    """Writes the decorator of the function of a piece, which is captured.
+
+    Args:
+        context: The run.
+        position: That of its switch in the body.
+        writer: Where to.
+    """
+    program = context.program
+    line = program.body[position]
+    assert isinstance(line, Switch)
+    lent = [n for n, arg in enumerate(line.operands) if isinstance(arg, BufferArg)]
+    names = [arg.buffer for arg in line.operands if isinstance(arg, BufferArg)]
+    writes = [n for n in lent if isinstance(a := line.operands[n], BufferArg) and a.access.writes]
+    lives = Liveness(program.region, program)
+    made_before = {
+        life.first
+        for other in context.pieces
+        if other < position
+        for result in effects(program.body[other], program).defines
+        for life in lives.of(result)
+    }
+    settled = [
+        n
+        for n, name in zip(lent, names, strict=True)
+        if any(life.first in made_before for life in lives.of(name))
+    ]
+    touched = {
+        name
+        for inner in context.pieces[position].body
+        for name in effects(inner, program).touched
+        if name in program.constants
+    }
+    args: list[Node] = [literals.string(f"body[{position}]")]
+    for word, positions in (
+        ("writes", writes),
+        ("settled", settled),
+        ("shared", _shared(context, line)),
+    ):
+        if positions:
+            args.append(keyword(word, tuple_of([str(n) for n in positions])))
+    constants = [context.buffer(n) for n in program.constants if n in touched]
+    if constants:
+        args.append(keyword("constants", f"lambda: [{', '.join(constants)}]"))
+    writer.lines(*statement(call("cuda_graphs.piece", *args), 0, head="@"))
+
+
+def _shared(context: Context, line: Switch) -> list[int]:
+    """Results of a piece that no caller ever sees: they may stay in the graph's memory."""
+    program = context.program
+    lives = Liveness(program.region, program)
+    given = {
+        life.first
+        for value in program.results
+        if isinstance(value, BufferValue)
+        for life in lives.of(value.buffer)
+    }
+    return [
+        position
+        for position, result in enumerate(effects(line, program).defines)
+        if not any(life.first in given or life.is_held for life in lives.of(result))
+    ]

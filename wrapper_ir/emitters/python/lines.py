@@ -9,12 +9,15 @@ from typing_extensions import override
 from wrapper_ir.emitters.facts import free_region_symbols, origin_place
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
+from wrapper_ir.emitters.python.graphs import render_piece
 from wrapper_ir.emitters.python.memory import MemoryLines
 from wrapper_ir.emitters.python.region import params_of
 from wrapper_ir.emitters.python.statements import (
     Node,
+    assignment,
     call,
     flat,
+    list_of,
     statement,
     tuple_of,
 )
@@ -45,12 +48,22 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
 
     @override
     def visit_switch(self, line: Switch) -> None:
+        if len(self.path) == 1 and self.index in self.context.pieces:
+            self._piece(line)
+            return
         functions, symbols = self._functions(line)
         number = flat(self.arg(line, line.selector))
         if isinstance(line.selector, BufferArg):
             number = f"int({number})"
         place = f"[max(0, min({number}, {len(functions) - 1}))]"
         self._chosen(line, symbols, tuple_of(functions), place)
+
+    def _piece(self, line: Switch) -> None:
+        """Calls the function of a piece, which is captured as a CUDA graph."""
+        (function,), symbols = self._functions(line)
+        operands = [self.arg(line, arg) for arg in line.operands]
+        value = call(function, list_of([*operands, *map(self.context.symbol, symbols)]))
+        self.results(line, line.results, value, len(line.cases[0].results))
 
     def _chosen(
         self, line: Cond | Switch, symbols: Sequence[str], choice: Node, tail: str = ""
@@ -95,9 +108,16 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         inner.show_origins = self.show_origins
         params = [params_of(self.context, p) for p in region.params]
         params += map(self.context.symbol, symbols)
+        is_piece = len(self.path) == 1 and self.index in self.context.pieces
         with writer.at(self.path):
-            inner.put(statement(call(name, *params), 0, head="def ", tail=":"))
+            if is_piece:
+                render_piece(self.context, self.index, writer)
+            head = call(name, *(["args"] if is_piece else params))
+            inner.put(statement(head, 0, head="def ", tail=":"))
         with writer.indent():
+            if is_piece and params:
+                inner.put(assignment(params, "args", writer.width, unpack=True))
+                writer.line("args.clear()")
             for index in range(len(region.body)):
                 inner.render(index, self.path.then(step, index))
             with writer.at(self.path):

@@ -16,7 +16,7 @@ from wrapper_ir.lines.control import Cond, While
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import Allocate, AllocatePool, Free
-from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
+from wrapper_ir.lines.streams import RecordEvent, Stream, Synchronize, WaitEvent
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 from wrapper_ir.lines.trace import Probe, When
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import Program
-    from wrapper_ir.lines.streams import MemoryPool, Stream
+    from wrapper_ir.lines.streams import MemoryPool
     from wrapper_ir.lines.walk import Path
 
 
@@ -126,7 +126,9 @@ def begin_streams(context: Context, writer: CodeWriter) -> None:
         if event.user_object is not None:
             writer.line(f"{name} = {context.helper('user_object')}({event.user_object})")
         elif number in devices:
-            writer.line(f"{name} = torch.Event({context.device(devices[number])})")
+            is_branched = all(stream.captured for stream in program.streams)
+            make = context.helper("branch_event") if is_branched else "torch.Event"
+            writer.line(f"{name} = {make}({context.device(devices[number])})")
     for device in dict.fromkeys(_callers(program)):
         name = context.queues["stream", device] = context.names.fresh("callers_stream")
         writer.line(f"{name} = torch.cuda.current_stream({context.device(device)})")
@@ -142,7 +144,10 @@ def _begin(
         writer.line(f"{name} = {context.helper('user_object')}({made.user_object})")
         return
     shared = context.names.fresh(f"own_{kind}_{number}")
-    make = context.helper("OwnStream" if kind == "stream" else "OwnMemoryPool")
+    if isinstance(made, Stream):
+        make = context.helper("BranchStream" if made.captured else "OwnStream")
+    else:
+        make = context.helper("OwnMemoryPool")
     context.section("streams").line(f"{shared} = {make}({context.device(made.device)})")
     writer.line(f"{name} = {shared}.get()")
 

@@ -42,6 +42,8 @@ constexpr std::uint64_t kPatience = 64;
 constexpr std::int64_t kGaps = 4;
 constexpr std::int64_t kSmall = 16 << 20;
 
+constexpr const char* kOverlaps = "an input that the program writes to shares memory with another";
+
 // So many threads are remembered.
 constexpr std::size_t kThreads = 256;
 
@@ -216,6 +218,7 @@ class Replayed : public RunnerGraphs {
   void replay(Graph& graph, const GraphCall& given);
   void again(Graph& graph, const GraphCall& given);
   bool overlaps(const Graph& graph) const;
+  bool overlaps_now(const GraphCall& given) const;
   std::string why_not_moved(const GraphCall& given, const std::vector<bool>& moves) const;
   void drop(Graphs::iterator first, Graphs::iterator last);
 
@@ -286,6 +289,7 @@ void Replayed::capture(const GraphCall& given, const Warm& warm) {
   const std::vector<bool> moves = inputs_to_move(given, warm);
   const std::string obstacle = why_not_moved(given, moves);
   if (!obstacle.empty()) return run_plain(given, {obstacle});
+  if (program_.graphs->has_branches && overlaps_now(given)) return run_plain(given, {kOverlaps});
   if (graphs_.size() >= program_.graphs->limit) drop(graphs_.end() - 1, graphs_.end());
   std::unique_ptr<Graph> graph;
   try {
@@ -397,7 +401,7 @@ void Replayed::drop(Graphs::iterator first, Graphs::iterator last) {
 
 void Replayed::replay(Graph& graph, const GraphCall& given) {
   if (overlaps(graph)) {
-    return run_plain(given, {"an input that the program writes to shares memory with another"});
+    return run_plain(given, {kOverlaps});
   }
   const InOrder in_order(*recorder_);
   for (const Moving& each : graph.moving) {
@@ -448,6 +452,21 @@ bool Replayed::overlaps(const Graph& graph) const {
       if (n == w || other == nullptr) continue;
       if (graph.fixed[n] != nullptr && graph.fixed[w] != nullptr) continue;
       if (begin < other + graph.extents[n] && other < end) return true;
+    }
+  }
+  return false;
+}
+
+// Whether a tensor that is written to shares memory with another input.
+bool Replayed::overlaps_now(const GraphCall& given) const {
+  const auto end_of = [&](std::size_t n) {
+    return now_.addresses[n] + TensorLayout(given.inputs[n].tensor).extent();
+  };
+  for (std::size_t w = 0; w < program_.num_inputs; ++w) {
+    if (!program_.inputs[w].written || now_.addresses[w] == nullptr) continue;
+    for (std::size_t n = 0; n < program_.num_inputs; ++n) {
+      if (n == w || now_.addresses[n] == nullptr) continue;
+      if (now_.addresses[w] < end_of(n) && now_.addresses[n] < end_of(w)) return true;
     }
   }
   return false;

@@ -5,7 +5,8 @@ it empties, and returns the results.
 """
 
 from wrapper_ir.runtime.graphs.captured import CudaGraphs
+from wrapper_ir.runtime.graphs.cut import CutGraphs
 from wrapper_ir.runtime.graphs.libraries import library_statuses, statuses_of
 from wrapper_ir.runtime.graphs.status import GraphStatus, statuses
 
-__all__ = ["CudaGraphs", "GraphStatus", "library_statuses", "statuses", "statuses_of"]
+__all__ = ["CudaGraphs", "CutGraphs", "GraphStatus", "library_statuses", "statuses", "statuses_of"]

@@ -51,6 +51,8 @@ _KINDS: Final = (Tensor, torch.nn.Parameter, int, float, bool, type(None))
 _MOVES: Final = 3
 """After so many captures because something moved, every input is copied that is no parameter."""
 
+_OVERLAPS: Final = "an input that the program writes to shares memory with another"
+
 _PATIENCE: Final = 64
 """So many captures more than replays besides those of captured calls, and there are no more."""
 
@@ -104,6 +106,11 @@ class CudaGraphs:
         limit: How many graphs are kept: one for each set of sizes and numbers.
         results: ``fresh`` memory that nobody else has, or ``shared``: that of the graph, which the
             next call writes to.
+        shared: Positions of results that are ``shared`` all the same.
+        settled: Positions of inputs whose address is not that of the warm-up, but stays from the
+            captured call on.
+        branches: Whether it puts work on branches of a graph. Their order is by names, so tensors
+            that it writes to must then share no memory with others.
         checks: Whether to compare layouts of parameters in every call too, as other inputs' are.
         reasons: Why its calls cannot be captured, where that is so.
         recorder: What captures.
@@ -121,6 +128,9 @@ class CudaGraphs:
         constants: Callable[[], list[Tensor]] = list,
         limit: int = 8,
         results: str = "fresh",
+        shared: Sequence[int] = (),
+        settled: Sequence[int] = (),
+        branches: bool = False,
         checks: bool = True,
         reasons: tuple[str, ...] = (),
         recorder: Recorder | None = None,
@@ -129,6 +139,9 @@ class CudaGraphs:
         self._writes = tuple(writes)
         self._constants = constants
         self._is_shared = results == "shared"
+        self._has_branches = branches
+        self._shared = frozenset(shared)
+        self._settled = frozenset(settled)
         self._checks = checks
         self._recorder = recorder or CudaRecorder(device or torch.device("cuda", 0))
         self._graphs: Cache[_Graph] = Cache(limit)
@@ -232,6 +245,9 @@ class CudaGraphs:
             if n in self._writes and is_expanded(args[n]):
                 journal.ran(f"input {n} moves, and is written to where it is expanded")
                 return call(args)
+        if self._has_branches and self._overlap_now(args):
+            journal.ran(_OVERLAPS)
+            return call(args)
         oldest = self._graphs.room()
         if oldest is not None:
             self._drop(oldest)
@@ -256,7 +272,8 @@ class CudaGraphs:
 
     def _note_moves(self, before: dict[int, int], args: list[Any]) -> None:
         """Remember which inputs are no longer where they were."""
-        self._moving |= {n for n, pointer in before.items() if args[n].data_ptr() != pointer}
+        moved = {n for n, pointer in before.items() if args[n].data_ptr() != pointer}
+        self._moving |= moved - self._settled if self._moves < _MOVES else moved
 
     def _record(
         self, call: _Call, key: Hashable, moving: tuple[int, ...], args: list[Any]
@@ -270,8 +287,8 @@ class CudaGraphs:
         recording, captured = recorder.record(lambda: call(list(given)))
         tensors = {n: arg for n, arg in enumerate(given) if isinstance(arg, Tensor)}
         constants = self._constants()
-        shared = self._is_shared
-        results = Results(captured, tensors, constants, recorder.device, is_shared=shared)
+        shared = range(len(captured)) if self._is_shared else self._shared
+        results = Results(captured, tensors, constants, recorder.device, shared=shared)
         checked = [
             n for n in tensors if self._checks or not isinstance(args[n], torch.nn.Parameter)
         ]
@@ -321,7 +338,7 @@ class CudaGraphs:
         if not (graph.inputs.hold(args) and graph.constants.hold(self._constants())):
             return self._again(call, graph, args)
         if self._writes and graph.moving and self._overlaps(graph, args):
-            self._journal.ran("an input that the program writes to shares memory with another")
+            self._journal.ran(_OVERLAPS)
             return call(args)
         self._recorder.order(graph.places)
         if graph.moving:
@@ -356,6 +373,23 @@ class CudaGraphs:
             self._note_moves(before, args)
             return self._warm_up(call, graph.key, args)
         return self._capture(call, graph.key, before, args)
+
+    def _overlap_now(self, args: list[Any]) -> bool:
+        """Return whether a tensor that is written to shares memory with another."""
+        device = self._recorder.device
+        others = {n: arg for n, arg in enumerate(args) if isinstance(arg, Tensor)}
+        others |= {-1 - n: constant for n, constant in enumerate(self._constants())}
+        spans = {
+            n: (each.data_ptr(), each.data_ptr() + extent(each))
+            for n, each in others.items()
+            if each.device == device and each.numel()
+        }
+        return any(
+            n != written and start < spans[written][1] and spans[written][0] < end
+            for written in self._writes
+            if written in spans
+            for n, (start, end) in spans.items()
+        )
 
     def _overlaps(self, graph: _Graph, args: list[Any]) -> bool:
         """Whether a tensor that is written to shares memory with one that is elsewhere now."""

@@ -18,7 +18,7 @@ from wrapper_ir.runtime.graphs.places import copy_dense, extent, is_dense
 from wrapper_ir.runtime.views import reinterpret_as
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
 __all__ = ["Results", "UncopiedError"]
 
@@ -83,7 +83,7 @@ class Results:
         args: What it was called with, by position; places where inputs are copied.
         constants: Tensors of the program.
         device: Where results may lie.
-        is_shared: Whether callers get the memory that the next replay writes to.
+        shared: Positions of results that are memory which the next replay writes to.
 
     Raises:
         UncopiedError: A result lies elsewhere.
@@ -96,9 +96,9 @@ class Results:
         constants: Sequence[Tensor],
         device: torch.device,
         *,
-        is_shared: bool,
+        shared: Container[int] = (),
     ) -> None:
-        planner = _Planner(captured, args, constants, device, is_shared=is_shared)
+        planner = _Planner(captured, args, constants, device, shared=shared)
         self._plan = [planner.plan(number, result) for number, result in enumerate(captured)]
         self._sources = planner.sources
         self._like = [(tuple(s.shape), tuple(s.stride()), s.dtype) for s in planner.sources]
@@ -129,13 +129,13 @@ class _Planner:
         constants: Sequence[Tensor],
         device: torch.device,
         *,
-        is_shared: bool,
+        shared: Container[int],
     ) -> None:
         self.sources: list[Tensor] = []
         self._args = args
         self._inputs = {_storage(tensor): position for position, tensor in args.items()}
         self._constants = {_storage(tensor): tensor for tensor in constants}
-        self._device, self._is_shared = device, is_shared
+        self._device, self._shared = device, shared
         self._groups: dict[int, list[Tensor]] = {}
         for result in captured:
             if isinstance(result, Tensor) and result.numel():
@@ -158,7 +158,7 @@ class _Planner:
             return _Same(constant) if result is constant else _another(result)
         if result.device != self._device:
             raise UncopiedError(f"result {number} is on {result.device}")
-        if self._is_shared:
+        if number in self._shared:
             return _another(result)
         return self._copied(storage, result)
 

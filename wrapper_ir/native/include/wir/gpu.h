@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <wir/program.h>
 
@@ -77,6 +78,42 @@ class GpuCall {
 
  private:
   void* guard_ = nullptr;
+};
+
+// Branches of a call that is captured into a CUDA graph: streams besides the one that it is captured
+// on, which is 0, and events between them, counted from 1. In other calls all work is on the
+// caller's stream, and nothing is to be done.
+class Branches {
+ public:
+  // After GpuCall.
+  Branches(Call& call, std::int32_t streams, std::int32_t events);
+  ~Branches();
+  Branches(const Branches&) = delete;
+  Branches& operator=(const Branches&) = delete;
+
+  // What comes from here on is put on a stream.
+  void enter(std::int32_t stream) {
+    if (is_captured_) [[unlikely]] switch_to(stream);
+  }
+  void record(std::int32_t event, std::int32_t stream) {
+    if (is_captured_) [[unlikely]] mark(event, stream);
+  }
+  void wait(std::int32_t event, std::int32_t stream) {
+    if (is_captured_) [[unlikely]] order(event, stream);
+  }
+
+ private:
+  void end() noexcept;
+  void switch_to(std::int32_t stream);
+  void leave() noexcept;
+  void mark(std::int32_t event, std::int32_t stream);
+  void order(std::int32_t event, std::int32_t stream);
+
+  Call& call_;
+  bool is_captured_ = false;
+  std::vector<void*> streams_;  // 0: the one that is captured
+  std::vector<void*> events_;
+  void* entered_ = nullptr;  // what ends that another stream is current
 };
 
 // The caller's stream, and whether its work is being captured into a graph.

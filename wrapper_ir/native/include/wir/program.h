@@ -16,6 +16,7 @@
 
 namespace wir {
 
+class Branches;
 class Tensor;
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
@@ -162,6 +163,7 @@ struct Call {
   const AtenTensorHandle* out = nullptr;
   void* stream = nullptr;  // of a program on a GPU: where its kernels go; it is looked up by `run`
   std::int32_t gpu = -1;   // the one whose stream that is; it is the current one
+  Branches* branches = nullptr;  // of a program with branches
   Blas blas = {};          // of a program that calls cuBLAS itself: as it was looked up last
 };
 
@@ -183,6 +185,7 @@ struct GraphInfo {
   std::size_t limit;    // how many graphs a runner keeps, one for each set of sizes
   bool shares_results;  // callers get the graph's own memory, which the next call writes to
   bool is_random;       // calls draw random numbers, which PyTorch has but one source of
+  bool has_branches;    // what is written to is to share no memory with other inputs
   std::size_t num_reasons;
   const char* const* reasons;  // why no call can be captured
 };

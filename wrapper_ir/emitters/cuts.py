@@ -1,0 +1,231 @@
+"""Cutting a program into pieces where something in it cannot be captured as a CUDA graph.
+
+One op on the CPU, one number that the host reads, and a program as a whole cannot be captured. What
+lies between such lines can: :func:`cut` puts each run of them into a region, the only case of a
+switch (``switch 0 with (operands) case0 (...) {...}``), which decides nothing and runs always. A
+region sees its parameters and nothing else, so the verifier proves that a piece is given all that
+it reads, says what it writes to, and hands on what comes after it. Emitters render it like any
+region; those that capture calls capture it.
+
+What crosses a border is whole storage. A piece gets the buffers of others that it touches, and
+returns those of its own storages that are needed later; views of these are made again behind it.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.capture import Obstacles
+from wrapper_ir.emitters.facts import only_gpu
+from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg
+from wrapper_ir.lines.control import BufferInput, Region, Switch
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+from wrapper_ir.lines.memory import Allocate, Reinterpret, Reuse
+from wrapper_ir.lines.program import FrozenMap
+from wrapper_ir.lines.rename import Renaming
+from wrapper_ir.lines.symbols import AssertLayout
+from wrapper_ir.planning.liveness import Liveness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import AnyLine, Program
+
+__all__ = ["cut"]
+
+_FEWEST: Final = 3
+"""Calls that a piece has at least: fewer cost the host no more than a graph's launch."""
+
+_PART: Final = Allocate | Reinterpret | Reuse | KernelCall | ExternKernel | AssertLayout
+
+
+def cut(program: Program) -> Program:
+    """Put what can be captured into pieces, each the only case of a switch.
+
+    Args:
+        program: A logical program.
+
+    Returns:
+        The program with its pieces; the same object where there are none: it has several GPUs,
+        streams, objects or memory pools, or too few lines in a row that can be captured.
+    """
+    gpu = only_gpu(program)
+    if gpu is None or program.streams or program.events or program.mempools or program.objects:
+        return program
+    definitions = [line for line in program.body if isinstance(line, KernelDefinition)]
+    others = [line for line in program.body if not isinstance(line, KernelDefinition)]
+    return _Cutter(program.replace(body=(*definitions, *others))).result() or program
+
+
+class _Cutter:
+    """Cuts one program; positions are indices of its lines."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._effects = [effects(line, program) for line in program.body]
+        self._lives = Liveness(program.region, program)
+        self._defined = {n: at for at, found in enumerate(self._effects) for n in found.defines}
+        self._users: dict[str, list[int]] = {}
+        for at, found in enumerate(self._effects):
+            for name in dict.fromkeys((*found.touched, *found.peeks)):
+                self._users.setdefault(name, []).append(at)
+        obstacles = Obstacles(program)
+        capturable = [isinstance(each, _PART) and not obstacles.of(each) for each in program.body]
+        #: Of each line, how many before it cannot be captured: no piece holds lines of two numbers.
+        self._stretch = [*accumulate(not each for each in capturable)]
+        self._is_capturable = capturable
+        self._given = {v.buffer for v in program.results if isinstance(v, BufferValue)}
+        self._layouts: dict[str, Layout] = dict(program.buffers)
+        self._body: list[AnyLine] = []
+        self._count = 0
+
+    def result(self) -> Program | None:
+        """The program with its pieces; None without any."""
+        program = self._program
+        inside = [self._may_be_inside(at) for at in range(len(program.body))]
+        pieces = {piece[0]: piece for piece in self._pieces(inside)}
+        at = 0
+        while at < len(program.body):
+            piece = pieces.get(at)
+            if piece is None:
+                self._body.append(program.body[at])
+                at += 1
+            else:
+                self._add(piece)
+                at = piece[-1] + 1
+        if not self._count:
+            return None
+        return program.replace(body=tuple(self._body), buffers=FrozenMap(self._layouts))
+
+    # Which lines.
+
+    def _may_be_inside(self, at: int) -> bool:
+        """Return whether a line is work that can be captured, or memory for such."""
+        line, found = self._program.body[at], self._effects[at]
+        if not self._is_capturable[at] or found.held or found.defines_symbols or found.objects:
+            return False
+        names = (*found.defines, *found.touched)
+        if any(self._program.layout(n).device.type != "cuda" for n in names):
+            return False
+        # A view that only an op knows how to make cannot be made again behind the piece.
+        views = {alias.name for alias in found.aliases}
+        return isinstance(line, Reinterpret) or not any(
+            name in self._given or self._stretch[user] != self._stretch[at]
+            for name in views
+            for user in self._users.get(name, ())
+        )
+
+    def _pieces(self, inside: list[bool]) -> Iterator[list[int]]:
+        run: list[int] = []
+        for at, is_inside in enumerate([*inside, False]):
+            if is_inside and self._goes_on(at, run):
+                run.append(at)
+                continue
+            yield from self._worth_it(run)
+            run = [at] if is_inside and self._goes_on(at, []) else []
+
+    def _goes_on(self, at: int, run: list[int]) -> bool:
+        """Return whether a line can be in one piece with those before it.
+
+        What takes over the storage of another buffer has to be in that one's piece.
+        """
+        return all(self._defined.get(n, -1) in run for n in self._effects[at].takes)
+
+    def _worth_it(self, run: list[int]) -> Iterator[list[int]]:
+        """A run without what comes before its first call and after its last one."""
+        calls = [at for at in run if isinstance(self._program.body[at], KernelCall | ExternKernel)]
+        if len(calls) < _FEWEST:
+            return
+        end = max(calls)
+        needed = {n for at in calls for n in self._effects[at].touched}
+        start = min(
+            [*calls, *(self._defined[n] for n in needed if self._defined.get(n, -1) in run)]
+        )
+        yield [at for at in run if start <= at <= end]
+
+    # One piece.
+
+    def _add(self, lines: list[int]) -> None:
+        """Adds a piece, and behind it the views of its storages that are needed later."""
+        inside = set(lines)
+        defined = [n for at in lines for n in self._effects[at].defines]
+        params = self._params(lines, set(defined))
+        later = [n for n in defined if self._goes_out(n, inside)]
+        again = self._views(later, inside)
+        results = [n for n in defined if n in self._roots(later, inside)]
+        renamed = {n: self._fresh(n) for n in (*params, *results, *again)}
+        names = Renaming(lambda n: renamed.get(n, n), str, str)
+        body = tuple(names.value(self._program.body[at]) for at in lines)
+        region = Region(
+            tuple(BufferInput(renamed[n]) for n in params),
+            body,
+            tuple(BufferValue(renamed[n]) for n in results),
+        )
+        found = tuple(ResultBuffer(n, (k,)) for k, n in enumerate(results))
+        operands = tuple(BufferArg(n, access) for n, access in params.items())
+        self._body.append(Switch(found, ScalarArg(0), operands, (region,)))
+        self._body += [self._program.body[self._defined[n]] for n in again]
+        self._count += 1
+
+    def _params(self, lines: list[int], defined: set[str]) -> dict[str, Access]:
+        """The buffers of others that a piece touches, each with what it does to its storage."""
+        touched = dict.fromkeys(n for at in lines for n in self._effects[at].touched)
+        written = {
+            life.first
+            for at in lines
+            for n in self._effects[at].writes
+            for life in self._lives.of(n)
+        }
+        found: dict[str, Access] = {}
+        for name in touched:
+            if name in defined or name in self._program.constants:
+                continue
+            is_written = any(life.first in written for life in self._lives.of(name))
+            found[name] = Access.READ_WRITE if is_written else Access.READ
+        return found
+
+    def _goes_out(self, name: str, inside: set[int]) -> bool:
+        """Return whether a buffer of a piece is needed behind it."""
+        return name in self._given or any(at not in inside for at in self._users.get(name, ()))
+
+    def _views(self, later: list[str], inside: set[int]) -> list[str]:
+        """Views that are made again behind a piece, in order, with those that they are views of."""
+        found: dict[str, None] = {}
+
+        def add(name: str) -> None:
+            line = self._program.body[self._defined[name]]
+            if not isinstance(line, Reinterpret) or name in found:
+                return
+            if self._defined.get(line.source, -1) in inside:
+                add(line.source)
+            found[name] = None
+
+        for name in later:
+            add(name)
+        return list(found)
+
+    def _roots(self, later: list[str], inside: set[int]) -> set[str]:
+        """The buffers of a piece that are storages of its own and needed behind it."""
+        found = set()
+        for name in later:
+            line = self._program.body[self._defined[name]]
+            while isinstance(line, Reinterpret):
+                name = line.source
+                if self._defined.get(name, -1) not in inside:
+                    break
+                line = self._program.body[self._defined[name]]
+            else:
+                found.add(name)
+        return found
+
+    def _fresh(self, name: str) -> str:
+        """Another name for a buffer inside of a piece, with its layout."""
+        wanted, number = f"{name}_{self._count + 1}", 1
+        while wanted in self._layouts:
+            number += 1
+            wanted = f"{name}_{self._count + 1}_{number}"
+        self._layouts[wanted] = self._program.layout(name)
+        return wanted

@@ -1,0 +1,146 @@
+// Branches of captured calls. Linked where a program runs on a GPU; most programs have none.
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <wir/error.h>
+#include <wir/gpu.h>
+
+#include "driver.h"
+#include "on_stream.h"
+
+namespace wir {
+namespace {
+
+// Of cuda.h.
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+constexpr unsigned kNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
+constexpr int kRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
+
+// What is needed of the driver besides.
+struct BranchDriver {
+  static const BranchDriver& get() {
+    static const BranchDriver driver;
+    return driver;
+  }
+
+  CUresult (*create_stream)(void**, unsigned);
+  CUresult (*create_event)(void**, unsigned);
+  CUresult (*destroy_event)(void*);
+  CUresult (*record_event)(void*, void*);
+  CUresult (*order_after_event)(void*, void*, unsigned);
+  CUresult (*exchange_mode)(int*);
+
+ private:
+  BranchDriver() {
+    const Driver& driver = Driver::get();
+    driver.find(create_stream, "cuStreamCreate");
+    driver.find(create_event, "cuEventCreate");
+    driver.find(destroy_event, "cuEventDestroy_v2");
+    driver.find(record_event, "cuEventRecord");
+    driver.find(order_after_event, "cuStreamWaitEvent");
+    driver.find(exchange_mode, "cuThreadExchangeStreamCaptureMode");
+  }
+};
+
+// Streams that no call has, by GPU. They are none of PyTorch's, which hands its own out to
+// everybody: what others put on one while a call is captured would become a part of the graph. They
+// stay as long as the process.
+class IdleStreams {
+ public:
+  static IdleStreams& get() {
+    static auto* const streams = new IdleStreams;  // calls may end after whatever else does
+    return *streams;
+  }
+
+  void* take(std::int32_t gpu) {
+    const std::lock_guard lock(mutex_);
+    std::vector<void*>& idle = idle_[gpu];
+    if (idle.empty()) return make();
+    void* taken = idle.back();
+    idle.pop_back();
+    return taken;
+  }
+
+  void give(std::int32_t gpu, void* stream) {
+    const std::lock_guard lock(mutex_);
+    idle_[gpu].push_back(stream);
+  }
+
+ private:
+  static void* make() {
+    const BranchDriver& driver = BranchDriver::get();
+    void* made = nullptr;
+    int mode = kRelaxed;  // the thread is capturing, and this is no part of that
+    driver.exchange_mode(&mode);
+    const CUresult result = driver.create_stream(&made, kNonBlocking);
+    driver.exchange_mode(&mode);
+    Driver::get().check(result, "making a stream");
+    return made;
+  }
+
+  std::mutex mutex_;
+  std::map<std::int32_t, std::vector<void*>> idle_;
+};
+
+}  // namespace
+
+Branches::Branches(Call& call, std::int32_t streams, std::int32_t events) : call_(call) {
+  call.branches = this;
+  if (!current_stream(call.gpu).is_captured) return;
+  streams_.assign(1, call.stream);
+  try {
+    for (std::int32_t n = 0; n < streams; ++n) {
+      streams_.push_back(IdleStreams::get().take(call.gpu));
+    }
+    for (std::int32_t n = 0; n < events; ++n) {
+      void* made = nullptr;
+      Driver::get().check(BranchDriver::get().create_event(&made, kNoTiming), "making an event");
+      events_.push_back(made);
+    }
+  } catch (...) {
+    end();
+    throw;
+  }
+  is_captured_ = true;
+}
+
+Branches::~Branches() {
+  leave();
+  end();
+  call_.branches = nullptr;
+}
+
+void Branches::end() noexcept {
+  for (void* event : events_) BranchDriver::get().destroy_event(event);
+  for (std::size_t n = 1; n < streams_.size(); ++n) {
+    IdleStreams::get().give(call_.gpu, streams_[n]);
+  }
+}
+
+void Branches::switch_to(std::int32_t stream) {
+  leave();
+  if (stream == 0) return;
+  entered_ = wir_gpu_enter(call_.gpu, streams_[stream]);
+  call_.stream = streams_[stream];
+}
+
+void Branches::leave() noexcept {
+  if (entered_ == nullptr) return;
+  wir_gpu_leave(entered_);
+  entered_ = nullptr;
+  call_.stream = streams_.front();
+}
+
+void Branches::mark(std::int32_t event, std::int32_t stream) {
+  const CUresult result = BranchDriver::get().record_event(events_[event - 1], streams_[stream]);
+  Driver::get().check(result, "recording an event");
+}
+
+void Branches::order(std::int32_t event, std::int32_t stream) {
+  const BranchDriver& driver = BranchDriver::get();
+  const CUresult result = driver.order_after_event(streams_[stream], events_[event - 1], 0);
+  Driver::get().check(result, "waiting for an event");
+}
+
+}  // namespace wir

@@ -1,0 +1,461 @@
+"""Branches: which kernels of a captured graph run side by side.
+
+A CUDA graph keeps the order that streams and events put among kernels, and no more. What is
+captured on one stream is one chain: each kernel waits for the last one, though it may need nothing
+of it, as the projections of a block of attention need nothing of each other. :func:`branch` puts
+such work on streams that are there while a call is captured (``stream 1 @cuda:0 captured``), and
+has each stream wait for just what its work needs. Lines keep their order, so a call that is not
+captured does what it did before, on the caller's stream.
+
+What needs what follows from effects and aliases: who reads and writes which storage. The verifier
+proves the result like any program with streams, and the planner frees storage behind the last
+stream that works on it.
+
+The rule is list scheduling with the figures below: a line goes to the stream where its work is done
+first, joining included, if that is sooner than on the caller's stream. Only Triton kernels and
+products of matrices into given memory move: they allocate nothing, draw no random numbers and start
+no other streams. What fills a GPU by itself stays, and so does all that would have to come beside
+it. Memory that a branch writes to is allocated before the branch begins; where that is more than
+``_MOST_EARLY`` bytes, the line stays where it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wrapper_ir.lines import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    BufferArg,
+    Comment,
+    ComputeSymbol,
+    Event,
+    ExternKernel,
+    Free,
+    ItemOf,
+    KernelCall,
+    KernelDefinition,
+    RecordEvent,
+    Reinterpret,
+    Reuse,
+    Stream,
+    TritonKernel,
+    WaitEvent,
+    effects,
+)
+from wrapper_ir.planning.liveness import Liveness
+from wrapper_ir.planning.sizes import Sizes
+from wrapper_ir.verify.ordering import touch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wrapper_ir.lines import AnyLine, Device, Layout, Program
+    from wrapper_ir.planning.liveness import Life
+
+__all__ = ["branch"]
+
+_START: Final = 1.5
+"""Microseconds that a kernel takes besides moving its bytes and computing."""
+
+_PRODUCT_START: Final = 5.5
+"""The same of a product: on an H200 one of 1 by 2048 by 512 takes 5.3, for 0.4 of bytes."""
+
+_HANDOVER: Final = 1.0
+"""Microseconds until work on another stream goes on that waited for it."""
+
+_BYTES: Final = 4.5e6
+"""Bytes that move in a microsecond, of all streams together."""
+
+_FLOPS: Final = 4e8
+"""Operations that are computed in a microsecond."""
+
+_TILE: Final = 128
+"""Rows and columns of a product that one block of a GPU computes, when there are many."""
+
+_FULL: Final = 128
+"""So many tiles of products keep a GPU busy."""
+
+_FULL_BLOCKS: Final = 2048
+"""And so many blocks of a Triton kernel."""
+
+_BLOCK_BYTES: Final = 64 << 10
+"""What a block of a Triton kernel reads and writes, at most."""
+
+_MOST_EARLY: Final = 16 << 20
+"""Bytes that a line may have allocated before its branch begins."""
+
+_PRODUCTS: Final = (
+    "aten::mm.out",
+    "aten::bmm.out",
+    "aten::addmm.out",
+    "aten::baddbmm.out",
+)
+
+_MAIN: Final = 0
+"""The stream that the call is captured on."""
+
+_NEVER: Final = -2
+"""Before the position -1, which stands for the beginning of the program."""
+
+_Line: TypeAlias = KernelCall | ExternKernel
+
+_QUIET: Final = (
+    Allocate
+    | AllocatePool
+    | AllocateFromPool
+    | Free
+    | Reuse
+    | Reinterpret
+    | KernelDefinition
+    | ComputeSymbol
+    | BindSymbol
+    | AssertLayout
+    | AssertSymbol
+    | Comment
+)
+"""Lines that put no work on a stream."""
+
+
+def branch(program: Program, limit: int) -> Program:
+    """Put work that can run side by side on streams of its own, for calls that are captured.
+
+    Args:
+        program: A logical program; one with streams of its own, with several GPUs, regions or
+            probes stays as it is.
+        limit: How many streams there may be besides the caller's.
+
+    Returns:
+        The program with streams, events and waits; the same object where nothing is gained.
+    """
+    device = _device(program)
+    if device is None or limit < 1:
+        return program
+    scheduler = _Scheduler(program, limit)
+    for position, line in enumerate(program.body):
+        scheduler.step(position, line)
+    return scheduler.finish(device)
+
+
+def _device(program: Program) -> Device | None:
+    """The GPU of a program whose work can be put on streams; None where that cannot be."""
+    if program.streams or program.events or program.mempools or program.objects:
+        return None
+    devices = {line.device for line in program.body if isinstance(line, _Line)}
+    if len(devices) != 1:
+        return None
+    device = devices.pop()
+    is_plain = all(
+        isinstance(line, _Line | _QUIET)
+        and not (isinstance(line, BindSymbol) and isinstance(line.source, ItemOf))
+        for line in program.body
+    )
+    return device if device.type == "cuda" and is_plain else None
+
+
+@dataclass(slots=True)
+class _Uses:
+    """The lines that work on a storage, by their positions."""
+
+    writer: int = -1
+    readers: list[int] = field(default_factory=list)
+    allocation: int | None = None
+    """The line that allocates it, as long as nothing has worked on it."""
+
+    def needed(self, *, writes: bool) -> Iterator[int]:
+        """Give what has to be done before it is read, or written."""
+        if self.writer >= 0:
+            yield self.writer
+        if writes:
+            yield from self.readers
+
+
+class _Scheduler:
+    """Goes over the lines of a program and says which stream each is on, and what that waits for.
+
+    Positions are indices of lines of the program as it is given.
+    """
+
+    def __init__(self, program: Program, limit: int) -> None:
+        self._program = program
+        self._costs = _Costs(program)
+        self._lives = Liveness(program.region, program)
+        self._uses: defaultdict[Life, _Uses] = defaultdict(_Uses)
+        self._streams = range(limit + 1)
+        #: How far each stream has waited for the others, and what it did last itself.
+        self._seen: list[dict[int, int]] = [{} for _ in self._streams]
+        #: What was done for certain when a line was, by stream.
+        self._after: list[dict[int, int]] = []
+        self._stream_of: dict[int, int] = {}
+        #: When streams are done with what they have, and when each line is, in microseconds.
+        self._free_at = [0.0 for _ in self._streams]
+        self._done_at: defaultdict[int, float] = defaultdict(float)
+        #: When memory has moved what was asked of it; no two lines have all of its speed.
+        self._memory_at = 0.0
+        self._first = next((n for n, each in enumerate(program.body) if isinstance(each, _Line)), 0)
+        self._last_symbol = max(
+            (n for n, each in enumerate(program.body) if effects(each).defines_symbols), default=-1
+        )
+        self._events: dict[tuple[int, int], int] = {}
+        self._waits: defaultdict[int, list[WaitEvent]] = defaultdict(list)
+        self._early: defaultdict[int, list[int]] = defaultdict(list)
+
+    # Lines.
+
+    def step(self, position: int, line: AnyLine) -> None:
+        """Places a line."""
+        if isinstance(line, _Line):
+            self._place(position, line)
+        else:
+            self._pass(position, line)
+        at = self._seen[self._stream_of.get(position, _MAIN)]
+        self._after.append({**at, self._stream_of.get(position, _MAIN): position})
+
+    def _pass(self, position: int, line: AnyLine) -> None:
+        """Goes past a line that puts no work on a stream."""
+        if isinstance(line, Allocate):
+            uses = self._uses[self._storage(line.out)[0]]
+            uses.allocation = position
+            if line.zeroed:
+                uses.writer, uses.allocation = position, None
+        elif isinstance(line, Free):
+            uses_of = [self._uses[life] for life in self._storage(line.buffer)]
+            needs = {n for uses in uses_of for n in uses.needed(writes=True)}
+            self._wait(position, _MAIN, needs)
+
+    def _place(self, position: int, line: _Line) -> None:
+        work = touch(line, self._program)
+        needs = {
+            n
+            for names, writes in ((work.reads, False), ((*work.writes, *work.made), True))
+            for name in names
+            for life in self._storage(name)
+            for n in self._uses[life].needed(writes=writes)
+        }
+        stream = self._choose(line, needs) if self._costs.may_move(line) else _MAIN
+        start, done = self._start(stream, needs), self._done(line, stream, needs)
+        self._free_at[stream] = self._done_at[position] = done
+        if stream == _MAIN:
+            self._memory_at = max(self._memory_at, start)
+        self._memory_at += self._costs.of(line)[1]
+        self._begin(position, line, stream, needs)
+        if self._costs.fills(line):
+            self._free_at = [max(each, self._done_at[position]) for each in self._free_at]
+        for name in work.reads:
+            for life in self._storage(name):
+                self._uses[life].readers.append(position)
+        for name in (*work.writes, *work.made):
+            for life in self._storage(name):
+                self._uses[life] = _Uses(position)
+
+    def _storage(self, name: str) -> tuple[Life, ...]:
+        """Return the storages that a name may stand for, whatever they are called."""
+        constant = self._program.constants.get(name)
+        while constant is not None and constant.tied_to is not None:
+            name = constant.tied_to
+            constant = self._program.constants.get(name)
+        return tuple(life.first for life in self._lives.of(name))
+
+    # Choosing.
+
+    def _choose(self, line: _Line, needs: set[int]) -> int:
+        """The stream where a line's work is done first, as the caller's stream sees it.
+
+        Of several it is the one that waits for fewest lines, else the caller's.
+        """
+
+        def rank(stream: int) -> tuple[float, int, int]:
+            done = self._done(line, stream, needs) + (_HANDOVER if stream != _MAIN else 0)
+            return round(done, 3), sum(not self._knows(stream, n) for n in needs), stream
+
+        for stream in sorted(self._streams, key=rank):
+            if stream == _MAIN or self._early_allocations(line, stream, needs) is not None:
+                return stream
+        return _MAIN
+
+    def _done(self, line: _Line, stream: int, needs: set[int]) -> float:
+        """When a line's work would be done on a stream."""
+        start, transfer = self._costs.of(line)
+        return max(self._start(stream, needs), self._memory_at) + start + transfer
+
+    def _start(self, stream: int, needs: set[int]) -> float:
+        """When work can begin on a stream."""
+        others = (
+            self._done_at[n] + (_HANDOVER if self._stream_of.get(n, _MAIN) != stream else 0)
+            for n in needs
+            if not self._knows(stream, n)
+        )
+        return max((self._free_at[stream], *others))
+
+    def _knows(self, stream: int, position: int) -> bool:
+        """Return whether a stream comes after a line without waiting for it."""
+        other = self._stream_of.get(position, _MAIN)
+        return other == stream or self._seen[stream].get(other, _NEVER) >= position
+
+    def _fork(self, stream: int, needs: set[int]) -> int:
+        """The last line of the caller's stream that work on another one is going to come after."""
+        on_main = [n for n in needs if self._stream_of.get(n, _MAIN) == _MAIN]
+        through = [
+            self._after[n].get(_MAIN, -1) for n in needs if self._stream_of.get(n, _MAIN) != _MAIN
+        ]
+        known = self._seen[stream].get(_MAIN, self._first - 1)
+        return max(known, *on_main, *through, -1)
+
+    def _early_allocations(self, line: _Line, stream: int, needs: set[int]) -> list[int] | None:
+        """Allocations to make before a branch goes on with a line; None where that cannot be."""
+        fork, found = self._fork(stream, needs), []
+        for name in touch(line, self._program).writes:
+            for life in self._storage(name):
+                allocation = self._uses[life].allocation
+                if allocation is not None and allocation > fork:
+                    found.append(allocation)
+        lines = [self._program.body[n] for n in found]
+        outs = [each.out for each in lines if isinstance(each, Allocate)]
+        if fork < self._last_symbol and any(self._program.layout(n).symbols for n in outs):
+            return None
+        return found if sum(map(self._costs.bytes_of, outs)) <= _MOST_EARLY else None
+
+    # Ordering.
+
+    def _begin(self, position: int, line: _Line, stream: int, needs: set[int]) -> None:
+        """Has a line's stream wait for what it needs."""
+        self._stream_of[position] = stream
+        if stream != _MAIN:
+            early = self._early_allocations(line, stream, needs) or []
+            fork = self._fork(stream, needs)
+            self._early[fork] += early
+            for allocation in early:
+                out = self._program.body[allocation]
+                assert isinstance(out, Allocate)
+                self._uses[self._storage(out.out)[0]].allocation = None
+            needs = {*needs, fork}
+        self._wait(position, stream, needs)
+        self._seen[stream][stream] = position
+
+    def _wait(self, position: int, stream: int, needs: set[int]) -> None:
+        """Has a stream wait for lines of others before a line, for those it does not know of."""
+        for need in sorted(needs, reverse=True):  # the latest first: it may have seen the others
+            if self._knows(stream, need):
+                continue
+            other = self._stream_of.get(need, _MAIN)
+            event = self._events.setdefault((other, need), len(self._events) + 1)
+            device = self._costs.device
+            self._waits[position].append(WaitEvent(event=event, device=device, stream=stream))
+            known = self._after[need] if need >= 0 else {_MAIN: need}
+            for each, at in known.items():
+                if each != stream:
+                    self._seen[stream][each] = max(at, self._seen[stream].get(each, _NEVER))
+
+    # The result.
+
+    def finish(self, device: Device) -> Program:
+        """The program, its streams joined at the end."""
+        body = self._program.body
+        used = sorted({stream for stream in self._stream_of.values() if stream != _MAIN})
+        if not used:
+            return self._program
+        last = {stream: at for at, stream in self._stream_of.items()}
+        self._wait(len(body), _MAIN, {last[stream] for stream in used})
+        numbers = {_MAIN: _MAIN, **{stream: n for n, stream in enumerate(used, start=1)}}
+        events = dict(sorted(self._events.items(), key=lambda item: item[1]))
+        records: defaultdict[int, list[RecordEvent]] = defaultdict(list)
+        for (stream, at), event in events.items():
+            record = RecordEvent(event=event, device=device, stream=numbers[stream])
+            records[at].append(record)
+        moved = {n for early in self._early.values() for n in early}
+        lines: list[AnyLine] = [*(body[n] for n in self._early[-1]), *records[-1]]
+        for position, line in enumerate(body):
+            lines += self._waits_at(position, numbers)
+            if position not in moved:
+                lines.append(_on(line, numbers[self._stream_of.get(position, _MAIN)]))
+            lines += [body[n] for n in self._early[position]]
+            lines += records[position]
+        lines += self._waits_at(len(body), numbers)
+        streams = tuple(Stream(device, captured=True) for _ in used)
+        return self._program.replace(
+            body=tuple(lines), streams=streams, events=tuple(Event() for _ in events)
+        )
+
+    def _waits_at(self, position: int, numbers: dict[int, int]) -> list[WaitEvent]:
+        return [
+            dataclasses.replace(wait, stream=numbers[wait.stream]) for wait in self._waits[position]
+        ]
+
+
+def _on(line: AnyLine, stream: int) -> AnyLine:
+    """A line on a stream."""
+    if stream and isinstance(line, _Line):
+        return dataclasses.replace(line, stream=stream)
+    return line
+
+
+class _Costs:
+    """The time that calls take, roughly, and which of them may run beside others."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._sizes = Sizes(program)
+        self.device = next(line.device for line in program.body if isinstance(line, _Line))
+
+    def bytes_of(self, name: str) -> int:
+        """Bytes of a buffer."""
+        return self._sizes.of(name)
+
+    def of(self, line: _Line) -> tuple[float, float]:
+        """Microseconds that a call takes to start, and then to move its bytes or to compute."""
+        found = effects(line, self._program)
+        moved = sum(map(self.bytes_of, {*found.reads, *found.written}))
+        if isinstance(line, KernelCall):
+            moved = min(moved, self._blocks(line) * _BLOCK_BYTES)
+        start = _PRODUCT_START if self._operations(line) else _START
+        return start, max(moved / _BYTES, self._operations(line) / _FLOPS)
+
+    def may_move(self, line: _Line) -> bool:
+        """Return whether a call allocates nothing and only works on memory, and leaves room."""
+        if isinstance(line, ExternKernel):
+            return line.op in _PRODUCTS and not line.results and not self.fills(line)
+        source = self._program.kernels[line.kernel].source
+        is_own = isinstance(source, TritonKernel)
+        return is_own and not self._is_cooperative(line) and not self.fills(line)
+
+    def fills(self, line: _Line) -> bool:
+        """Return whether a call leaves no room on a GPU for others."""
+        if isinstance(line, KernelCall):
+            return self._is_cooperative(line) or self._blocks(line) > _FULL_BLOCKS
+        out = self._out(line)
+        if out is None:
+            return False
+        *batch, rows, columns = [self._sizes.scalar(size) or 1 for size in out.size]
+        return prod(batch) * -(-rows // _TILE) * -(-columns // _TILE) > _FULL
+
+    def _is_cooperative(self, line: KernelCall) -> bool:
+        source = self._program.kernels[line.kernel].source
+        options = dict(source.options) if isinstance(source, TritonKernel) else {}
+        return bool(options.get("launch_cooperative_grid"))
+
+    def _blocks(self, line: KernelCall) -> int:
+        return prod(self._sizes.scalar(size) or 1 for size in line.grid)
+
+    def _out(self, line: ExternKernel) -> Layout | None:
+        """The layout of what a product goes to."""
+        out = dict(line.kwargs).get("out") if line.op in _PRODUCTS else None
+        return self._program.layout(out.buffer) if isinstance(out, BufferArg) else None
+
+    def _operations(self, line: _Line) -> int:
+        """Multiplications and additions of a product."""
+        out = self._out(line) if isinstance(line, ExternKernel) else None
+        if out is None:
+            return 0
+        buffers = [arg.buffer for arg in line.args if isinstance(arg, BufferArg)]
+        depth = next(  # of mm(a, b), addmm(c, a, b): what the last operand has rows of
+            (self._sizes.scalar(self._program.layout(n).size[-2]) or 1 for n in buffers[-1:]), 1
+        )
+        return 2 * depth * prod(self._sizes.scalar(size) or 1 for size in out.size)
