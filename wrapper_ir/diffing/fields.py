@@ -16,8 +16,7 @@ from wrapper_ir.diffing.model import FieldChange
 from wrapper_ir.lines import Arg, Device, Layout, Region, Value
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.expr import scalar_key
-from wrapper_ir.lines.per_class import PerClass
-from wrapper_ir.lines.roles import NAMED_FIELDS
+from wrapper_ir.lines.roles import NAMED_FIELDS, PerClass
 from wrapper_ir.text.item_print import ItemPrinter
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.frontends.inductor.notes import AlternativesNote, CallNote
+    from wrapper_ir.frontends.inductor.notes import AlternativesNote, TritonNote
 
 __all__ = ["chosen"]
 
 
-def chosen(scope: Scope, line: Any, note: AlternativesNote) -> tuple[Any, CallNote]:
+def chosen(scope: Scope, line: Any, note: AlternativesNote) -> tuple[Any, TritonNote]:
     """Return the call of the kernel that is chosen, in place of a call of all, and its note."""
     passed = passed_to(line)
     if note.shapes is None:

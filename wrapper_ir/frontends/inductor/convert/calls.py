@@ -45,7 +45,8 @@ def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
         why = "it is Triton" if line.triton else "it is neither C++ nor Triton"
         raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
     if isinstance(note, AlternativesNote):
-        line, note = chosen(scope, line, note)
+        convert_triton_call(scope, *chosen(scope, line, note))
+        return
     if isinstance(note, TritonNote):
         convert_triton_call(scope, line, note)
         return
