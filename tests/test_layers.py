@@ -20,7 +20,7 @@ TORCH_FREE = (
     "__init__",
     "build",
     "debug_printer",
-    "diff",
+    "diffing",
     "errors",
     "frontends/releases",
     "lines",

@@ -20,7 +20,7 @@ import wrapper_ir
 TORCH_FREE = (
     "build",
     "debug_printer",
-    "diff",
+    "diffing",
     "errors",
     "lines",
     "passes",

@@ -12,18 +12,17 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from wrapper_ir.diffing.fields import roles_of
 from wrapper_ir.lines import (
     BufferInput,
     CppKernel,
-    KernelDefinition,
-    ObjectInput,
+    KernelSource,
     Origin,
     Program,
-    ScalarInput,
     TorchOp,
-    TritonKernel,
     effects,
     walk_regions,
 )
@@ -34,11 +33,10 @@ from wrapper_ir.lines.rename import Renaming
 from wrapper_ir.lines.walk import rewrite_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from wrapper_ir.lines import AnyLine, KernelSource
-
-__all__ = ["canonical", "canonical_source"]
+    from wrapper_ir.lines import AnyLine
+    from wrapper_ir.lines.effects import Effects
 
 V = TypeVar("V")
 
@@ -55,7 +53,7 @@ _HASH: Final = re.compile(r"('(?:backend_hash|kernel_hash)': )'[^']*'")
 
 
 def canonical(program: Program) -> Program:
-    """The program in its canonical form, which is canonical itself.
+    """Return the program in its canonical form, which is canonical itself.
 
     Programs that differ only in the names of buffers, kernels and symbols, in origins that no line
     has, or in the machine that they were captured on have equal ones, origins included.
@@ -64,17 +62,9 @@ def canonical(program: Program) -> Program:
         program: Any program, even a faulty one.
     """
     buffers, symbols = _numbered(as_program(program, "wir.canonical"))
-    kernels = {
-        name: f"kernel{number}"
-        for number, name in enumerate(
-            n for n, d in program.kernels.items() if not isinstance(d.source, TorchOp)
-        )
-    }
-    named = Renaming(
-        lambda name: buffers.get(name, name),
-        lambda name: kernels.get(name, name),
-        lambda name: symbols.get(name, name),
-    ).program(program)
+    own = (name for name, d in program.kernels.items() if not isinstance(d.source, TorchOp))
+    kernels = {name: f"kernel{number}" for number, name in enumerate(own)}
+    named = renaming(buffers, kernels, symbols).program(program)
     origins = _Origins(program.origins)
     body = rewrite_lines(named.body, lambda line: (origins.placed(_without_machine(line)),))
     return named.replace(
@@ -86,45 +76,44 @@ def canonical(program: Program) -> Program:
     )
 
 
-class _Numbers:
-    """New names, numbered by kind in the order in which they are asked for."""
+def renaming(*tables: Mapping[str, str]) -> Renaming:
+    """Return a renaming by tables of buffers, kernels and symbols; other names stay."""
 
-    def __init__(self) -> None:
-        self.table: dict[str, str] = {}
-        self._count: Counter[str] = Counter()
+    def rename(name: str, table: Mapping[str, str]) -> str:
+        return table.get(name, name)
 
-    def add(self, names: Iterable[str], kind: str) -> None:
-        """Names things of a kind that have no new name yet."""
-        for name in names:
-            if name not in self.table:
-                self.table[name] = f"{kind}{self._count[kind]}"
-                self._count[kind] += 1
+    return Renaming(*(partial(rename, table=table) for table in tables))
+
+
+def definitions(program: Program) -> Iterator[Effects]:
+    """Yield what parameters and lines do, regions after the line that holds them."""
+    for _, _, region in walk_regions(program):
+        yield from (effects(item, program) for item in (*region.params, *region.body))
 
 
 def _numbered(program: Program) -> tuple[dict[str, str], dict[str, str]]:
-    """New names of buffers and symbols, in the order in which they are defined."""
-    buffers, symbols = _Numbers(), _Numbers()
-    buffers.add((i.name for i in program.inputs if isinstance(i, BufferInput)), "input")
-    buffers.add(program.constants, "constant")
-    buffers.add(program.objects, "object")
-    for _, _, region in walk_regions(program):
-        for param in region.params:
-            match param:
-                case BufferInput():
-                    buffers.add((param.name,), "buf")
-                case ScalarInput():
-                    symbols.add((param.symbol,), "s")
-                case ObjectInput():
-                    buffers.add((param.object,), "object")
-        for line in region.body:
-            found = effects(line, program)
-            buffers.add(found.defines, "buf")
-            buffers.add(found.defines_objects, "object")
-            symbols.add(found.defines_symbols, "s")
-    # What nothing defines is a fault, which is to stay one.
-    buffers.add(program.buffers, "buf")
-    symbols.add(program.symbols, "s")
-    return buffers.table, symbols.table
+    """Return new names of buffers and symbols, in the order in which they are defined."""
+    buffers: dict[str, str] = {}
+    symbols: dict[str, str] = {}
+    count: Counter[str] = Counter()
+
+    def add(table: dict[str, str], names: Iterable[str], kind: str) -> None:
+        for name in names:
+            if name not in table:
+                table[name] = f"{kind}{count[kind]}"
+                count[kind] += 1
+
+    add(buffers, (i.name for i in program.inputs if isinstance(i, BufferInput)), "input")
+    add(buffers, program.constants, "constant")
+    add(buffers, program.objects, "object")
+    for found in definitions(program):
+        add(buffers, found.defines, "buf")
+        add(buffers, found.defines_objects, "object")
+        add(symbols, found.defines_symbols, "s")
+    # A name that nothing defines is a fault, which is to stay one.
+    add(buffers, program.buffers, "buf")
+    add(symbols, program.symbols, "s")
+    return buffers, symbols
 
 
 def _ordered(table: FrozenMap[V], names: Iterable[str]) -> FrozenMap[V]:
@@ -132,31 +121,26 @@ def _ordered(table: FrozenMap[V], names: Iterable[str]) -> FrozenMap[V]:
 
 
 def _without_machine(line: AnyLine) -> AnyLine:
-    if not isinstance(line, KernelDefinition):
-        return line
-    return dataclasses.replace(line, source=canonical_source(line.source))
+    values = ((field, getattr(line, field)) for field in roles_of(line))
+    sources = {field: value for field, value in values if isinstance(value, KernelSource)}
+    changes: Any = {field: canonical_source(source) for field, source in sources.items()}
+    return dataclasses.replace(line, **changes) if changes else line
 
 
 def canonical_source(source: KernelSource) -> KernelSource:
-    """A kernel's source without its own name, and without what the machine decides."""
-    match source:
-        case TorchOp():
-            return source
-        case CppKernel():
-            flags = tuple(flag for flag in source.flags if not _MACHINE_FLAG.match(flag))
-            entry, code = _renamed_entry(source.entry, source.code)
-            return CppKernel(_plain(code), entry, flags=flags)
-        case TritonKernel():
-            entry, code = _renamed_entry(source.entry, source.code)
-            return dataclasses.replace(source, entry=entry, code=_plain(code))
-
-
-def _plain(code: str) -> str:
-    return _HASH.sub(r"\1''", _DIRECTORY.sub("", code))
+    """Return a kernel's source without its own name, and without what the machine decides."""
+    if isinstance(source, TorchOp):
+        return source
+    entry, code = _renamed_entry(source.entry, source.code)
+    code = _HASH.sub(r"\1''", _DIRECTORY.sub("", code))
+    if isinstance(source, CppKernel):
+        flags = tuple(flag for flag in source.flags if not _MACHINE_FLAG.match(flag))
+        return CppKernel(code, entry, flags=flags)
+    return dataclasses.replace(source, entry=entry, code=code)
 
 
 def _renamed_entry(entry: str, code: str) -> tuple[str, str]:
-    """The function called ``kernel``, or, where the text has that word already, a little longer."""
+    """Name the function ``kernel``, or, where the text has that word, a little longer."""
     if not entry:
         return entry, code
     word = re.compile(rf"(?<!\w){re.escape(entry)}(?!\w)")
@@ -176,11 +160,11 @@ class _Origins:
 
     @property
     def kept(self) -> Iterable[Origin]:
-        """The origins in their new order."""
+        """Return the origins in their new order."""
         return self._numbers
 
     def placed(self, line: AnyLine) -> AnyLine:
-        """The line with the new number of its origin."""
+        """Return the line with the new number of its origin."""
         if line.origin is None:
             return line
         number = None

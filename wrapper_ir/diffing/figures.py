@@ -6,44 +6,39 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.diffing.model import Figures
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines import (
-    Allocate,
-    AllocatePool,
-    ExternKernel,
-    KernelCall,
-    KernelDefinition,
-    Stage,
-    TorchOp,
-    walk,
-)
+from wrapper_ir.lines import Stage, TorchOp, effects, walk
+from wrapper_ir.lines.base import Role
+from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.sizes import Sizes
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import Program
-
-__all__ = ["figures"]
+    from wrapper_ir.lines import AnyLine, Program
 
 #: What comes of layouts and storages that make no sense, as those of faulty programs may.
 _SENSELESS: Final = (ArithmeticError, LookupError, TypeError, ValueError, WrapperIRError)
 
 
 def figures(program: Program) -> Figures:
-    """A program in numbers; it may be a faulty one."""
+    """Count a program; it may be a faulty one."""
     sizes = Sizes(program)
-    count = {"lines": 0, "calls": 0, "ops": 0, "allocations": 0, "allocated_bytes": 0}
-    for _, line in walk(program):
-        if isinstance(line, KernelDefinition):
-            continue
-        count["lines"] += 1
-        count["calls"] += isinstance(line, KernelCall)
-        count["ops"] += isinstance(line, ExternKernel)
-        if isinstance(line, (Allocate, AllocatePool)):
-            count["allocations"] += 1
-            count["allocated_bytes"] += _bytes(sizes, line.out)
-    kernels = sum(not isinstance(k.source, TorchOp) for k in program.kernels.values())
-    return Figures(kernels=kernels, peak_bytes=_peak(program, sizes), **count)
+    lines = [line for _, line in walk(program)]
+
+    def having(role: Role) -> list[AnyLine]:
+        return [line for line in lines if role in own_roles(line)]
+
+    made = [effects(line) for line in having(Role.DEFINE)]
+    new = [name for each in made if not (each.uses or each.takes) for name in each.defines]
+    return Figures(
+        lines=len(lines) - len(having(Role.DECLARE)),
+        kernels=sum(not isinstance(k.source, TorchOp) for k in program.kernels.values()),
+        calls=len(having(Role.CALL)),
+        ops=len(having(Role.CALL_OP)),
+        allocations=len(new),
+        allocated_bytes=sum(_bytes(sizes, name) for name in new),
+        peak_bytes=_peak(program, sizes),
+    )
 
 
 def _bytes(sizes: Sizes, name: str) -> int:

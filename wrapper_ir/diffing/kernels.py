@@ -1,25 +1,22 @@
-"""Which kernels of two programs are the same, whatever they are called."""
+"""The kernels of two programs, matched whatever they are called."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.diffing.canonical_form import canonical_source
-from wrapper_ir.diffing.model import KernelChange, Kind
-from wrapper_ir.diffing.sequences import Matcher
-from wrapper_ir.diffing.texts import text_changes
-from wrapper_ir.lines import CppKernel, KernelDefinition, TorchOp, TritonKernel
+from wrapper_ir.diffing.model import FieldChange, KernelChange, Kind
+from wrapper_ir.diffing.sequences import Matcher, Pairs
+from wrapper_ir.diffing.sources import text_changes
+from wrapper_ir.lines import TorchOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.diffing.fields import Fields
-    from wrapper_ir.lines import Program
-
-__all__ = ["KernelPairs", "match_kernels"]
+    from wrapper_ir.lines import KernelDefinition, Program
 
 #: Share of the lines that two kernels must have in common to be one kernel that was changed.
 _ALIKE: Final = 0.5
@@ -27,78 +24,75 @@ _ALIKE: Final = 0.5
 #: How many kernels that are left over are held against each other.
 _MOST: Final = 64
 
-#: What Inductor appends to the name of a kernel: its number, or part of a hash.
+#: The end of a kernel's name, which Inductor appends: its number, or part of a hash.
 _SUFFIX: Final = re.compile(r"(?:_(?:\d+|[0-9a-f]{8,}))+\Z")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class KernelPairs:
-    """Kernels of two programs, matched.
+class Kernels:
+    """The kernels of two programs, matched by what they do, by name, then by shared text.
 
-    Attributes:
-        pairs: Definitions that are the same or were changed.
-        removed: Those that only the first program has.
-        added: Those that only the second has.
+    Args:
+        before: The first program.
+        after: The second.
     """
 
-    pairs: tuple[tuple[KernelDefinition, KernelDefinition], ...]
-    removed: tuple[KernelDefinition, ...]
-    added: tuple[KernelDefinition, ...]
+    def __init__(self, before: Program, after: Program) -> None:
+        sides = self._a, self._b = _Side(before), _Side(after)
+        matcher = Matcher(*(len(side.kernels) for side in sides))
+        for columns in zip(*(side.columns for side in sides), strict=True):
+            matcher.in_order(*columns)
+            matcher.anywhere(*columns)
+        left = matcher.done()
+        matcher.add(_alike(*sides, left.removed[:_MOST], left.added[:_MOST]))
+        self._match = matcher.done()
+
+    def names(self) -> dict[str, str]:
+        """Return the names of the first program's kernels in the second."""
+        a, b = self._a.kernels, self._b.kernels
+        return {a[i].name: b[j].name for i, j in self._match.all}
 
     def numbers(self) -> tuple[dict[str, int], dict[str, int]]:
-        """A number for each kernel by name, for both programs; matched ones have the same."""
-        before = {a.name: number for number, (a, _) in enumerate(self.pairs)}
-        after = {b.name: number for number, (_, b) in enumerate(self.pairs)}
-        for table, alone in ((before, self.removed), (after, self.added)):
-            for kernel in alone:
-                table[kernel.name] = -1 - len(before) - len(after)
+        """Return a number for each kernel by name, for both programs; matched ones share it."""
+        before, after = {}, {}
+        for number, (_, i, j) in enumerate(self._match.fates()):
+            if i is not None:
+                before[self._a.kernels[i].name] = number
+            if j is not None:
+                after[self._b.kernels[j].name] = number
         return before, after
 
     def changes(self, fields: Fields) -> Iterator[KernelChange]:
-        """What is to be said of them."""
-        for a, b in self.pairs:
-            change = _change(a, b, fields)
-            if change is not None:
-                yield change
-        yield from (KernelChange(Kind.REMOVED, before=kernel.name) for kernel in self.removed)
-        yield from (KernelChange(Kind.ADDED, after=kernel.name) for kernel in self.added)
-
-
-def match_kernels(before: Program, after: Program) -> KernelPairs:
-    """Matches kernels by what they do, then by name, then by how much text they share."""
-    a, b = _Side(before), _Side(after)
-    matcher = Matcher(len(a.kernels), len(b.kernels))
-    for first, second in ((a.same, b.same), (a.name, b.name), (a.stem, b.stem)):
-        matcher.in_order(first, second)
-        matcher.anywhere(first, second)
-    found = matcher.done()
-    pairs = [*found.all, *_alike(a, b, found.removed[:_MOST], found.added[:_MOST])]
-    taken_a, taken_b = {i for i, _ in pairs}, {j for _, j in pairs}
-    return KernelPairs(
-        tuple((a.kernels[i], b.kernels[j]) for i, j in sorted(pairs)),
-        tuple(a.kernels[i] for i in found.removed if i not in taken_a),
-        tuple(b.kernels[j] for j in found.added if j not in taken_b),
-    )
+        """Yield the kernels that only one program has, or that are not the same in both."""
+        for kind, i, j in self._match.fates():
+            if i is None or j is None:
+                old = "" if i is None else self._a.kernels[i].name
+                yield KernelChange(kind, old, "" if j is None else self._b.kernels[j].name)
+                continue
+            a, b = self._a.kernels[i], self._b.kernels[j]
+            parts = tuple(_parts(a, b, fields))
+            code = text_changes(self._a.texts[i], self._b.texts[j])
+            if parts or code:
+                yield KernelChange(Kind.CHANGED, a.name, b.name, parts, code)
 
 
 class _Side:
-    """The kernels of one program, and what they are matched by."""
+    """The kernels of one program, and the columns of keys that they are matched by."""
 
     def __init__(self, program: Program) -> None:
         found = program.kernels.values()
         self.kernels = [k for k in found if not isinstance(k.source, TorchOp)]
-        self.sources: list[Any] = [canonical_source(k.source) for k in self.kernels]
-        self.same = [(k.params, s) for k, s in zip(self.kernels, self.sources, strict=True)]
-        self.name = [k.name for k in self.kernels]
-        self.stem = [_SUFFIX.sub("", k.name) for k in self.kernels]
+        sources: list[Any] = [canonical_source(kernel.source) for kernel in self.kernels]
+        self.texts = [source.code.splitlines() for source in sources]
+        names = [kernel.name for kernel in self.kernels]
+        params = (kernel.params for kernel in self.kernels)
+        stems = [_SUFFIX.sub("", name) for name in names]
+        self.columns = (list(zip(params, sources, strict=True)), names, stems)
 
 
-def _alike(
-    a: _Side, b: _Side, left_a: Sequence[int], left_b: Sequence[int]
-) -> list[tuple[int, int]]:
-    """Pairs of kernels that share much of their text, the most alike first."""
-    lines_a = {i: Counter(a.sources[i].code.splitlines()) for i in left_a}
-    lines_b = {j: Counter(b.sources[j].code.splitlines()) for j in left_b}
+def _alike(a: _Side, b: _Side, left_a: Sequence[int], left_b: Sequence[int]) -> Pairs:
+    """Return pairs of kernels that share much of their text, the most alike first."""
+    lines_a = {i: Counter(a.texts[i]) for i in left_a}
+    lines_b = {j: Counter(b.texts[j]) for j in left_b}
     scores = []
     for i, text_a in lines_a.items():
         for j, text_b in lines_b.items():
@@ -111,27 +105,11 @@ def _alike(
     return list(pairs.items())
 
 
-def _change(a: KernelDefinition, b: KernelDefinition, fields: Fields) -> KernelChange | None:
-    found = [*fields.of(a.params, b.params, "params")]
+def _parts(a: KernelDefinition, b: KernelDefinition, fields: Fields) -> Iterator[FieldChange]:
+    """Yield the parameters and options that are not the same; texts are compared by line."""
+    yield from fields.of(a.params, b.params, "params")
     old, new = a.source, b.source
-    code_a, code_b = _code(a), _code(b)
-    if type(old) is type(new):
-        plain = dataclasses.replace(_bare(old), code="", entry="")
-        found += fields.of(plain, dataclasses.replace(_bare(new), code="", entry=""))
+    if type(old) is not type(new):
+        yield FieldChange("source", type(old).__name__, type(new).__name__)
     else:
-        found += fields.of(type(old).__name__, type(new).__name__, "source")
-    code = text_changes(code_a, code_b)
-    if not found and not code:
-        return None
-    return KernelChange(Kind.CHANGED, a.name, b.name, tuple(found), code)
-
-
-def _bare(source: Any) -> CppKernel | TritonKernel:
-    assert isinstance(source, (CppKernel, TritonKernel))
-    return source
-
-
-def _code(kernel: KernelDefinition) -> list[str]:
-    source = canonical_source(kernel.source)
-    assert not isinstance(source, TorchOp)
-    return source.code.splitlines()
+        yield from (f for f in fields.of(old, new) if f.name not in ("code", "entry"))

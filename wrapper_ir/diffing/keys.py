@@ -1,105 +1,47 @@
-"""What lines are matched by: keys that leave names out.
+"""Keys by which lines are matched, without names.
 
-Convention: keys have *levels*. At level 0 a key says what a line is by itself: its class, layouts,
-numbers, the kernel that it calls. Each level more adds the keys, one level less, of the lines that
-define its operands and of the lines that use what it defines. So lines that look alike are told
-apart by what is around them, and a change makes keys different only nearby. Weak keys, for lines
-that have changed, say less than level 0.
+Convention: keys have *levels*. At level 0 a key holds a line by itself: its class, layouts, numbers
+and callee. Each level more adds the keys, one level less, of the lines that define
+its operands and of the lines that use what it defines. So lines that look alike are told apart by
+their neighbours, and a change makes keys different only nearby. Weak keys, for lines that have
+changed, hold less than level 0.
 
-Keys are numbers; two programs that are compared share one :class:`Keys`.
+All is read off the declared fields of classes, so a new line costs nothing here. Keys are numbers;
+two programs that are compared share one table of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, Any, Final
+from collections import defaultdict
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import sympy
 
-from wrapper_ir.lines import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    BindSymbol,
-    BufferInput,
-    ComputeSymbol,
-    ExternKernel,
-    Free,
-    KernelCall,
-    Layout,
-    ObjectInput,
-    Region,
-    Reinterpret,
-    Reuse,
-    ScalarInput,
-    effects,
-    regions_of,
-)
-from wrapper_ir.lines.effects import Effects
+from wrapper_ir.diffing.fields import roles_of
+from wrapper_ir.lines import AnyLine, Region, effects
+from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.expr_printer import COMMUTATIVE
-from wrapper_ir.lines.rename import name_fields
+from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.walk import walk_regions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
-    from wrapper_ir.lines import AnyLine, Input, Program
-
-__all__ = ["LEVELS", "BodyKeys", "Keys", "ProgramKeys"]
+    from wrapper_ir.lines import Input, Layout, Program
+    from wrapper_ir.lines.effects import Effects
 
 LEVELS: Final = 4
 
-_MEMORY: Final = (Allocate, AllocateFromPool, AllocatePool, Reinterpret, Reuse)
+Keys: TypeAlias = defaultdict["Hashable", int]
+"""A number for each thing, the same for equal ones."""
 
 
-class Keys:
-    """Numbers for what is equal."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-
-    def of(self, *parts: Hashable) -> int:
-        """The number of these parts, the same for equal ones."""
-        return self._numbers.setdefault(parts, len(self._numbers))
-
-
-@dataclasses.dataclass(slots=True)
-class BodyKeys:
-    """The keys of a region's lines, each by the line's position.
-
-    Attributes:
-        levels: From level 0 on.
-        callee: Weak: what is called, or that memory is made, and with which layout.
-        kind: Weakest: the class, or that memory is made.
-        does: Level 0 of lines that compute something; of others, which look alike, None.
-        effects: What each line does.
-        makers: For each line the lines that define its operands, by slot.
-        users: For each line the lines that use what it defines, and in which slot.
-    """
-
-    levels: list[list[int]]
-    callee: list[int]
-    kind: list[int]
-    does: list[int | None]
-    effects: list[Effects]
-    makers: list[list[tuple[int, int]]]
-    users: list[list[tuple[int, int]]]
-
-    def relations(self, side: int, known: Mapping[int, int]) -> list[Hashable]:
-        """Keys by what else is known: who uses a line's results, or else, who made its operands.
-
-        Args:
-            side: Which of two programs this is; lines of which nothing is known are never equal.
-            known: For lines that are matched, the number of the pair.
-        """
-        found: list[Hashable] = []
-        for number, kind in enumerate(self.kind):
-            key = tuple((slot, known[n]) for n, slot in self.users[number] if n in known)
-            if not key:
-                key = tuple((-slot, known[n]) for n, slot in self.makers[number] if n in known)
-            found.append((kind, *sorted(key)) if key else (side, number))
-        return found
+def new_keys() -> Keys:
+    """Return an empty table of keys."""
+    return defaultdict(count().__next__)
 
 
 class ProgramKeys:
@@ -109,216 +51,217 @@ class ProgramKeys:
         program: The program.
         keys: Shared with the program that it is compared with.
         kernels: A number for each kernel, the same for kernels that are matched.
+
+    Attributes:
+        keys: The shared table.
+        symbols: What is known of each symbol that is defined, without names.
     """
 
     def __init__(self, program: Program, keys: Keys, kernels: Mapping[str, int]) -> None:
+        self.keys = keys
         self._program = program
-        self._keys = keys
         self._kernels = kernels
-        self._symbols = _symbol_shapes(program)
+        self._plans: dict[type, list[tuple[str, Callable[[Any], Hashable]]]] = {}
         self._exprs: dict[sympy.Basic, int] = {}
-        self._layouts: dict[Layout, int] = {}
+        self._layouts: dict[Layout | None, int] = {}
         self._digests: dict[int, int] = {}
         self._effects: dict[int, Effects] = {}
+        self.buffers = set(program.constants)
+        self.symbols: dict[str, Hashable] = {}
+        for _, _, region in walk_regions(program):
+            for item in (*region.params, *region.body):
+                does = self.effects(item)
+                self.buffers.update(does.defines)
+                for symbol in does.defines_symbols:
+                    self.symbols[symbol] = self.head(item, numbers=True)
 
-    def effects(self, line: AnyLine) -> Effects:
-        """What a line of the program does, looked at once."""
-        found = self._effects.get(id(line))
+    def effects(self, item: Input | AnyLine) -> Effects:
+        """Return what a line of the program, or a parameter, does; it is looked at once."""
+        found = self._effects.get(id(item))
         if found is None:
-            found = self._effects[id(line)] = effects(line, self._program)
+            found = self._effects[id(item)] = effects(item, self._program)
         return found
 
     def layout(self, name: str) -> int:
-        """The key of a buffer's layout."""
+        """Return the key of a buffer's layout."""
         layout = self._program.buffers.get(name)
-        if layout is None:
-            return self._keys.of("no layout")
         found = self._layouts.get(layout)
         if found is None:
-            found = self._layouts[layout] = self._keys.of("layout", self._shape(layout))
+            found = self._layouts[layout] = self.keys["layout", self.shape(layout)]
         return found
 
-    def body(self, region: Region) -> BodyKeys:
-        """The keys of the lines of a region."""
-        lines = region.body
-        found = [self.effects(line) for line in lines]
-        local = [self._local(line) for line in lines]
-        maker = {name: n for n, each in enumerate(found) for name in each.defines}
-        operands = [_operands(each) for each in found]
-        users: list[list[tuple[int, int]]] = [[] for _ in local]
-        makers: list[list[tuple[int, int]]] = [[] for _ in local]
-        for number, names in enumerate(operands):
-            for slot, name in enumerate(names, start=1):
-                if name in maker:
-                    users[maker[name]].append((number, slot))
-                    makers[number].append((maker[name], slot))
-        looks_like_many = (*_MEMORY, Free)
-        return BodyKeys(
-            levels=self._refined(region, local, operands, maker, users),
-            callee=[self._callee(line) for line in lines],
-            kind=[self._keys.of("kind", _class(line)) for line in lines],
-            does=[
-                None if isinstance(line, looks_like_many) else key
-                for line, key in zip(lines, local, strict=True)
-            ],
-            effects=found,
-            makers=makers,
-            users=users,
-        )
+    def line(self, line: AnyLine) -> int:
+        """Return the key of a line by itself."""
+        return self.keys["line", self.shape(line)]
 
-    # What a line is by itself.
-
-    def _local(self, line: AnyLine) -> int:
-        return self._keys.of("line", self._shape(line))
-
-    def _callee(self, line: AnyLine) -> int:
-        what: Hashable = None
-        if isinstance(line, KernelCall):
-            what = self._kernels.get(line.kernel)
-        elif isinstance(line, ExternKernel):
-            what = line.op
-        elif isinstance(line, _MEMORY):
-            what = self.layout(line.out)
-        elif isinstance(line, BindSymbol):
-            what = type(line.source).__name__
-        return self._keys.of("callee", _class(line), what)
-
-    def _shape(self, value: Any) -> Hashable:
-        """A value without the names in it; numbers are told apart by their types too."""
+    def shape(self, value: Any) -> Hashable:
+        """Return a value without the names in it; numbers are told apart by their types too."""
+        kind = type(value)
+        plan = self._plans.get(kind)
+        if plan is not None:
+            return (kind, *[how(getattr(value, name)) for name, how in plan])
+        if kind is tuple:
+            return tuple(map(self.shape, value))
         if isinstance(value, (str, enum.Enum)) or value is None:
             return value
         if isinstance(value, sympy.Basic):
             return self._expr(value)
-        if type(value) is tuple:
-            return tuple(map(self._shape, value))
-        if not dataclasses.is_dataclass(value):
-            return (type(value).__name__, repr(value))
         if isinstance(value, Region):
             return self._digest(value)
-        return self._fields(value)
+        if not dataclasses.is_dataclass(value):
+            return (kind, repr(value))
+        self._plans[kind] = [
+            (name, self._shape_of_names(role)) for name, role in roles_of(value).items()
+        ]
+        return self.shape(value)
 
-    def _fields(self, value: Any) -> Hashable:
-        names = name_fields(type(value))
-        parts: list[Hashable] = [type(value).__name__]
-        for field in dataclasses.fields(value):
-            if not field.init or field.name == "origin":
-                continue
-            table = names.get(field.name)
-            item = getattr(value, field.name)
-            if table is None:
-                parts.append(self._shape(item))
-            elif table == "kernels":
-                parts.append(self._kernels.get(item))
-            elif field.name == "out":
-                parts.append(self.layout(item))
-            elif type(item) is tuple:
-                parts.append(len(item))
+    def _shape_of_names(self, role: Role | None) -> Callable[[Any], Hashable]:
+        """Return what tells all that is known of a name, or of several, besides the name."""
+        symbols = self._program.symbols
+        known: dict[Role | None, Callable[[Any], Hashable]] = {
+            None: self.shape,
+            Role.CALL_OP: self.shape,
+            Role.CALL: self._kernels.get,
+            Role.DECLARE: self._kernels.get,
+            Role.DEFINE: self.layout,
+            Role.DEFINE_SYMBOL: lambda name: symbols[name].kind if name in symbols else None,
+        }
+        return known.get(role, lambda names: len(names) if type(names) is tuple else None)
+
+    def head(self, line: Any, *, numbers: bool = False) -> Hashable:
+        """Return a line's class, callee and words, and the layout of memory that it makes.
+
+        With ``numbers`` also those of its parts, such as the dimension whose size is bound.
+        """
+        parts: list[Hashable] = [_class(line)]
+        for name, role in roles_of(line).items():
+            value = getattr(line, name)
+            if role in (Role.CALL, Role.DEFINE) or (role is None and isinstance(value, str)):
+                parts.append(self._shape_of_names(role)(value))
+            elif role is Role.CALL_OP:
+                parts.append(value)
+            elif dataclasses.is_dataclass(value) and not isinstance(value, Region):
+                parts.append(type(value).__name__)
+                if numbers:
+                    inner = (getattr(value, field) for field in roles_of(value))
+                    parts += [number for number in inner if isinstance(number, int)]
         return tuple(parts)
 
     def _digest(self, region: Region) -> int:
-        """One key for all that a region says."""
+        """Return one key for all that is in a region."""
         found = self._digests.get(id(region))
         if found is None:
-            params = tuple(self._param(param) for param in region.params)
-            lines = tuple(map(self._local, region.body))
-            results = self._shape(region.results)
-            found = self._digests[id(region)] = self._keys.of("region", params, lines, results)
+            lines = tuple(map(self.line, region.body))
+            parts = (*map(self.shape, (region.params, region.results)), lines)
+            found = self._digests[id(region)] = self.keys[parts]
         return found
 
-    def _param(self, param: Input) -> Hashable:
-        match param:
-            case BufferInput():
-                return (self.layout(param.name), param.donated)
-            case ScalarInput():
-                return self._symbols.get(param.symbol)
-            case ObjectInput():
-                return param.class_name
-
     def _expr(self, expr: sympy.Basic) -> int:
-        """The key of an expression, whatever its symbols are called."""
+        """Return the key of an expression, whatever its symbols are called."""
         found = self._exprs.get(expr)
         if found is None:
             if isinstance(expr, sympy.Symbol):
-                parts: Hashable = self._symbols.get(expr.name)
+                parts: Hashable = self.symbols.get(expr.name)
             elif not expr.args:
                 parts = str(expr)
             else:
                 inner = [self._expr(arg) for arg in expr.args]
                 parts = tuple(sorted(inner) if isinstance(expr, COMMUTATIVE) else inner)
-            found = self._exprs[expr] = self._keys.of("expr", type(expr).__name__, parts)
+            found = self._exprs[expr] = self.keys["expr", type(expr), parts]
         return found
 
-    # What is around a line.
+    def outside(self, region: Region) -> dict[str, int]:
+        """Return keys of the buffers that a region does not define by lines."""
+        keys = self.keys
+        nowhere = keys["nowhere"]
+        found = defaultdict(lambda: nowhere)
+        for name, constant in self._program.constants.items():
+            found[name] = keys["constant", constant.qualified_name]
+        for param in region.params:
+            found.update((n, keys["param", self.layout(n)]) for n in self.effects(param).defines)
+        return found
 
-    def _refined(
-        self,
-        region: Region,
-        local: list[int],
-        operands: list[list[str]],
-        maker: Mapping[str, int],
-        users: list[list[tuple[int, int]]],
-    ) -> list[list[int]]:
-        outside = self._outside(region)
-        nowhere = self._keys.of("nowhere")
-        levels = [local]
+
+class BodyKeys:
+    """The keys of a region's own lines, in their order.
+
+    Args:
+        of: The keys of the program.
+        region: The region.
+
+    Attributes:
+        lines: The lines.
+        effects: What each line does.
+        levels: Keys from level 0 on.
+        kind: Weakest: the class, or that memory is made.
+        does: Level 0 of lines that compute something; of others, which look alike, None.
+        makers: For each line the lines that define its operands, by slot.
+        users: For each line the lines that use what it defines, and in which slot.
+    """
+
+    def __init__(self, of: ProgramKeys, region: Region) -> None:
+        self._of = of
+        self.lines = [line for _, line in own_lines(region)]
+        self.effects = [of.effects(line) for line in self.lines]
+        own = [of.line(line) for line in self.lines]
+        self.kind = [_class(line) for line in self.lines]
+        self.does = [
+            None if kind == _MEMORY or does.kills else key
+            for kind, does, key in zip(self.kind, self.effects, own, strict=True)
+        ]
+        maker = {name: n for n, each in enumerate(self.effects) for name in each.defines}
+        operands = [_operands(each) for each in self.effects]
+        self.users: list[list[tuple[int, int]]] = [[] for _ in own]
+        self.makers: list[list[tuple[int, int]]] = [[] for _ in own]
+        for number, names in enumerate(operands):
+            for slot, name in enumerate(names, start=1):
+                if name in maker:
+                    self.users[maker[name]].append((number, slot))
+                    self.makers[number].append((maker[name], slot))
+        outside = of.outside(region)
+        self.levels = [own]
         for _ in range(LEVELS - 1):
-            old = levels[-1]
-            levels.append(
-                [
-                    self._keys.of(
-                        old[number],
-                        tuple(
-                            old[maker[n]] if n in maker else outside.get(n, nowhere)
-                            for n in operands[number]
-                        ),
-                        tuple(sorted((old[user], slot) for user, slot in users[number])),
-                    )
-                    for number in range(len(local))
-                ]
-            )
-        return levels
+            old = self.levels[-1]
+            new = []
+            for key, names, uses in zip(old, operands, self.users, strict=True):
+                above = tuple([old[maker[n]] if n in maker else outside[n] for n in names])
+                below = tuple(sorted([(old[user], slot) for user, slot in uses]))
+                new.append(of.keys[key, above, below])
+            self.levels.append(new)
 
-    def _outside(self, region: Region) -> dict[str, int]:
-        """Keys of the buffers that a region does not define by lines."""
-        keys = self._keys
-        found = {
-            name: keys.of("constant", constant.qualified_name)
-            for name, constant in self._program.constants.items()
-        }
-        for param in region.params:
-            if isinstance(param, BufferInput):
-                found[param.name] = keys.of("param", self.layout(param.name))
+    def heads(self) -> list[Hashable]:
+        """Return weak keys: the class, the callee, and the layouts of memory that is made."""
+        return [self._of.head(line) for line in self.lines]
+
+    def relations(self, side: int, known: Mapping[int, int]) -> list[Hashable]:
+        """Return keys by known neighbours: users of a line's results, else makers of its operands.
+
+        Args:
+            side: Which of two programs this is; lines without known neighbours are never equal.
+            known: For lines that are matched, the number of the pair.
+        """
+        found: list[Hashable] = []
+        for number, kind in enumerate(self.kind):
+            key = [(slot, known[n]) for n, slot in self.users[number] if n in known]
+            key = key or [(-slot, known[n]) for n, slot in self.makers[number] if n in known]
+            found.append((kind, *sorted(key)) if key else (side, number))
         return found
 
 
-def _operands(found: Effects) -> list[str]:
-    return [
-        *found.uses,
-        *found.reads,
-        *found.writes,
-        *found.kills,
-        *found.takes,
-        *found.peeks,
-    ]
+def own_lines(region: Region) -> list[tuple[int, AnyLine]]:
+    """Return a region's lines with their positions, but for kernels, which are matched apart."""
+    rows = enumerate(region.body)
+    return [(n, line) for n, line in rows if Role.DECLARE not in own_roles(line)]
 
 
-def _class(line: AnyLine) -> str:
-    return "memory" if isinstance(line, _MEMORY) else type(line).__name__
+def _operands(does: Effects) -> list[str]:
+    names = (does.uses, does.reads, does.writes, does.kills, does.takes, does.peeks)
+    return list(chain.from_iterable(names))
 
 
-def _symbol_shapes(program: Program) -> dict[str, Hashable]:
-    """What each symbol is, without names: where its value comes from."""
-    found: dict[str, Hashable] = {}
-    for _, _, region in walk_regions(program):
-        for param in region.params:
-            if isinstance(param, ScalarInput):
-                found[param.symbol] = "input"
-        for line in region.body:
-            if isinstance(line, BindSymbol):
-                found[line.symbol] = (type(line.source).__name__, getattr(line.source, "dim", None))
-            elif isinstance(line, ComputeSymbol):
-                found[line.symbol] = "computed"
-            elif regions_of(line) or isinstance(line, ExternKernel):
-                for symbol in effects(line, program).defines_symbols:
-                    found[symbol] = "result"
-    return found
+_MEMORY: Final = "memory"
+
+
+def _class(line: Any) -> str:
+    """Return the class; all lines that are there to name memory count as one."""
+    return _MEMORY if Role.DEFINE in own_roles(line) else type(line).__name__

@@ -1,35 +1,28 @@
-"""What a diff says: plain values, which can be compared, kept as JSON and rendered."""
+"""Diffs as plain values: they can be compared, kept as JSON, and shown.
+
+The words and their order are decided here, in rows; ``render`` only dresses them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import json
+import textwrap
+import types
+from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
-from wrapper_ir.diffing.report import Report
+from wrapper_ir.diffing.render import Row, to_html, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from wrapper_ir.diffing.render import Row
-
-__all__ = [
-    "FieldChange",
-    "Figures",
-    "ItemChange",
-    "KernelChange",
-    "Kind",
-    "LineChange",
-    "ProgramDiff",
-    "RegionChange",
-    "SourceChange",
-    "SourceDiff",
-    "TextChange",
-]
+    from collections.abc import Iterable, Iterator
 
 
 class Kind(enum.Enum):
-    """What became of something."""
+    """The fate of something: only in one program, in both but not the same, or elsewhere."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -56,6 +49,14 @@ class TextChange:
     removed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
 
+    def rows(self, depth: int) -> Iterator[Row]:
+        """Yield the place and the lines of both sides."""
+        yield Row(f"line {self.start}", "place", depth)
+        lines = textwrap.dedent("\n".join((*self.removed, *self.added))).split("\n")
+        for number, text in enumerate(lines):
+            kind = Kind.REMOVED if number < len(self.removed) else Kind.ADDED
+            yield Row(f"{'-' if kind is Kind.REMOVED else '+'} {text}", kind.value, depth)
+
 
 @dataclass(frozen=True, slots=True)
 class ItemChange:
@@ -65,9 +66,15 @@ class ItemChange:
     """``input``, ``constant``, ``symbol``, ``result``, ``op``, ``buffer`` or ``program``."""
     kind: Kind
     before: str = ""
-    """How the first program has it; empty where it has none."""
+    """The entry as the first program has it; empty where it has none."""
     after: str = ""
     fields: tuple[FieldChange, ...] = ()
+
+    def rows(self, depth: int) -> Iterator[Row]:
+        """Yield the item, both ways where its fields do not say it, and its fields."""
+        before = "" if self.fields and self.kind is Kind.CHANGED else self.before
+        yield _headed(self.kind, f"{self.what} {_names(before, self.after, '')}", depth)
+        yield from _fields(self.fields, depth + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,12 @@ class KernelChange:
     after: str = ""
     fields: tuple[FieldChange, ...] = ()
     code: tuple[TextChange, ...] = ()
+
+    def rows(self, depth: int) -> Iterator[Row]:
+        """Yield the kernel's names, its fields and its text."""
+        yield _headed(self.kind, _names(self.before, self.after, "@"), depth)
+        yield from _fields(self.fields, depth + 1)
+        yield from _all(self.code, depth + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +109,36 @@ class LineChange:
     fields: tuple[FieldChange, ...] = ()
     regions: tuple[RegionChange, ...] = ()
 
+    def rows(self, depth: int) -> Iterator[Row]:
+        """Yield the line with its paths, its fields and its regions."""
+        text = self.text_after or self.text_before
+        yield _headed(self.kind, f"{_names(self.before, self.after, '')}  {text}", depth)
+        if any(each.name == "line" for each in self.fields):
+            yield Row(f"was: {self.text_before}", "field", depth + 1)
+        yield from _fields([each for each in self.fields if each.name != "line"], depth + 1)
+        yield from _all(self.regions, depth + 1)
+
+    def inside(self) -> Iterator[LineChange]:
+        """Yield the change and those in its regions."""
+        yield self
+        for region in self.regions:
+            for line in region.lines:
+                yield from line.inside()
+
 
 @dataclass(frozen=True, slots=True)
 class RegionChange:
-    """What is not the same inside a region that both programs have."""
+    """The changes inside a region that both programs have."""
 
     name: str
     """``then``, ``else``, ``condition`` or ``body``."""
     items: tuple[ItemChange, ...] = ()
     lines: tuple[LineChange, ...] = ()
+
+    def rows(self, depth: int) -> Iterator[Row]:
+        """Yield the region's name and its changes."""
+        yield Row(f"in {self.name}:", "field", depth)
+        yield from _all((*self.items, *self.lines), depth + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +159,70 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceChange:
+    """A section of an emitted text that is not the same: a function, or the text between two."""
+
+    kind: Kind
+    name: str
+    """The first line of the section: ``def call(args):``."""
+    text: tuple[TextChange, ...] = ()
+
+    def rows(self, depth: int) -> Iterator[Row]:
+        """Yield the section's name and its text, after an empty row."""
+        yield Row("")
+        yield _headed(self.kind, self.name, depth)
+        yield from _all(self.text, depth + 1)
+
+
+class Report(ABC):
+    """Base of the diffs, which are frozen dataclasses; true when something differs."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Return whether nothing differs."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[Row]:
+        """Yield the diff line by line, the summary first."""
+
+    def __bool__(self) -> bool:
+        return not self.is_empty
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self) -> str:
+        """Return the diff as plain text."""
+        return to_text(self.rows())
+
+    def to_html(self) -> str:
+        """Return the diff as a page of HTML that needs no other file."""
+        return to_html(self.rows())
+
+    def to_json(self) -> str:
+        """Return the diff as JSON, which :meth:`from_json` reads back."""
+        fields: Any = self
+        values = dataclasses.asdict(fields)
+        return json.dumps(values, indent=2, default=lambda each: each.value) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the diff that :meth:`to_json` wrote.
+
+        Raises:
+            ValueError: It is not such a text.
+        """
+        found = _read(json.loads(text), cls, "")
+        assert isinstance(found, cls)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramDiff(Report):
-    """How two programs differ; true when they do."""
+    """The differences between two programs; true when there are some."""
 
     before: Figures = field(default_factory=Figures)
     after: Figures = field(default_factory=Figures)
@@ -136,29 +232,44 @@ class ProgramDiff(Report):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the programs are the same but for names and origins."""
+        """Return whether the programs are the same but for names and origins."""
         return not (self.items or self.kernels or self.lines)
 
     def rows(self) -> Iterator[Row]:
-        """What is said of it, line by line, the summary first."""
-        from wrapper_ir.diffing.render import program_rows  # noqa: PLC0415 - it imports this module
+        """Yield the diff line by line: the summary, then kernels, tables and lines."""
+        if self.is_empty:
+            yield Row("The programs are the same.", "title")
+            return
+        yield Row(self._headline(), "title")
+        yield Row("")
+        for name, words in _FIGURES.items():
+            old, new = getattr(self.before, name), getattr(self.after, name)
+            texts = ["?" if number is None else f"{number:,}" for number in (old, new)]
+            said, style = ("", "same") if old == new else (f"  -> {texts[1]}", "changed")
+            yield Row(f"{words:<22}{texts[0]:>14}{said}", style, 1)
+        for heading, changes in (
+            ("kernels", self.kernels),
+            ("inputs, constants, symbols, results", self.items),
+            ("lines", self.lines),
+        ):
+            if changes:
+                yield Row("")
+                yield Row(heading, "heading")
+                yield from _all(changes, 1)
 
-        return program_rows(self)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceChange:
-    """A section of an emitted text that is not the same: a function, or what is between them."""
-
-    kind: Kind
-    name: str
-    """How the section begins: ``def call(args):``."""
-    text: tuple[TextChange, ...] = ()
+    def _headline(self) -> str:
+        groups: dict[str, Iterable[KernelChange | LineChange | ItemChange]] = {
+            "kernel": self.kernels,
+            "line": [inner for line in self.lines for inner in line.inside()],
+            **{what: [item for item in self.items if item.what == what] for what in _ITEMS},
+        }
+        counted = {what: _counted(changes) for what, changes in groups.items()}
+        return "; ".join(f"{what}s: {said}" for what, said in counted.items() if said)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDiff(Report):
-    """How two emitted texts differ, section by section; true when they do."""
+    """The differences between two emitted texts, by section; true when there are some."""
 
     target: str
     lines_before: int = 0
@@ -167,11 +278,76 @@ class SourceDiff(Report):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the texts are the same."""
+        """Return whether the texts are the same."""
         return not self.sections
 
     def rows(self) -> Iterator[Row]:
-        """What is said of it, line by line, the summary first."""
-        from wrapper_ir.diffing.render import source_rows  # noqa: PLC0415 - it imports this module
+        """Yield the diff line by line, the summary first."""
+        if self.is_empty:
+            yield Row(f"The texts for {self.target} are the same.", "title")
+            return
+        added = sum(len(t.added) for s in self.sections for t in s.text)
+        removed = sum(len(t.removed) for s in self.sections for t in s.text)
+        yield Row(f"{self.target}, sections: {_counted(self.sections)}", "title")
+        lines = f"{self.lines_before} -> {self.lines_after}, {removed} removed, {added} added"
+        yield Row(f"lines {lines}", depth=1)
+        yield from _all(self.sections, 1)
 
-        return source_rows(self)
+
+_MARKS: Final = {Kind.ADDED: "+", Kind.REMOVED: "-", Kind.CHANGED: "~", Kind.MOVED: ">"}
+
+#: Kinds of items, in the order of the headline.
+_ITEMS: Final = ("program", "input", "constant", "symbol", "op", "buffer", "result")
+
+_FIGURES: Final = {
+    "kernels": "kernels",
+    "calls": "calls of kernels",
+    "ops": "calls of library ops",
+    "lines": "lines",
+    "allocations": "allocations",
+    "allocated_bytes": "bytes allocated",
+    "peak_bytes": "bytes at the peak",
+}
+
+
+def _headed(kind: Kind, text: str, depth: int) -> Row:
+    return Row(f"{_MARKS[kind]} {text}", kind.value, depth)
+
+
+def _names(before: str, after: str, mark: str) -> str:
+    names = [f"{mark}{name}" for name in dict.fromkeys((before, after)) if name]
+    return " -> ".join(names)
+
+
+def _fields(fields: Iterable[FieldChange], depth: int) -> Iterator[Row]:
+    for each in fields:
+        yield Row(f"{each.name} {each.before} -> {each.after}", "field", depth)
+
+
+def _all(changes: Iterable[Any], depth: int) -> Iterator[Row]:
+    for change in changes:
+        yield from change.rows(depth)
+
+
+def _counted(changes: Iterable[KernelChange | LineChange | ItemChange | SourceChange]) -> str:
+    counts = Counter(change.kind for change in changes)
+    return ", ".join(f"{counts[kind]} {kind.value}" for kind in Kind if counts[kind])
+
+
+def _read(value: Any, hint: Any, where: str) -> Any:
+    """Return a value of a type, from its form in JSON."""
+    args = get_args(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return None if value is None else _read(value, args[0], where)
+    if get_origin(hint) is tuple and isinstance(value, list):
+        return tuple(_read(item, args[0], f"{where}[{n}]") for n, item in enumerate(value))
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return hint(value)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, dict):
+        hints = get_type_hints(hint)
+        if value.keys() == {f.name for f in dataclasses.fields(hint)}:
+            parts = {name: _read(value[name], hints[name], f"{where}.{name}") for name in value}
+            return hint(**parts)
+    elif type(value) is hint:
+        return value
+    raise ValueError(f"{where or 'the diff'} is no {getattr(hint, '__name__', hint)}")

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import sympy
 
 from wrapper_ir.lines.base import Role
-from wrapper_ir.lines.control import Region
+from wrapper_ir.lines.control import Input, Region
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import AnyLine, Program
 from wrapper_ir.lines.roles import NAMED_FIELDS, NameField, PerClass, decisive
@@ -94,7 +94,7 @@ def handed_over(op: str) -> int | None:
     return _HANDING_OVER.get(op)
 
 
-def effects(line: AnyLine, program: Program | None = None) -> Effects:
+def effects(line: AnyLine | Input, program: Program | None = None) -> Effects:
     """Return what ``line`` does in ``program``, which gives the layouts of what it defines.
 
     Without a program the symbols in those layouts are left out.

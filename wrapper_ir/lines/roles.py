@@ -70,6 +70,16 @@ def decisive(value: object) -> object:
     return value if isinstance(value, enum.Enum) else type(value)
 
 
+def own_roles(line: object) -> tuple[Role, ...]:
+    """Return the roles of names in a line's own fields, those of its arguments left out."""
+    return _OWN_ROLES[type(line)]
+
+
+def _own_roles(cls: type) -> tuple[Role, ...]:
+    given = (role for field in NAMED_FIELDS[cls] for role in field.roles)
+    return tuple(role if isinstance(role, Role) else role.role for role in given)
+
+
 def hints_of(cls: type) -> dict[str, Any]:
     """Return the types of a class's fields, roles included."""
     return get_type_hints(cls, include_extras=True, localns={"AnyLine": object})
@@ -136,3 +146,5 @@ NAMED_FIELDS: Final = PerClass(lambda cls: tuple(_read(cls)))
 
 REGION_FIELDS: Final = PerClass(lambda cls: tuple(_read_regions(cls)))
 """By class, the fields that hold regions, in order."""
+
+_OWN_ROLES: Final = PerClass(_own_roles)

@@ -1,0 +1,245 @@
+"""The tables of two programs: inputs, constants, objects, queues, symbols, ops, and results."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from wrapper_ir.diffing.model import FieldChange, ItemChange, Kind
+from wrapper_ir.diffing.sequences import Match, Matcher
+from wrapper_ir.lines import (
+    BufferInput,
+    BufferValue,
+    Layout,
+    ObjectInput,
+    Program,
+    ScalarInput,
+    TorchOp,
+)
+from wrapper_ir.text.item_print import ItemPrinter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from wrapper_ir.diffing.fields import Fields
+    from wrapper_ir.diffing.keys import ProgramKeys
+    from wrapper_ir.lines import Constant, Region
+    from wrapper_ir.lines.effects import Effects
+
+_KINDS: Final = {BufferInput: "a buffer", ScalarInput: "a number", ObjectInput: "an object"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Names:
+    """Names of the first program's things in the second, as far as they are known."""
+
+    kernels: dict[str, str]
+    buffers: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of objects as well: they share no names with buffers."""
+    symbols: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def note(self, old: Effects, new: Effects) -> None:
+        """Note that two lines, or two parameters, define the same."""
+        self.buffers.update(zip(old.defines, new.defines, strict=False))
+        self.buffers.update(zip(old.defines_objects, new.defines_objects, strict=False))
+        self.symbols.update(zip(old.defines_symbols, new.defines_symbols, strict=False))
+
+
+class Entry(NamedTuple):
+    """An entry of a table: how it is shown, and what is compared of it."""
+
+    text: str = ""
+    value: Any = None
+    layout: Layout | None = None
+
+
+class Tables:
+    """Matches the entries of two programs' tables, and tells those that are not the same.
+
+    Args:
+        programs: The first program and the second.
+        keys: Their keys.
+        names: Names of the first in the second; those of matched entries are added.
+        fields: Compares parts of them.
+    """
+
+    def __init__(
+        self,
+        programs: tuple[Program, Program],
+        keys: tuple[ProgramKeys, ProgramKeys],
+        names: Names,
+        fields: Fields,
+    ) -> None:
+        self._programs = programs
+        self._keys = keys
+        self._names = names
+        self._fields = fields
+        self._items = [ItemPrinter(program, strict=False) for program in programs]
+        self._known: dict[str, Match] = {}
+        self._params: dict[tuple[int, int], Match] = {}
+        self._strays = [_strays(*side) for side in zip(programs, keys, strict=True)]
+
+    # Matching.
+
+    def match_constants(self) -> None:
+        """Match constants and objects by the model's names for them, then by what they are."""
+        a, b = self._programs
+        self._match("constant", (a.constants, b.constants), _called, self._layout)
+        self._match("object", (a.objects, b.objects), _itself, lambda *row: row[-1].class_name)
+
+    def match_params(self, a: Region, b: Region) -> None:
+        """Match what two regions take: alike in the same order first, then by place."""
+        one, two = self._keys
+        found = _aligned([*map(one.shape, a.params)], [*map(two.shape, b.params)])
+        self._params[id(a), id(b)] = found
+        for i, j in found.all:
+            self._names.note(one.effects(a.params[i]), two.effects(b.params[j]))
+
+    def match_rest(self) -> None:
+        """Match layouts and symbols that nothing defines, by name, then by what is known."""
+        for what, *rows in zip(("buffer", "symbol"), *self._strays, strict=True):
+            self._match(what, rows, lambda _, name, __: name, _itself)
+        a, b = self._programs
+        self._known["symbol"] = _by_name(a.symbols, b.symbols, self._names.symbols)
+
+    def _match(
+        self,
+        what: str,
+        rows: Sequence[Mapping[str, Any]],
+        *facts: Callable[[int, str, Any], Hashable],
+    ) -> None:
+        """Match entries by facts, each of the side, the name and the value of an entry."""
+        matcher = Matcher(*map(len, rows))
+        for fact in facts:
+            columns = ([fact(n, *row) for row in each.items()] for n, each in enumerate(rows))
+            matcher.anywhere(*columns)
+        a, b = map(list, rows)
+        found = matcher.done()
+        self._known[what] = Match(found.all, [], found.removed, found.added)
+        names = self._names.symbols if what == "symbol" else self._names.buffers
+        names.update({a[i]: b[j] for i, j in found.all})
+
+    def _layout(self, side: int, name: str, _: object) -> int:
+        return self._keys[side].layout(name)
+
+    # Telling.
+
+    def changes(self) -> Iterator[ItemChange]:
+        """Yield the changes of the program as a whole, of its constants, symbols and ops."""
+        a, b = self._programs
+        parts = ("role", "stage", "in_spec", "out_spec")
+        fields = [f for n in parts for f in self._fields.of(getattr(a, n), getattr(b, n), n)]
+        if fields:
+            yield ItemChange("program", Kind.CHANGED, f"@{a.name}", f"@{b.name}", tuple(fields))
+        after = self._entries(1)
+        for what, old in self._entries(0).items():
+            new = after[what]
+            match = self._known.get(what) or _by_name(old, new, {name: name for name in old})
+            told = list(self._told(what, (old.values(), new.values()), match))
+            if what in self._known:
+                told.sort(key=lambda change: change.kind is Kind.CHANGED)
+            yield from told
+
+    def _entries(self, side: int) -> dict[str, dict[str, Entry]]:
+        """Return the entries that have names, by table."""
+        program, items = self._programs[side], self._items[side]
+        layouts = program.buffers
+        found = {
+            "constant": {
+                name: Entry(items.defined(name), constant, layouts.get(name))
+                for name, constant in program.constants.items()
+            },
+            "object": {
+                name: Entry(f"{items.object(name)} : {each.class_name}", each)
+                for name, each in program.objects.items()
+            },
+        }
+        for what in ("stream", "event", "mempool"):  # which are known by their numbers
+            rows = enumerate(getattr(program, f"{what}s"), start=1)
+            found[what] = {text: Entry(text, each) for n, each in rows if (text := f"{what} {n}")}
+        symbols, sources = program.symbols, (each.source for each in program.kernels.values())
+        ops = [source.schema for source in sources if isinstance(source, TorchOp)]
+        strays, _ = self._strays[side]
+        return {
+            **found,
+            "symbol": {name: Entry(items.symbol(name), symbols[name]) for name in symbols},
+            "op": {schema: Entry(schema) for schema in ops},
+            "buffer": {n: Entry(items.defined(n), None, each) for n, each in strays.items()},
+        }
+
+    def params(self, a: Region, b: Region) -> Iterator[ItemChange]:
+        """Yield the changes of what a region takes."""
+        sides = [self._param_entries(n, region) for n, region in enumerate((a, b))]
+        return self._told("input", sides, self._params[id(a), id(b)])
+
+    def _param_entries(self, side: int, region: Region) -> Iterator[Entry]:
+        layouts, items = self._programs[side].buffers, self._items[side]
+        for n, param in enumerate(region.params):
+            layout = layouts.get(param.name) if isinstance(param, BufferInput) else None
+            yield Entry(f"[{n}] {items.input(param)}", param, layout)
+
+    def results(self, a: Region, b: Region) -> Iterator[ItemChange]:
+        """Yield the changes of what a region gives; the texts say it all."""
+        match = _aligned([self._fields.renamed(value) for value in a.results], b.results)
+        sides = [self._result_entries(n, region) for n, region in enumerate((a, b))]
+        for change in self._told("result", sides, match):
+            yield dataclasses.replace(change, fields=())
+
+    def _result_entries(self, side: int, region: Region) -> Iterator[Entry]:
+        items = self._items[side]
+        for n, value in enumerate(region.results):
+            text = f"[{n}] {items.value(value)}"
+            if isinstance(value, BufferValue):
+                text += f" : {items.layout_of(value.buffer)}"
+            yield Entry(text, value)
+
+    def _told(
+        self, what: str, sides: Iterable[Iterable[Entry]], match: Match
+    ) -> Iterator[ItemChange]:
+        a, b = map(list, sides)
+        for kind, i, j in match.fates():
+            old, new = Entry() if i is None else a[i], Entry() if j is None else b[j]
+            fields = () if i is None or j is None else tuple(self._parts(old, new))
+            if fields or kind is not Kind.CHANGED:
+                yield ItemChange(what, kind, old.text, new.text, fields)
+
+    def _parts(self, old: Entry, new: Entry) -> Iterator[FieldChange]:
+        if type(old.value) is not type(new.value) and type(old.value) in _KINDS:
+            yield FieldChange("kind", _KINDS[type(old.value)], _KINDS[type(new.value)])
+            return
+        yield from self._fields.of(old.value, new.value)
+        yield from self._fields.layouts(old.layout, new.layout)
+
+
+def _called(_: int, __: str, constant: Constant) -> str:
+    return constant.qualified_name
+
+
+def _itself(_: int, __: str, value: Hashable) -> Hashable:
+    return value
+
+
+def _by_name(a: Mapping[str, object], b: Mapping[str, object], names: Mapping[str, str]) -> Match:
+    """Match the entries whose names stand for each other."""
+    place = {name: j for j, name in enumerate(b)}
+    pairs = [(i, place[names[name]]) for i, name in enumerate(a) if names.get(name) in place]
+    met = [{pair[side] for pair in pairs} for side in (0, 1)]
+    alone = ([n for n in range(len(each)) if n not in met[s]] for s, each in enumerate((a, b)))
+    return Match(pairs, [], *alone)
+
+
+def _aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> Match:
+    """Match equal ones in the same order, then wherever they are; then by place."""
+    matcher = Matcher(len(a), len(b))
+    matcher.in_order(a, b)
+    matcher.anywhere(a, b)
+    matcher.by_place()
+    return matcher.done()
+
+
+def _strays(program: Program, keys: ProgramKeys) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return layouts and symbols that nothing defines: a fault, but not one to keep quiet about."""
+    return (
+        {n: layout for n, layout in program.buffers.items() if n not in keys.buffers},
+        {n: info for n, info in program.symbols.items() if n not in keys.symbols},
+    )
