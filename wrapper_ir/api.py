@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.debug_printer import make_printer, with_debugging
+from wrapper_ir.debug_printer.insert import with_debugging
+from wrapper_ir.debug_printer.spec import make_printer
 from wrapper_ir.emitters.faults import faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import UnsupportedError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from wrapper_ir.debug_printer import DebugPrinter
+    from wrapper_ir.debug_printer.spec import DebugPrinter
     from wrapper_ir.emitters.base import Artifact
     from wrapper_ir.lines.program import Program
     from wrapper_ir.runtime.graphs import GraphStatus

@@ -7,24 +7,27 @@ that knows no debugging.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
-from wrapper_ir.debug_printer.apply import with_debugging
-from wrapper_ir.debug_printer.environment import make_printer, settings_from_environment
-from wrapper_ir.debug_printer.insert import insert_probes, remove_probes
-from wrapper_ir.debug_printer.levels import LEVEL_NAMES, parse_level
+from wrapper_ir.debug_printer.insert import insert_probes, remove_probes, with_debugging
 from wrapper_ir.debug_printer.operands import Operands
 from wrapper_ir.debug_printer.poison import poison
 from wrapper_ir.debug_printer.select import Call, NoCallMatchesWarning, calls_of, select
-from wrapper_ir.debug_printer.spec import OPERANDS, DebugPrinter
+from wrapper_ir.debug_printer.spec import (
+    LEVEL_NAMES,
+    OPERANDS,
+    DebugPrinter,
+    make_printer,
+    parse_level,
+    settings_from_environment,
+)
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import ProbeEvent as ProbeEvent
+    from wrapper_ir.debugging import bisect as bisect
     from wrapper_ir.debugging import debug_session as debug_session
+    from wrapper_ir.debugging import extract as extract
     from wrapper_ir.debugging import hook as hook
-    from wrapper_ir.debugging.bisect import bisect as bisect
-    from wrapper_ir.debugging.extract import extract as extract
 
 __all__ = [
     "LEVEL_NAMES",
@@ -49,7 +52,9 @@ _RUNNING = ("ProbeEvent", "bisect", "debug_session", "extract", "hook")
 
 
 def __getattr__(name: str) -> object:
-    """What runs programs, which this package, a layer of passes, cannot."""
+    """Look up what runs programs; the modules of this package, which are passes, do without."""
     if name in _RUNNING:
-        return getattr(importlib.import_module("wrapper_ir.debugging"), name)
+        from wrapper_ir import debugging  # noqa: PLC0415 - a layer above, which imports torch
+
+        return getattr(debugging, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Putting probes around calls, and taking them away again."""
+"""Probes around calls: put into a program, and taken out again."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import dataclasses
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.debug_printer.operands import Operands
+from wrapper_ir.debug_printer.poison import poison
 from wrapper_ir.debug_printer.select import Call, matches, select
 from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.lines.args import Arg, ListArg, ScalarArg
+from wrapper_ir.lines.args import ListArg, ScalarArg
+from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.given import as_program
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.walk import Path, map_regions, regions_of, rewrite_lines
 
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import AnyLine, Program
-
-__all__ = ["insert_around", "insert_probes", "remove_probes", "scalars_of"]
 
 #: Probes before and after a line.
 Around: TypeAlias = tuple[list[Probe], list[Probe]]
@@ -67,7 +67,7 @@ def insert_around(program: Program, probes: Mapping[Path, Around]) -> Program:
 
 def remove_probes(program: Program) -> Program:
     """Take all probes out of a program; the same object where there are none."""
-    body = rewrite_lines(program.body, lambda line: () if isinstance(line, Probe) else (line,))
+    body = rewrite_lines(program.body, lambda line: () if Role.PEEK in own_roles(line) else (line,))
     return program if body == program.body else program.replace(body=body)
 
 
@@ -92,6 +92,18 @@ def _rewrite_inside(line: AnyLine, path: Path, probes: Mapping[Path, Around]) ->
     return map_regions(line, change)
 
 
+def with_debugging(program: Program, printer: DebugPrinter | None) -> Program:
+    """Return a planned program with a debug printer's probes, poisoned if the printer says so.
+
+    Warns:
+        NoCallMatchesWarning: The filter chooses none of the program's calls.
+    """
+    if printer is None:
+        return program
+    probed = insert_probes(program, printer)
+    return poison(probed) if printer.poison else probed
+
+
 class _Maker:
     """Makes the probes of calls."""
 
@@ -101,7 +113,7 @@ class _Maker:
         self._operands = Operands(program)
 
     def probes(self, call: Call) -> Around:
-        """The probes before and after a call."""
+        """Return the probes before and after a call."""
         wanted = self._printer.operands
         reads = self._operands.reads(call.path, call.line) if "inputs" in wanted else []
         writes = self._operands.writes(call.path, call.line) if "outputs" in wanted else []
@@ -134,17 +146,16 @@ class _Maker:
         return matches(self._printer.buffers, (name, qualified))
 
 
-def scalars_of(line: KernelCall | ExternKernel) -> tuple[Scalar, ...]:
-    """The numbers that a call is given, in order."""
-    args = line.args
-    if isinstance(line, ExternKernel):
-        args = (*args, *(value for _, value in line.kwargs))
-    return tuple(_numbers(args))
+def scalars_of(line: AnyLine) -> tuple[Scalar, ...]:
+    """Return the numbers that a call is given, in order."""
+    fields = (getattr(line, field.name) for field in dataclasses.fields(line))
+    return tuple(number for value in fields for number in _numbers(value))
 
 
-def _numbers(args: Iterable[Arg]) -> Iterator[Scalar]:
-    for arg in args:
-        if isinstance(arg, ScalarArg):
-            yield arg.value
-        elif isinstance(arg, ListArg):
-            yield from _numbers(arg.items)
+def _numbers(value: object) -> Iterator[Scalar]:
+    if isinstance(value, ScalarArg):
+        yield value.value
+    items = value.items if isinstance(value, ListArg) else value
+    if isinstance(items, tuple):
+        for item in items:
+            yield from _numbers(item)

@@ -1,27 +1,29 @@
-"""What calls read and write, as far as there is something to see.
+"""The operands of calls that hold something, which are those that can be shown.
 
 Memory that nothing has written yet holds whatever was there before, another value in each run. A
 call may be said to read it all the same: ``aten::zero_`` takes its argument as one that it changes,
-and a kernel that changes a few elements of a result may also be the one that completes it.
+and a kernel that changes a few elements of a result may also be the one that completes it. A result
+put together of parts is one storage, whose parts are written by different calls, each through a
+view.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.debug_printer.written import Written
-from wrapper_ir.lines.args import BufferArg
+import sympy
+
+from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.effects import Effects, effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.memory import Allocate, AllocateFromPool, AllocatePool, Reinterpret
+from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.walk import walk_regions
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.expr import Dim
+    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
-
-__all__ = ["Operands"]
 
 #: Ops that change their first argument without looking at it.
 _OVERWRITE: Final = (
@@ -44,24 +46,28 @@ class Operands:
         for path, name, region in walk_regions(program):
             _Walk(program, self._unseen).learn(region, path, name)
 
-    def reads(self, path: Path, line: KernelCall | ExternKernel) -> list[str]:
-        """What the call reads, without memory that nothing has written; no name twice."""
-        names = effects(line, self._program).reads
-        unseen = {*self._unseen.get((path, "before"), ()), *_overwritten(line)}
-        return list(dict.fromkeys(name for name in names if name not in unseen))
+    def reads(self, path: Path, line: AnyLine) -> list[str]:
+        """Return what a call reads, without memory that nothing has written; no name twice."""
+        found = effects(line, self._program)
+        unseen = {*self._unseen.get((path, "before"), ()), *_overwritten(found)}
+        return list(dict.fromkeys(name for name in found.reads if name not in unseen))
 
-    def writes(self, path: Path, line: KernelCall | ExternKernel) -> list[str]:
-        """What the call writes and returns, as far as it is written by then; no name twice."""
+    def writes(self, path: Path, line: AnyLine) -> list[str]:
+        """Return what a call writes and returns, as far as it is written by then; no name twice."""
         unseen = self._unseen.get((path, "after"), ())
         names = effects(line, self._program).written
         return [name for name in names if name not in unseen]
 
 
-def _overwritten(line: KernelCall | ExternKernel) -> tuple[str, ...]:
-    """What the call changes without looking at it."""
-    if not isinstance(line, ExternKernel) or line.op.partition(".")[0] not in _OVERWRITE:
-        return ()
-    return tuple(arg.buffer for arg in line.args[:1] if isinstance(arg, BufferArg))
+def names_new_memory(line: AnyLine, found: Effects) -> bool:
+    """Return whether a line is there to name memory that no other buffer has."""
+    return Role.DEFINE in own_roles(line) and not (found.aliases or found.takes)
+
+
+def _overwritten(found: Effects) -> list[str]:
+    """Return what a call changes without looking at it: its first argument, if anything."""
+    overwrites = any(name.partition(".")[0] in _OVERWRITE for name in found.calls)
+    return found.writes[:1] if overwrites else []
 
 
 class _Walk:
@@ -79,11 +85,10 @@ class _Walk:
         for index, line in enumerate(region.body):
             found = effects(line, self._program)
             at = path.then(name, index)
-            is_call = isinstance(line, (KernelCall, ExternKernel))
-            if is_call:
+            if found.calls:
                 self._note(at, "before", found.reads)
             self._follow(line, found)
-            if is_call:
+            if found.calls:
                 self._note(at, "after", found.writes)
 
     def _note(self, path: Path, when: str, names: list[str]) -> None:
@@ -100,24 +105,20 @@ class _Walk:
             self._storage[name] = self._root(source)
         for name, donor in zip(found.defines, found.takes, strict=False):
             self._storage[name] = self._root(donor)
-        match line:
-            case Allocate():
-                layout = self._program.layout(line.out)
-                self._written[line.out] = Written(layout, all_=line.zeroed)
-            case AllocateFromPool():
-                self._storage.pop(line.out, None)  # a slice is written for itself
-                self._written[line.out] = Written(self._program.layout(line.out))
-            case Reinterpret() | AllocatePool():
-                pass
-            case KernelCall() | ExternKernel():
-                self._follow_writes(line, found)
-            case _:
-                for name in (*found.writes, *found.uses):
-                    self._written.pop(self._root(name), None)
+        if names_new_memory(line, found):
+            for name in found.defines:
+                self._storage.pop(name, None)  # a slice of a pool is written for itself
+                written = Written(self._program.layout(name), all_=getattr(line, "zeroed", False))
+                self._written[name] = written
+        elif found.calls:
+            self._follow_writes(found)
+        elif Role.DEFINE not in own_roles(line):
+            for name in (*found.writes, *found.uses):
+                self._written.pop(self._root(name), None)
 
-    def _follow_writes(self, line: KernelCall | ExternKernel, found: Effects) -> None:
-        """What is read and written must be there already, unless nothing is: then it is filled."""
-        filled = _overwritten(line)
+    def _follow_writes(self, found: Effects) -> None:
+        """Note writes; what a call also reads is there already, unless nothing is: it is filled."""
+        filled = _overwritten(found)
         for name in found.writes:
             written = self._written.get(self._root(name))
             if written is None:
@@ -127,3 +128,71 @@ class _Walk:
 
     def _root(self, name: str) -> str:
         return self._storage.get(name, name)
+
+
+class Written:
+    """The written part of one storage.
+
+    Args:
+        layout: The whole storage's.
+        all_: Whether all of it is written from the start.
+    """
+
+    def __init__(self, layout: Layout, *, all_: bool = False) -> None:
+        self._layout = layout
+        self._all = all_
+        self._runs: list[tuple[int, int]] = []
+        """Parts written in one piece: starts and ends in bytes, sorted, apart from each other."""
+        self._others: set[Layout] = set()
+        """Views that were written and have gaps, or sizes that are not known."""
+
+    @property
+    def nothing(self) -> bool:
+        """Return whether not a byte of it is written."""
+        return not (self._all or self._runs or self._others)
+
+    def covers(self, layout: Layout) -> bool:
+        """Return whether all of a view is written."""
+        if self._all or layout in self._others:
+            return True
+        run = _run(layout)
+        return run is not None and any(a <= run[0] and run[1] <= b for a, b in self._runs)
+
+    def write(self, layout: Layout) -> None:
+        """Take note that all of a view is written."""
+        if self._all:
+            return
+        run = _run(layout)
+        if run is None:
+            self._others.add(layout)
+        else:
+            self._runs = _joined([*self._runs, run])
+        self._all = layout == self._layout or self._is_covered()
+
+    def _is_covered(self) -> bool:
+        """Return whether the parts make up the whole; views with gaps are taken to lie apart."""
+        parts = [b - a for a, b in self._runs] + [_bytes(layout) for layout in self._others]
+        return bool(sympy.expand(sum(parts) - self._layout.nbytes) == 0)
+
+
+def _bytes(layout: Layout) -> Dim:
+    """Return the bytes of a view's elements, without gaps."""
+    return layout.numel * layout.dtype.itemsize
+
+
+def _run(layout: Layout) -> tuple[int, int] | None:
+    """Return the ends of a view in bytes, if it is one piece of a known size."""
+    if not layout.is_static or layout.extent != layout.numel:
+        return None
+    start = int(layout.offset) * layout.dtype.itemsize
+    return start, start + int(layout.nbytes)
+
+
+def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(runs):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found

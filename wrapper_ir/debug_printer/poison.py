@@ -8,15 +8,15 @@ filled with two values in two runs, it gives two results.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.debug_printer.operands import names_new_memory
 from wrapper_ir.lines.args import Access, BufferArg, ScalarArg
-from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.base import Role
+from wrapper_ir.lines.effects import Effects, effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
-from wrapper_ir.lines.memory import Allocate, AllocateFromPool, Free, Reuse
-from wrapper_ir.lines.trace import Probe
+from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.walk import map_regions
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.dtype import DType
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import AnyLine, Program
-
-__all__ = ["poison"]
 
 _FILL: Final = "aten::fill_.Scalar"
 _DEFINITION: Final = KernelDefinition(
@@ -58,40 +56,29 @@ def poison(program: Program, number: float = math.nan) -> Program:
 
 
 def _filled(region: Region, program: Program, number: float) -> Region:
+    does = [effects(line, program) for line in region.body]
+    lines = list(zip(region.body, does, strict=True))
+    # Pools are filled slice by slice.
+    pools = {n for line, found in lines if names_new_memory(line, found) for n in found.uses}
     body: list[AnyLine] = []
-    for index, line in enumerate(region.body):
+    for index, (line, found) in enumerate(lines):
         body.append(map_regions(line, lambda inner: _filled(inner, program, number)))
-        name = _new_memory(line, region.body, index, program)
-        value = None if name is None else _value(program.layout(name).dtype, number)
-        if name is not None and value is not None:
-            layout = program.layout(name)
+        if Role.DEFINE not in own_roles(line) or found.aliases or getattr(line, "zeroed", False):
+            continue
+        (name,) = found.defines
+        layout = program.layout(name)
+        value = _value(layout.dtype, number)
+        kept = found.takes and _is_read_first(name, does[index + 1 :])
+        if name not in pools and value is not None and not kept:
             args = (BufferArg(name, Access.READ_WRITE), ScalarArg(value))
             body.append(ExternKernel(_FILL, args, device=layout.device))
     return dataclasses.replace(region, body=tuple(body))
 
 
-def _new_memory(
-    line: AnyLine, body: tuple[AnyLine, ...], index: int, program: Program
-) -> str | None:
-    """The buffer that a line makes out of memory whose contents mean nothing."""
-    match line:
-        case Allocate():
-            return None if line.zeroed else line.out
-        case AllocateFromPool():
-            return line.out
-        case Reuse():
-            return None if _is_read_first(line.out, body, index, program) else line.out
-        case _:
-            return None
-
-
-def _is_read_first(name: str, body: tuple[AnyLine, ...], index: int, program: Program) -> bool:
-    """Whether what a buffer holds is read before it is written: then it was meant to be kept."""
+def _is_read_first(name: str, following: list[Effects]) -> bool:
+    """Return whether a buffer is read before it is written: then its contents were to be kept."""
     names = {name}
-    for line in itertools.islice(body, index + 1, None):
-        if isinstance(line, (Probe, Free)):
-            continue
-        found = effects(line, program)
+    for found in following:
         names |= {alias.name for alias in found.aliases if alias.source in names}
         if names & {*found.reads, *found.takes}:
             return True

@@ -1,4 +1,4 @@
-"""Which calls of a program a debug printer looks at."""
+"""The calls of a program, and those that a debug printer looks at."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import fnmatch
 import re
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
+from wrapper_ir.lines.base import Role
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.walk import Path, walk
 
 if TYPE_CHECKING:
@@ -17,9 +20,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.debug_printer.spec import DebugPrinter
     from wrapper_ir.lines.origin import Origin
-    from wrapper_ir.lines.program import Program
-
-__all__ = ["Call", "NoCallMatchesWarning", "calls_of", "matches", "select"]
+    from wrapper_ir.lines.program import AnyLine, Program
 
 
 class NoCallMatchesWarning(UserWarning):
@@ -43,25 +44,37 @@ class Call:
     @property
     def name(self) -> str:
         """Name of the kernel, or qualified name of the op."""
-        return self.line.kernel if isinstance(self.line, KernelCall) else self.line.op
+        (name,) = effects(self.line).calls
+        return name
+
+    @property
+    def is_op(self) -> bool:
+        """Return whether a library op is called, not a kernel of the program."""
+        return Role.CALL_OP in own_roles(self.line)
 
     @property
     def label(self) -> str:
-        """What probes of the call are called: its number in four digits, and its name."""
+        """Name of the call's probes: its number in four digits, and its own name."""
         return f"{self.number:04d} {self.name}"
 
 
+def is_call(line: AnyLine) -> TypeGuard[KernelCall | ExternKernel]:
+    """Return whether a line calls a kernel or an op."""
+    roles = own_roles(line)
+    return Role.CALL in roles or Role.CALL_OP in roles
+
+
 def calls_of(program: Program) -> Iterator[Call]:
-    """Every call of a program, those in regions included."""
+    """Yield every call of a program, those in regions included."""
     number = 0
     for path, line in walk(program):
-        if isinstance(line, (KernelCall, ExternKernel)):
+        if is_call(line):
             yield Call(number, path, line)
             number += 1
 
 
 def select(program: Program, printer: DebugPrinter) -> tuple[Call, ...]:
-    """The calls that a debug printer looks at; warns when there are calls, but none of these.
+    """Return the calls that a debug printer looks at; warn where it looks at none.
 
     Warns:
         NoCallMatchesWarning: No call fulfils all conditions, or there is no such buffer.
@@ -78,7 +91,7 @@ def select(program: Program, printer: DebugPrinter) -> tuple[Call, ...]:
 
 
 def matches(pattern: str, names: Iterable[str]) -> bool:
-    """Whether a pattern, globs with commas between or ``re:`` and one, fits one of the names."""
+    """Return whether a pattern fits a name: globs with commas between, or ``re:`` and one."""
     if pattern == "*":
         return True
     names = list(names)
@@ -104,9 +117,9 @@ def _origin(call: Call, program: Program) -> Origin | None:
 
 
 def _names(call: Call) -> list[str]:
-    """A kernel's name; an op's with and without namespace and overload, also as Python has it."""
+    """Return a kernel's name; an op's with and without namespace and overload, and as in Python."""
     names = [call.name]
-    if isinstance(call.line, ExternKernel):
+    if call.is_op:
         names.append(call.name.partition(".")[0])
         names += [name.replace("::", ".") for name in names]
         names += [name.partition("::")[2] for name in names[:2]]
@@ -115,12 +128,12 @@ def _names(call: Call) -> list[str]:
 
 def _ops(call: Call, program: Program) -> list[str]:
     origin = _origin(call, program)
-    own = _names(call) if isinstance(call.line, ExternKernel) else []
+    own = _names(call) if call.is_op else []
     return [*own, *(origin.ops if origin is not None else ())]
 
 
 def _places(call: Call, program: Program) -> list[str]:
-    """``file.py:12`` of every frame, with and without directory and line; the module's path."""
+    """Return ``file.py:12`` of every frame, also without directory or line; the module's path."""
     origin = _origin(call, program)
     found = []
     if origin is not None and origin.module:

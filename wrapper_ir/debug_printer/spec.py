@@ -1,19 +1,66 @@
-"""The debug printer's configuration: what to do, at which calls, with which operands."""
+"""The debug printer's configuration: what to do, at which calls, with which operands.
+
+It is given in code, or by the environment where the code gives none.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wrapper_ir.debug_printer.levels import parse_level
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.trace import ProbeLevel
 
-__all__ = ["OPERANDS", "DebugPrinter"]
+#: Every spelling of a level; ``None`` is off. The numbers and the long names are Inductor's.
+_SPELLINGS: Final[dict[str, ProbeLevel | None]] = {
+    "off": None,
+    "0": None,
+    "save": ProbeLevel.SAVE,
+    "save_only": ProbeLevel.SAVE,
+    "1": ProbeLevel.SAVE,
+    "print": ProbeLevel.PRINT,
+    "print_only": ProbeLevel.PRINT,
+    "2": ProbeLevel.PRINT,
+    "names": ProbeLevel.NAMES,
+    "print_kernel_names_only": ProbeLevel.NAMES,
+    "3": ProbeLevel.NAMES,
+    "check": ProbeLevel.CHECK,
+    "check_nan": ProbeLevel.CHECK_NAN,
+    "stats": ProbeLevel.STATS,
+    "compare": ProbeLevel.COMPARE,
+    "hook": ProbeLevel.HOOK,
+}
 
-#: What of a call can be looked at.
+#: The short name of each level, in the order of the documentation.
+LEVEL_NAMES: Final = (
+    *("off", "save", "print", "names", "check", "check_nan", "stats", "compare", "hook"),
+)
+
+
+def parse_level(level: object, option: str = "debug") -> ProbeLevel | None:
+    """Return the level that a name, a number or a ``ProbeLevel`` stands for; None for off.
+
+    Args:
+        level: ``"print"``, ``"PRINT_ONLY"``, ``2``, ``"2"``, ``ProbeLevel.PRINT``, ...
+        option: What an error calls the option.
+
+    Raises:
+        OptionValueError: There is no such level.
+    """
+    if isinstance(level, ProbeLevel):
+        return level
+    if isinstance(level, (str, int)) and not isinstance(level, bool):
+        spelled = str(level).strip().lower()
+        if spelled in _SPELLINGS:
+            return _SPELLINGS[spelled]
+    expected = f"one of {', '.join(map(repr, LEVEL_NAMES))}, or one of Inductor's numbers 0 to 3"
+    raise OptionValueError(option=option, value=level, expected=expected)
+
+
+#: Parts of a call that can be looked at.
 OPERANDS: Final = ("inputs", "outputs", "scalars")
 
 _PHASES: Final = ("before", "after")
@@ -24,7 +71,7 @@ _RANGE: Final = re.compile(r"(?P<only>\d+)|(?P<start>\d*):(?P<stop>\d*)")
 
 @dataclass(frozen=True)
 class DebugPrinter:
-    """Which values a program shows while it runs.
+    """The values that a program shows while it runs.
 
     A pattern is a glob that must match as a whole (``*softmax*``), or a regular expression to be
     found anywhere (``re:softmax|relu``). Conditions that are given must all hold.
@@ -88,12 +135,12 @@ class DebugPrinter:
 
     @property
     def probe_level(self) -> ProbeLevel | None:
-        """The level; None for off."""
+        """Return the level; None for off."""
         return parse_level(self.level, "level")
 
     @property
     def probe_levels(self) -> tuple[ProbeLevel, ...]:
-        """The levels that a call has probes of: none for off, two where there is a hook besides."""
+        """Return the levels of a call's probes: none for off, two where there is a hook besides."""
         level = self.probe_level
         if level is None:
             return ()
@@ -101,7 +148,7 @@ class DebugPrinter:
         return (level,) if only else (level, ProbeLevel.HOOK)
 
     def phases(self, level: ProbeLevel) -> tuple[str, ...]:
-        """On which sides of a call there are probes of a level."""
+        """Return the sides of a call on which there are probes of a level."""
         if self.when:
             return _PHASES if self.when == "both" else (self.when,)
         match level:
@@ -132,3 +179,56 @@ def _check_pattern(option: str, pattern: object) -> None:
         except re.error as error:
             expected = f"a regular expression after 're:' ({error})"
             raise OptionValueError(option=option, value=pattern, expected=expected) from None
+
+
+# The environment.
+
+LEVEL_VARIABLE = "WRAPPER_IR_DEBUG"
+FILTER_VARIABLE = "WRAPPER_IR_DEBUG_FILTER"
+POISON_VARIABLE = "WRAPPER_IR_DEBUG_POISON"
+
+_TRUTH: Final = {"": False, "0": False, "false": False, "off": False, "no": False} | dict.fromkeys(
+    ("1", "true", "on", "yes"), True
+)
+
+
+def settings_from_environment() -> tuple[str, str, bool]:
+    """Return level, filter, and whether memory is poisoned; by default ``off``, ``*`` and no.
+
+    Read when a program is compiled.
+
+    Raises:
+        OptionValueError: ``WRAPPER_IR_DEBUG`` is not a level, or ``WRAPPER_IR_DEBUG_POISON`` says
+            neither yes nor no.
+    """
+    level = os.environ.get(LEVEL_VARIABLE) or "off"
+    parse_level(level, LEVEL_VARIABLE)
+    word = os.environ.get(POISON_VARIABLE, "")
+    poison = _TRUTH.get(word.strip().lower())
+    if poison is None:
+        raise OptionValueError(option=POISON_VARIABLE, value=word, expected="'1' or '0'")
+    return level, os.environ.get(FILTER_VARIABLE) or "*", poison
+
+
+def make_printer(
+    debug: DebugPrinter | str | int | None = None, filter_: str = "", *, poison: bool = False
+) -> DebugPrinter | None:
+    """Return the debug printer that an option asks for, else the environment; None for none.
+
+    Args:
+        debug: A printer, a level, or None for what the environment says.
+        filter_: Pattern for the names of kernels, where a level is given.
+        poison: Whether new memory is filled with NaN, whatever the level.
+
+    Raises:
+        OptionValueError: There is no such level, or the filter is no pattern.
+    """
+    if isinstance(debug, DebugPrinter):
+        return debug if debug.probe_level is not None or debug.poison else None
+    level, pattern = debug, filter_
+    if level is None:
+        level, pattern, poisoned = settings_from_environment()
+        poison = poison or poisoned
+    if parse_level(level) is None and not poison:
+        return None
+    return DebugPrinter(level, kernels=pattern or "*", poison=poison)

@@ -61,7 +61,8 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
         return CapturedModule(program, graph_of(graph))
     # The layers below are only needed where something is compiled anew.
     from wrapper_ir.api import emit  # noqa: PLC0415
-    from wrapper_ir.debug_printer import make_printer, with_debugging  # noqa: PLC0415
+    from wrapper_ir.debug_printer.insert import with_debugging  # noqa: PLC0415
+    from wrapper_ir.debug_printer.spec import make_printer  # noqa: PLC0415
     from wrapper_ir.frontends.inductor.module_text import module_text  # noqa: PLC0415
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415
 

@@ -6,8 +6,7 @@ import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wrapper_ir.debug_printer import parse_level, settings_from_environment
-from wrapper_ir.debug_printer.levels import LEVEL_NAMES
+from wrapper_ir.debug_printer.spec import LEVEL_NAMES, parse_level, settings_from_environment
 from wrapper_ir.emitters.options import Option, check_values, options_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import OptionValueError
