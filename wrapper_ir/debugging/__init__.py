@@ -1,4 +1,4 @@
-"""Finding what went wrong: two runs compared, a call taken out, a program that fails made small."""
+"""Tools for a wrong program: two runs compared, a call taken out, the program made small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which call of a program is the first to give something else in another run."""
+"""The first call of a program that gives something else in another run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debug_printer import Call, DebugPrinter, calls_of, insert_probes, poison
+from wrapper_ir.debug_printer.insert import insert_probes
+from wrapper_ir.debug_printer.poison import poison
+from wrapper_ir.debug_printer.select import Call, calls_of
+from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.debugging.eager import Beside, Difference, Saved
 from wrapper_ir.debugging.errors import DifferentCallsError, NoOriginsError
 from wrapper_ir.debugging.extract import copies, extract, with_own_state
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.debugging.graphs import Graph
 
-__all__ = ["EAGER", "BisectResult", "bisect"]
-
 #: What stands for an emitter where the other run is eager execution of the graph.
 EAGER: Final = "eager"
 
@@ -41,7 +42,7 @@ _CLOSE: Final = (1e-4, 1e-5)
 
 @dataclass(frozen=True)
 class BisectResult:
-    """What a comparison of two runs has found.
+    """The result of comparing two runs.
 
     Attributes:
         call: The first call that wrote something else; None when there is none.
@@ -60,7 +61,7 @@ class BisectResult:
     skipped: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether a difference was found."""
+        """Return whether a difference was found."""
         return self.call is not None
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a program's calls wrote, beside what eager execution of its graph gives for the same nodes.
+"""A program's calls beside eager execution of its graph, value by value.
 
 The graph is run node by node. Where a buffer of the program holds a node's value the two are
 compared, and the run goes on with the program's: so rounding does not add up, a wrong kernel is not
@@ -18,16 +18,14 @@ from torch import Tensor
 from torch.fx import Interpreter
 
 from wrapper_ir.debugging.errors import OtherGraphError
-from wrapper_ir.debugging.nodes import changes_in_place, not_repeatable
-from wrapper_ir.debugging.widened import rounding
+from wrapper_ir.debugging.graphs import changes_in_place, not_repeatable
+from wrapper_ir.debugging.rounding import rounding
 from wrapper_ir.runtime.probes import difference, private_copy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torch.fx import GraphModule, Node
-
-__all__ = ["Beside", "Difference", "Saved"]
 
 #: What a difference may be, of an element and of the largest one: a kernel sums in another order
 #: than an op, and one step of a narrow type is much. Types that are not here must be equal.
@@ -132,7 +130,7 @@ class Beside(Interpreter):
     # The run.
 
     def fetch_attr(self, target: str) -> Any:
-        """A tensor of the model's, in memory of its own: the run may write to it."""
+        """Return a tensor of the model's, in memory of its own: the run may write to it."""
         value = self._constants.get(target)
         found = super().fetch_attr(target) if value is None else value
         return private_copy(found) if isinstance(found, Tensor) else found
@@ -282,7 +280,7 @@ def _few_differ(got: Tensor, expected: Tensor) -> bool:
 
 
 def _tolerance_for(expected: Tensor, dtype: torch.dtype) -> tuple[float, float]:
-    """Relative and absolute tolerance for a type, the latter by the size of the numbers."""
+    """Return the tolerance of a type: relative, and absolute by the size of the numbers."""
     relative = _RELATIVE.get(dtype, 0.0)
     finite = expected[expected.isfinite()].abs()
     largest = float(finite.max()) if finite.numel() else 0.0

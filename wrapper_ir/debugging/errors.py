@@ -1,18 +1,8 @@
-"""What can go wrong when calls are looked for."""
+"""Errors of bisecting, extracting and reducing."""
 
 from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
-
-__all__ = [
-    "CallNotFoundError",
-    "CallNotReachedError",
-    "CommandError",
-    "DifferentCallsError",
-    "NoFailureError",
-    "NoOriginsError",
-    "OtherGraphError",
-]
 
 
 class CallNotFoundError(WrapperIRError):

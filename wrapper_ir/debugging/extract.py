@@ -1,36 +1,47 @@
-"""One call of a program as a program of its own, with its inputs and what it gave."""
+"""One call of a program as a program of its own, with its inputs and what it gave.
+
+Operands that lay in the same memory do so again: their storage is an input, of which they are
+views. All sizes are the numbers that they were.
+"""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debug_printer import Call, Operands, calls_of
 from wrapper_ir.debug_printer.insert import insert_around, scalars_of
-from wrapper_ir.debugging.alone import Seen, alone
+from wrapper_ir.debug_printer.operands import Operands
+from wrapper_ir.debug_printer.select import Call, calls_of
 from wrapper_ir.debugging.errors import CallNotFoundError, CallNotReachedError
+from wrapper_ir.lines.args import BufferValue, ListArg, ScalarArg
+from wrapper_ir.lines.base import Line
+from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import Effects, effects
-from wrapper_ir.lines.program import Program, Stage
+from wrapper_ir.lines.layout import Device, Layout
+from wrapper_ir.lines.memory import Allocate, Reinterpret
+from wrapper_ir.lines.program import FrozenMap, Program, Stage
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.probes import Hooked, ProbeEvent, private_copy
 from wrapper_ir.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["ExtractedCall", "copies", "extract", "find_call", "with_own_state"]
+    from wrapper_ir.lines.program import AnyLine
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
-    """The inputs with contents of their own, in the same layouts."""
+    """Return the inputs with contents of their own, in the same layouts."""
     return [
         (
             private_copy(value)
@@ -42,7 +53,7 @@ def copies(inputs: Sequence[Any]) -> list[Any]:
 
 
 def with_own_state(program: Program) -> Program:
-    """The program with copies of the constants that it writes to, so that runs are alike."""
+    """Return the program with copies of the constants that it writes, so that runs are alike."""
     data = dict(program.data)
     for name, constant in program.constants.items():
         if constant.mutable and name in data:
@@ -128,7 +139,7 @@ def test_call():
 
 
 def find_call(program: Program, call: int | str) -> Call:
-    """The call of that number, of that name (the first), or at that path.
+    """Return the call of that number, of that name (the first), or at that path.
 
     Raises:
         CallNotFoundError: There is none.
@@ -191,7 +202,7 @@ def _probes(program: Program, call: Call) -> tuple[list[Probe], list[Probe]]:
 
 
 class _Events:
-    """What was seen around the call when it was made first."""
+    """The tensors and numbers around the call when it was made first."""
 
     def __init__(self) -> None:
         self.before: list[Seen] = []
@@ -206,3 +217,144 @@ class _Events:
             self.before, self.numbers = seen, [number for _, number in event.scalars]
         else:
             self.after = seen
+
+
+# The program of one call.
+
+#: Storages start at such addresses again, so that operands lie as they did.
+_ALIGNMENT: Final = 64
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A tensor as it was: a copy, and where it lay."""
+
+    content: torch.Tensor
+    address: int
+    stride: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Seen:
+        """Look at a tensor."""
+        return cls(private_copy(tensor), tensor.data_ptr(), tuple(tensor.stride()))
+
+    @property
+    def end(self) -> int:
+        """Return the address behind it."""
+        if not self.content.numel():
+            return self.address
+        steps = zip(self.stride, self.content.shape, strict=True)
+        last = sum(step * (size - 1) for step, size in steps)
+        return self.address + (last + 1) * self.content.element_size()
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether the copy has the layout that the tensor had."""
+        return tuple(self.content.stride()) == self.stride
+
+    def layout(self, base: int | None = None) -> Layout:
+        """Return its layout, in a storage that starts at an address, or in one of its own."""
+        dtype = DType.from_torch_name(str(self.content.dtype))
+        offset = 0 if base is None else (self.address - base) // self.content.element_size()
+        device = Device.parse(str(self.content.device))
+        return Layout(dtype, device, tuple(self.content.shape), self.stride, offset)
+
+
+def alone(
+    program: Program,
+    line: AnyLine,
+    before: Mapping[str, Seen],
+    after: Mapping[str, Seen],
+    reads: Iterable[str],
+    numbers: Iterable[Any],
+) -> tuple[Program, tuple[torch.Tensor, ...]]:
+    """Return a program of one call, and its inputs.
+
+    Args:
+        program: The program that makes the call.
+        line: The call.
+        before: Its operands that were there before it.
+        after: What it wrote and returned: the results of the program.
+        reads: Those of the operands that hold something; the others are new memory.
+        numbers: The numbers that the call was given.
+    """
+    reads = set(reads)
+    layouts = {name: seen.layout() for name, seen in (*after.items(), *before.items())}
+    body: list[AnyLine] = []
+    inputs: dict[str, torch.Tensor] = {}
+    for names in _storages(before):
+        if len(names) == 1 and before[names[0]].is_plain:
+            (name,) = names
+            if name in reads:
+                inputs[name] = before[name].content
+            else:
+                body.append(Allocate(name))
+            continue
+        storage = _new_name("storage", (*layouts, *inputs))
+        base, inputs[storage] = _storage([before[name] for name in names])
+        layouts[storage] = Seen.of(inputs[storage]).layout()
+        layouts |= {name: before[name].layout(base) for name in names}
+        body += [Reinterpret(name, storage) for name in names]
+    (called,) = effects(line).calls
+    body.insert(0, dataclasses.replace(program.kernels[called], origin=None))
+    body.append(dataclasses.replace(_with_numbers(line, iter(numbers)), origin=None, stream=0))
+    made = Program(
+        name="call",
+        inputs=tuple(map(BufferInput, inputs)),
+        results=tuple(map(BufferValue, after)),
+        body=tuple(body),
+        buffers=FrozenMap(layouts),
+        mempools=program.mempools,
+        stage=Stage.PLANNED,
+    )
+    return made, tuple(inputs.values())
+
+
+def _storages(seen: Mapping[str, Seen]) -> list[list[str]]:
+    """Return the names, those together whose memory overlaps."""
+    found: list[list[str]] = []
+    end = -1
+    for name in sorted(seen, key=lambda name: (seen[name].address, seen[name].end)):
+        if found and seen[name].address < end:
+            found[-1].append(name)
+        else:
+            found.append([name])
+        end = max(end, seen[name].end)
+    order = {name: position for position, name in enumerate(seen)}
+    return sorted(found, key=lambda names: min(order[name] for name in names))
+
+
+def _storage(parts: Sequence[Seen]) -> tuple[int, torch.Tensor]:
+    """Return the address and the contents of the memory that tensors lay in."""
+    base = min(part.address for part in parts) // _ALIGNMENT * _ALIGNMENT
+    size = max(part.end for part in parts) - base
+    dtypes = {part.content.dtype for part in parts}
+    dtype = dtypes.pop() if len(dtypes) == 1 else torch.uint8
+    content = torch.zeros(size, dtype=torch.uint8, device=parts[0].content.device)
+    for part in parts:
+        layout = part.layout(base)
+        bytes_ = content[: size - size % part.content.element_size()]
+        view = bytes_.view(part.content.dtype)
+        target = torch.as_strided(view, layout.size, layout.stride, layout.offset)
+        # Of a dimension whose elements are all one, one is written.
+        once = tuple(slice(1) if step == 0 else slice(None) for step in target.stride())
+        target[once].copy_(part.content[once])
+    return base, content.view(dtype)
+
+
+def _new_name(stem: str, taken: Iterable[str]) -> str:
+    names = set(taken)
+    return next(name for n in range(len(names) + 1) if (name := f"{stem}{n}") not in names)
+
+
+def _with_numbers(value: Any, numbers: Iterator[Any]) -> Any:
+    """Return a line, or a part, with each number that was given in place of the expression."""
+    if isinstance(value, ScalarArg):
+        return ScalarArg(next(numbers))
+    if isinstance(value, tuple):
+        return tuple(_with_numbers(item, numbers) for item in value)
+    if not isinstance(value, (ListArg, Line)):
+        return value
+    fields = [field.name for field in dataclasses.fields(value)]
+    parts = {name: _with_numbers(getattr(value, name), numbers) for name in fields}
+    return dataclasses.replace(value, **parts)

@@ -1,8 +1,8 @@
-"""The graph that a program was made of, and what its placeholders are given."""
+"""The graph that a program was made of: its inputs, and the nodes that a second run can repeat."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch.export import ExportedProgram
@@ -15,16 +15,16 @@ from wrapper_ir.errors import OptionValueError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torch.fx import Node
+
     from wrapper_ir.lines.program import Program
 
-__all__ = ["Graph", "arguments_of", "constants_of", "module_of"]
-
 Graph: TypeAlias = GraphModule | ExportedProgram
-"""What a program is made of: by Inductor, or by ``from_fx``."""
+"""The source of a program: of Inductor's, or of ``from_fx``."""
 
 
 def module_of(graph: object) -> GraphModule:
-    """The module whose nodes are to be run.
+    """Return the module whose nodes are to be run.
 
     Raises:
         OptionValueError: It is no graph.
@@ -39,7 +39,7 @@ def module_of(graph: object) -> GraphModule:
 
 
 def constants_of(program: Program) -> dict[str, Any]:
-    """The values of a program's constants by the names that the model has for them."""
+    """Return the values of a program's constants by the names that the model has for them."""
     return {
         constant.qualified_name: program.data[name]
         for name, constant in program.constants.items()
@@ -48,7 +48,7 @@ def constants_of(program: Program) -> dict[str, Any]:
 
 
 def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """What the graph's placeholders stand for, in order, when the program is given its inputs.
+    """Return the values of the graph's placeholders, in order, for a program's inputs.
 
     Raises:
         OtherGraphError: The graph takes other inputs.
@@ -79,14 +79,61 @@ def _of_export(graph: ExportedProgram, spec: Any, program: Program, left: list[A
     return tensors[spec.target]
 
 
-def _known(node: torch.fx.Node) -> Any:
+def _known(node: Node) -> Any:
     return node.meta.get("val", torch.Tensor)
 
 
 def _next(left: list[Any], known: Any) -> Any:
-    """The next input; what is neither a tensor nor a number is none of a program's."""
+    """Return the next input; what is neither a tensor nor a number is none of a program's."""
     if known is None or isinstance(known, str):
         return known
     if not left:
         raise OtherGraphError(reason="it takes more inputs than the program")
     return left.pop(0)
+
+
+# Nodes: what is to know before eager execution is taken for the truth.
+
+_RANDOM: Final = "depend on random numbers"
+_UNSET: Final = "depend on memory that is not set"
+
+#: Inductor's own ops that draw numbers, which have no tag.
+_RANDOM_PRIMS: Final = ("inductor_seed", "inductor_rand")
+
+#: Modules of Python's own functions that graphs call, on numbers and tuples.
+_PLAIN: Final = ("_operator", "math")
+
+
+def changes_in_place(node: Node) -> bool:
+    """Return whether a node's op writes to an argument."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable)
+
+
+def is_computed_by_number(node: Node) -> bool:
+    """Return whether a node gives nearly the same numbers when it is run in a wider type."""
+    if node.op != "call_function" or node.target is torch.ops.aten.view.dtype:
+        return False
+    if not hasattr(node.target, "_schema"):
+        return getattr(node.target, "__module__", "") in _PLAIN
+    return not changes_in_place(node)
+
+
+def not_repeatable(node: Node) -> str:
+    """Return why another run of a node gives something else; empty where it does not."""
+    tags = getattr(node.target, "tags", ())
+    name = str(node.target).partition(".")[2]
+    is_random = torch.Tag.nondeterministic_seeded in tags and not _drops_nothing(node)
+    if is_random or name.startswith(_RANDOM_PRIMS):
+        return _RANDOM
+    return _UNSET if name.startswith(("empty", "new_empty")) else ""
+
+
+def _drops_nothing(node: Node) -> bool:
+    """Return whether an op that may drop elements, such as attention, is told to drop none."""
+    schema = getattr(node.target, "_schema", None)
+    for position, arg in enumerate(schema.arguments if schema is not None else ()):
+        if arg.name == "dropout_p":
+            given = node.args[position] if position < len(node.args) else arg.default_value
+            return bool(node.kwargs.get(arg.name, given) == 0)
+    return False

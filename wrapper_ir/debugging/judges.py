@@ -1,6 +1,6 @@
-"""Whether a program fails: asked of a command, or of emitters beside the interpreter.
+"""Judges of programs that may fail: a command, or emitters beside the interpreter.
 
-What is asked is not only whether a program fails but how, in a word or two that stay the same while
+A judge tells not only whether a program fails but how, in a word or two that stay the same while
 the program gets smaller. A smaller program counts if it fails in the same way: otherwise a search
 for one fault ends at another.
 """
@@ -29,13 +29,11 @@ from wrapper_ir.runtime.probes import difference
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
-__all__ = ["PLACE", "Judge", "by_command", "by_difference", "inputs_of"]
-
 Judge: TypeAlias = Callable[["Program"], str]
-"""How a program fails; empty if it does not."""
+"""Tells how a program fails; empty if it does not."""
 
 PLACE = "{}"
-"""In a command, where the name of the file goes; at its end where it has none of these."""
+"""In a command, the place of the file's name; its end where it has none of these."""
 
 _EXACT = (0.0, 0.0)
 
@@ -45,7 +43,7 @@ def by_command(command: Sequence[str], *, says: str = "", seconds: float = 60.0)
 
     Args:
         command: The command and its arguments; no shell reads them.
-        says: What the command has to say on either stream besides, for the failure to count.
+        says: Words that the command has to say on either stream, for the failure to count.
         seconds: How long it may take. What takes longer does not count as a failure.
 
     Raises:
@@ -85,7 +83,7 @@ def by_difference(
         program: The first one, whose inputs are given.
         inputs: Its inputs; smaller programs get those that they still have.
         targets: The emitters.
-        seed: What random numbers start from, in each run.
+        seed: The seed of random numbers, in each run.
         seconds: How long a program may take in all ways together, seen in the main thread between
             its lines: a loop that lost what ends it runs for ever. What takes longer does not
             count as a failure.
@@ -150,7 +148,7 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 
 def inputs_of(program: Program, values: Mapping[str, Any]) -> list[Any]:
-    """The inputs of a program, of all that there are by name."""
+    """Return the inputs of a program, of all that there are by name."""
     return [values[input_name(item)] for item in program.inputs]
 
 
@@ -168,7 +166,7 @@ def _outcome(
     inputs: Sequence[Any],
     seed: int,
 ) -> tuple[dict[str, list[Any]], str]:
-    """What came of a run: results, inputs and constants; or the word for how it failed."""
+    """Return what came of a run: results, inputs and constants; or the word for how it failed."""
     own, given = with_own_state(program), copies(inputs)
     kept = [
         value

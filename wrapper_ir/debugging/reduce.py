@@ -6,9 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.control import BufferInput, ObjectInput
+from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.memory import Free
 from wrapper_ir.lines.program import FrozenMap, Program, Stage
 from wrapper_ir.lines.walk import Path, map_regions, regions_of, walk
@@ -20,11 +19,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.program import AnyLine
 
-__all__ = ["reduce"]
-
 
 def reduce(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """A smaller program that breaks no rule of the IR and still fails.
+    """Return a smaller program that breaks no rule of the IR and still fails.
 
     Lines (those of regions included), results and inputs are left out, many at a time and then one
     by one, as long as the verifier has no objection and ``fails`` says yes; so no single one of
@@ -32,8 +29,8 @@ def reduce(program: Program, fails: Callable[[Program], bool]) -> Program:
 
     Args:
         program: A program that fails.
-        fails: Whether a program fails. It is asked for good programs only, whose inputs are some of
-            the first one's.
+        fails: Tells whether a program fails. It is asked for good programs only, whose inputs are
+            some of the first one's.
     """
 
     def holds(candidate: Program) -> bool:
@@ -49,7 +46,7 @@ def reduce(program: Program, fails: Callable[[Program], bool]) -> Program:
 
 
 def _fewer_lines(program: Program, holds: Callable[[Program], bool]) -> Program:
-    """Leaves out runs of lines, long ones first, from the end on."""
+    """Leave out runs of lines, long ones first, from the end on."""
     length = max(len(program.body) // 2, 1)
     while length:
         at = len(_paths(program)) - length
@@ -66,7 +63,7 @@ def _fewer_lines(program: Program, holds: Callable[[Program], bool]) -> Program:
 
 
 def _fewer(program: Program, holds: Callable[[Program], bool], field: str) -> Program:
-    """Leaves out results or inputs, one by one."""
+    """Leave out results or inputs, one by one."""
     for position in reversed(range(len(getattr(program, field)))):
         kept = getattr(program, field)
         fewer = (*kept[:position], *kept[position + 1 :])
@@ -77,8 +74,8 @@ def _fewer(program: Program, holds: Callable[[Program], bool], field: str) -> Pr
 
 
 def _paths(program: Program) -> list[Path]:
-    """The lines that may go; what only they need goes with them."""
-    return [p for p, line in walk(program) if not isinstance(line, KernelDefinition)]
+    """Return the paths of lines that may go; what only they need goes with them."""
+    return [p for p, line in walk(program) if not effects(line).declares]
 
 
 def _without(program: Program, paths: Collection[Path]) -> Program:
@@ -103,14 +100,13 @@ def _without(program: Program, paths: Collection[Path]) -> Program:
 
 
 def _closed(program: Program) -> Program:
-    """The program without the lines and results that name what is defined no more.
+    """Return the program without the lines and results that name what is defined no more.
 
     So an allocation goes together with its calls and its end, wherever these stand.
     """
-    defined = {item.name for item in program.inputs if isinstance(item, BufferInput)}
-    defined.update(program.constants)
-    objects = {item.object for item in program.inputs if isinstance(item, ObjectInput)}
-    objects.update(program.objects)
+    inputs = [effects(item) for item in program.inputs]
+    defined = {*program.constants, *(name for each in inputs for name in each.defines)}
+    objects = {*program.objects, *(name for each in inputs for name in each.defines_objects)}
     body: list[AnyLine] = []
     for line in program.body:
         found = effects(line, program)
@@ -127,21 +123,16 @@ def _closed(program: Program) -> Program:
 
 
 def _ending(program: Program, gone: object) -> Program:
-    """The program with an end for what is no result any more, where all ends are written out."""
+    """Return the program with an end for a former result, where all ends are written out."""
     if program.stage is not Stage.PLANNED or not isinstance(gone, BufferValue):
         return program
     return program.replace(body=(*program.body, Free(gone.buffer)))
 
 
 def _tidy(program: Program) -> Program:
-    """The program without kernels that nothing calls, and names that nothing defines."""
-    called = {line.kernel for _, line in walk(program) if isinstance(line, KernelCall)}
-    called |= {line.op for _, line in walk(program) if isinstance(line, ExternKernel)}
-    body = tuple(
-        line
-        for line in program.body
-        if not isinstance(line, KernelDefinition) or line.name in called
-    )
+    """Return the program without kernels that nothing calls, and names that nothing defines."""
+    called = {name for _, line in walk(program) for name in effects(line).calls}
+    body = tuple(line for line in program.body if called.issuperset(effects(line).declares))
     program = program.replace(body=body)
     used: set[str] = {v.buffer for v in program.results if isinstance(v, BufferValue)}
     defined = {item.name for item in program.inputs if isinstance(item, BufferInput)}

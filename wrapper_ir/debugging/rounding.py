@@ -1,4 +1,4 @@
-"""How far a value is from what its ops give in float64: how much of a difference is rounding.
+"""The rounding error of a value: how far it is from what its ops give in float64.
 
 A fused kernel and a chain of ATen ops round in different places, and where terms cancel nearly
 nothing but rounding is left. How much that may be is measured, not guessed: the ops between known
@@ -13,14 +13,12 @@ import torch
 from torch import Tensor
 from torch.fx.node import map_aggregate, map_arg
 
-from wrapper_ir.debugging.nodes import is_computed_by_number
+from wrapper_ir.debugging.graphs import is_computed_by_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch.fx import Node
-
-__all__ = ["rounding"]
 
 _WIDE: Final = {
     **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
@@ -31,12 +29,12 @@ _WIDE: Final = {
 def rounding(
     node: Node, part: Tensor, path: tuple[int, ...], known: Mapping[Node, Any]
 ) -> float | None:
-    """The largest error of a value that eager execution gave; None where it cannot be told.
+    """Return the largest error of a value that eager execution gave; None where it cannot be told.
 
     Args:
-        node: Whose value it is.
+        node: The node that has the value.
         part: The value; of a node that gives several, one of them.
-        path: Which one.
+        path: The place of that one.
         known: Values that are taken for right, which must include all that the node depends on in
             the end.
     """
@@ -67,7 +65,7 @@ def _value(node: Node, known: Mapping[Node, Any]) -> Any:
 
 
 def _chain(node: Node, known: Mapping[Node, Any]) -> list[Node]:
-    """The nodes from what is known to a node, which is taken for unknown, in order."""
+    """Return the nodes from what is known to a node, which is taken for unknown, in order."""
     found: set[Node] = set()
     waiting = [node]
     while waiting:
