@@ -124,15 +124,23 @@ def bisect(  # noqa: PLR0913 - four of them are the two runs
         expected = f"None, as nothing is run but emitters; b={EAGER!r} runs it"
         raise OptionValueError(option="graph", value=type(graph).__name__, expected=expected)
     one, two = _planned(program), _planned(other if other is not None else program)
+    return _with_emitters((one, a), (two, b), inputs, tolerance or (0.0, 0.0), folder)
+
+
+def _with_emitters(
+    first: tuple[Program, str],
+    second: tuple[Program, str],
+    inputs: Sequence[Any],
+    tolerance: tuple[float, float],
+    folder: str | Path | None,
+) -> BisectResult:
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
-        runs = [
-            _run(each, target, inputs, Path(root) / name, number)
-            for each, target, name, number in ((one, a, "a", 1e4), (two, b, "b", math.nan))
-        ]
-        result = _compare(one, runs[0], runs[1], tolerance or (0.0, 0.0))
+        one = _run(*first, inputs, Path(root) / "a", 1e4)
+        two = _run(*second, inputs, Path(root) / "b", math.nan)
+        result = _compare(first[0], one, two, tolerance)
     if result.call is None or folder is None:
         return result
-    written = extract(one, result.call.number, inputs, target=a).write(folder)
+    written = extract(first[0], result.call.number, inputs, target=first[1]).write(folder)
     return dataclasses.replace(result, folder=written)
 
 

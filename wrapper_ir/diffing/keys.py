@@ -28,7 +28,7 @@ from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.walk import walk_regions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from wrapper_ir.lines import Input, Layout, Program
     from wrapper_ir.lines.effects import Effects
@@ -136,9 +136,11 @@ class ProgramKeys:
         parts: list[Hashable] = [_class(line)]
         for name, role in roles_of(line).items():
             value = getattr(line, name)
-            if role in (Role.CALL, Role.DEFINE) or (role is None and isinstance(value, str)):
-                parts.append(self._shape_of_names(role)(value))
-            elif role is Role.CALL_OP:
+            if role is Role.CALL:
+                parts.append(self._kernels.get(value))
+            elif role is Role.DEFINE:
+                parts.append(self.layout(value))
+            elif isinstance(value, str) and role in (None, Role.CALL_OP):
                 parts.append(value)
             elif dataclasses.is_dataclass(value) and not isinstance(value, Region):
                 parts.append(type(value).__name__)
@@ -229,9 +231,12 @@ class BodyKeys:
                 new.append(of.keys[key, above, below])
             self.levels.append(new)
 
-    def heads(self) -> list[Hashable]:
-        """Return weak keys: the class, the callee, and the layouts of memory that is made."""
-        return [self._of.head(line) for line in self.lines]
+    def heads(self, left: Iterable[int]) -> list[Hashable]:
+        """Return weak keys of some lines: the class, the callee, and the layout of new memory."""
+        found: list[Hashable] = [None] * len(self.lines)
+        for number in left:
+            found[number] = self._of.head(self.lines[number])
+        return found
 
     def relations(self, side: int, known: Mapping[int, int]) -> list[Hashable]:
         """Return keys by known neighbours: users of a line's results, else makers of its operands.

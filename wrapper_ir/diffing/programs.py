@@ -173,7 +173,7 @@ def _matched(a: BodyKeys, b: BodyKeys) -> Match:
         matcher.anywhere(*level)
     found = matcher.done()
     if found.removed and found.added:
-        matcher.in_order(a.heads(), b.heads())
+        matcher.in_order(a.heads(found.removed), b.heads(found.added))
         matcher.in_order(a.kind, b.kind)
     return matcher.done()
 
