@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,6 +108,20 @@ def test_runtime_imports_the_toolchain_and_nothing_else_of_ours() -> None:
         if within(imported, ("wrapper_ir",)) and not within(imported, allowed)
     ]
     assert [pair for pair in offenders if pair[1] != "wrapper_ir"] == []
+
+
+def test_rooms_without_circles_of_imports() -> None:
+    rooms = ("api", "debug_printer", "debugging", "diffing")
+    found = {
+        f"wrapper_ir.{name}".replace("/", ".").removesuffix(".__init__"): set(imports(file))
+        for name, file in modules()
+        if name.split("/")[0] in rooms
+    }
+    for name, imported in found.items():  # a module's package is no import of its own
+        parts = {".".join(other.split(".")[:-1]) for other in imported & found.keys()}
+        imported -= {name, *parts}
+    for _ in TopologicalSorter(found).static_order():  # a CycleError names the circle
+        pass
 
 
 def test_every_module_is_in_a_package() -> None:
