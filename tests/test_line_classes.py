@@ -23,9 +23,6 @@ EXEMPT: Final = ("wrapper_ir/emitters/", "wrapper_ir/frontends/")
 #: Where else classes are told apart: how often at most, and why.
 ALLOWED: Final = {
     "wrapper_ir/verify/control.py": (2, "a predicate and a selector have rules of their own"),
-    "wrapper_ir/diffing/": (12, "reports name calls, ops and definitions in words of their own"),
-    "wrapper_ir/debug_printer/": (18, "probes name operands and say what a call does to them"),
-    "wrapper_ir/debugging/": (6, "what is cut out is a call of a kernel, or of an op"),
 }
 
 

@@ -11,10 +11,9 @@ from wrapper_ir.debug_printer.select import Call, matches, select
 from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.args import ListArg, ScalarArg
-from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.given import as_program
-from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
+from wrapper_ir.lines.traits import shows
 from wrapper_ir.lines.walk import Path, map_regions, regions_of, rewrite_lines
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def insert_around(program: Program, probes: Mapping[Path, Around]) -> Program:
 
 def remove_probes(program: Program) -> Program:
     """Take all probes out of a program; the same object where there are none."""
-    body = rewrite_lines(program.body, lambda line: () if Role.PEEK in own_roles(line) else (line,))
+    body = rewrite_lines(program.body, lambda line: () if shows(line) else (line,))
     return program if body == program.body else program.replace(body=body)
 
 

@@ -16,6 +16,7 @@ import sympy
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.effects import Effects, effects
 from wrapper_ir.lines.roles import own_roles
+from wrapper_ir.lines.traits import allocates_one, is_slice
 from wrapper_ir.lines.walk import walk_regions
 
 if TYPE_CHECKING:
@@ -59,11 +60,6 @@ class Operands:
         return [name for name in names if name not in unseen]
 
 
-def names_new_memory(line: AnyLine, found: Effects) -> bool:
-    """Return whether a line is there to name memory that no other buffer has."""
-    return Role.DEFINE in own_roles(line) and not (found.aliases or found.takes)
-
-
 def _overwritten(found: Effects) -> list[str]:
     """Return what a call changes without looking at it: its first argument, if anything."""
     overwrites = any(name.partition(".")[0] in _OVERWRITE for name in found.calls)
@@ -105,11 +101,10 @@ class _Walk:
             self._storage[name] = self._root(source)
         for name, donor in zip(found.defines, found.takes, strict=False):
             self._storage[name] = self._root(donor)
-        if names_new_memory(line, found):
-            for name in found.defines:
-                self._storage.pop(name, None)  # a slice of a pool is written for itself
-                written = Written(self._program.layout(name), all_=getattr(line, "zeroed", False))
-                self._written[name] = written
+        if allocates_one(line) or is_slice(line):
+            self._storage.pop(line.out, None)  # a slice of a pool is written for itself
+            is_zeroed = allocates_one(line) and line.zeroed
+            self._written[line.out] = Written(self._program.layout(line.out), all_=is_zeroed)
         elif found.calls:
             self._follow_writes(found)
         elif Role.DEFINE not in own_roles(line):

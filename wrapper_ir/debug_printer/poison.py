@@ -8,15 +8,15 @@ filled with two values in two runs, it gives two results.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.debug_printer.operands import names_new_memory
 from wrapper_ir.lines.args import Access, BufferArg, ScalarArg
-from wrapper_ir.lines.base import Role
-from wrapper_ir.lines.effects import Effects, effects
+from wrapper_ir.lines.base import Trait
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
-from wrapper_ir.lines.roles import own_roles
+from wrapper_ir.lines.traits import allocates_one, is_slice
 from wrapper_ir.lines.walk import map_regions
 
 if TYPE_CHECKING:
@@ -56,29 +56,34 @@ def poison(program: Program, number: float = math.nan) -> Program:
 
 
 def _filled(region: Region, program: Program, number: float) -> Region:
-    does = [effects(line, program) for line in region.body]
-    lines = list(zip(region.body, does, strict=True))
-    # Pools are filled slice by slice.
-    pools = {n for line, found in lines if names_new_memory(line, found) for n in found.uses}
     body: list[AnyLine] = []
-    for index, (line, found) in enumerate(lines):
+    for index, line in enumerate(region.body):
         body.append(map_regions(line, lambda inner: _filled(inner, program, number)))
-        if Role.DEFINE not in own_roles(line) or found.aliases or getattr(line, "zeroed", False):
-            continue
-        (name,) = found.defines
-        layout = program.layout(name)
-        value = _value(layout.dtype, number)
-        kept = found.takes and _is_read_first(name, does[index + 1 :])
-        if name not in pools and value is not None and not kept:
-            args = (BufferArg(name, Access.READ_WRITE), ScalarArg(value))
-            body.append(ExternKernel(_FILL, args, device=layout.device))
+        for name in _new_memory(line, region.body, index, program):
+            layout = program.layout(name)
+            value = _value(layout.dtype, number)
+            if value is not None:
+                args = (BufferArg(name, Access.READ_WRITE), ScalarArg(value))
+                body.append(ExternKernel(_FILL, args, device=layout.device))
     return dataclasses.replace(region, body=tuple(body))
 
 
-def _is_read_first(name: str, following: list[Effects]) -> bool:
+def _new_memory(
+    line: AnyLine, body: tuple[AnyLine, ...], index: int, program: Program
+) -> list[str]:
+    """Return the buffer, if any, that a line makes of memory whose contents mean nothing."""
+    defines = effects(line, program).defines
+    if Trait.RETAKES in line.traits:
+        return [name for name in defines if not _is_read_first(name, body, index, program)]
+    is_unset = allocates_one(line) and not line.zeroed
+    return defines if is_unset or is_slice(line) else []
+
+
+def _is_read_first(name: str, body: tuple[AnyLine, ...], index: int, program: Program) -> bool:
     """Return whether a buffer is read before it is written: then its contents were to be kept."""
     names = {name}
-    for found in following:
+    for line in itertools.islice(body, index + 1, None):
+        found = effects(line, program)
         names |= {alias.name for alias in found.aliases if alias.source in names}
         if names & {*found.reads, *found.takes}:
             return True

@@ -9,10 +9,9 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
-from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.roles import own_roles
+from wrapper_ir.lines.traits import calls_op
 from wrapper_ir.lines.walk import Path, walk
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Call:
     @property
     def is_op(self) -> bool:
         """Return whether a library op is called, not a kernel of the program."""
-        return Role.CALL_OP in own_roles(self.line)
+        return calls_op(self.line)
 
     @property
     def label(self) -> str:
@@ -60,8 +59,7 @@ class Call:
 
 def is_call(line: AnyLine) -> TypeGuard[KernelCall | ExternKernel]:
     """Return whether a line calls a kernel or an op."""
-    roles = own_roles(line)
-    return Role.CALL in roles or Role.CALL_OP in roles
+    return bool(effects(line).calls)
 
 
 def calls_of(program: Program) -> Iterator[Call]:

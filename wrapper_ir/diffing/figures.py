@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.diffing.model import Figures
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines import Stage, TorchOp, effects, walk
+from wrapper_ir.lines import Stage, TorchOp, walk
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.roles import own_roles
+from wrapper_ir.lines.traits import allocates, calls_op, declares
 from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.sizes import Sizes
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import AnyLine, Program
+    from wrapper_ir.lines import Program
 
 #: What comes of layouts and storages that make no sense, as those of faulty programs may.
 _SENSELESS: Final = (ArithmeticError, LookupError, TypeError, ValueError, WrapperIRError)
@@ -24,17 +25,12 @@ def figures(program: Program) -> Figures:
     """Count a program; it may be a faulty one."""
     sizes = Sizes(program)
     lines = [line for _, line in walk(program)]
-
-    def having(role: Role) -> list[AnyLine]:
-        return [line for line in lines if role in own_roles(line)]
-
-    made = [effects(line) for line in having(Role.DEFINE)]
-    new = [name for each in made if not (each.uses or each.takes) for name in each.defines]
+    new = [line.out for line in lines if allocates(line)]
     return Figures(
-        lines=len(lines) - len(having(Role.DECLARE)),
+        lines=len(lines) - sum(map(declares, lines)),
         kernels=sum(not isinstance(k.source, TorchOp) for k in program.kernels.values()),
-        calls=len(having(Role.CALL)),
-        ops=len(having(Role.CALL_OP)),
+        calls=sum(Role.CALL in own_roles(line) for line in lines),
+        ops=sum(map(calls_op, lines)),
         allocations=len(new),
         allocated_bytes=sum(_bytes(sizes, name) for name in new),
         peak_bytes=_peak(program, sizes),

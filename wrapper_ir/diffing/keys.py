@@ -25,6 +25,7 @@ from wrapper_ir.lines import AnyLine, Region, effects
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.expr_printer import COMMUTATIVE
 from wrapper_ir.lines.roles import own_roles
+from wrapper_ir.lines.traits import declares
 from wrapper_ir.lines.walk import walk_regions
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ class BodyKeys:
 def own_lines(region: Region) -> list[tuple[int, AnyLine]]:
     """Return a region's lines with their positions, but for kernels, which are matched apart."""
     rows = enumerate(region.body)
-    return [(n, line) for n, line in rows if Role.DECLARE not in own_roles(line)]
+    return [(n, line) for n, line in rows if not declares(line)]
 
 
 def _operands(does: Effects) -> list[str]:
