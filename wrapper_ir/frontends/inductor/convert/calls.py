@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.convert.alternatives import chosen
 from wrapper_ir.frontends.inductor.convert.triton import convert_triton_call
+from wrapper_ir.frontends.inductor.convert.triton_choice import convert_choice
 from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.flags import kernel_flags
@@ -45,7 +45,7 @@ def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
         why = "it is Triton" if line.triton else "it is neither C++ nor Triton"
         raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
     if isinstance(note, AlternativesNote):
-        convert_triton_call(scope, *chosen(scope, line, note))
+        convert_choice(scope, line, note)
         return
     if isinstance(note, TritonNote):
         convert_triton_call(scope, line, note)

@@ -11,20 +11,29 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.triton import example, passed_to, size_hint
+from wrapper_ir.frontends.inductor.convert.triton import (
+    convert_triton_call,
+    example,
+    passed_to,
+    size_hint,
+)
 from wrapper_ir.frontends.inductor.triton_choices import fastest, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.frontends.inductor.notes import AlternativesNote, TritonNote
+    from wrapper_ir.frontends.inductor.notes import AlternativesNote
 
-__all__ = ["chosen"]
+__all__ = ["convert_choice"]
 
 
-def chosen(scope: Scope, line: Any, note: AlternativesNote) -> tuple[Any, TritonNote]:
-    """Return the call of the kernel that is chosen, in place of a call of all, and its note."""
+def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
+    """Convert a call of several kernels to a call of the one that is chosen.
+
+    Raises:
+        UnsupportedLineError: That call has no typed form.
+    """
     passed = passed_to(line)
     if note.shapes is None:
         number = fastest(
@@ -39,7 +48,7 @@ def chosen(scope: Scope, line: Any, note: AlternativesNote) -> tuple[Any, Triton
     call = copy.copy(line)
     call.kernel_name = note.kernels[number].name
     call.call_args = (*line.call_args[shared], *line.call_args[own])
-    return call, note.kernels[number]
+    convert_triton_call(scope, call, note.kernels[number])
 
 
 def _shapes(scope: Scope, passed: list[Any]) -> Iterator[tuple[int, ...]]:
