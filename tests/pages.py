@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 
 BLOCK = re.compile(
-    r"^(?:<!-- (?P<note>.*?) -->\n)?```(?P<language>[^\n]*)\n(?P<text>.*?)^```$",
+    r"^(?:<!-- (?P<note>(?:(?! -->).)*) -->\n)?```(?P<language>[^\n]*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
