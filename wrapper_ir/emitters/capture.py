@@ -1,4 +1,4 @@
-"""Whether a program's calls can be captured as CUDA graphs: what is known before it runs.
+"""Obstacles to capturing a program's calls as CUDA graphs, known before it runs.
 
 A graph repeats work on the GPU and nothing else. So whatever the host computes, reads or decides in
 a call would be repeated as it was when the graph was captured. What only a run can tell is found
@@ -55,7 +55,7 @@ _MOST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
-    """How calls are captured.
+    """Options of captures.
 
     Attributes:
         limit: How many graphs are kept, one for each set of sizes.
@@ -72,11 +72,11 @@ class Captures(Protocol):
 
     @property
     def cuda_graph(self) -> bool:
-        """Whether calls are captured."""
+        """True if calls are captured."""
 
     @property
     def cuda_graph_limit(self) -> int:
-        """How many graphs are kept."""
+        """Number of graphs that are kept."""
 
     @property
     def cuda_graph_results(self) -> str:
@@ -92,7 +92,7 @@ def graph_options(emitter: Captures) -> GraphOptions | None:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFacts:
-    """What must be known of a program to capture its calls: plain data, the same for every target.
+    """Facts needed to capture a program's calls: plain data, the same for every target.
 
     Attributes:
         program: Its name.
@@ -161,7 +161,7 @@ def _several(gpus: Sequence[str]) -> str:
 
 
 def _obstacles(program: Program) -> Iterator[str]:
-    """What stands in the way, line by line."""
+    """Yield the obstacles, line by line."""
     obstacles = Obstacles(program)
     for path, line in walk(program):
         reason = obstacles.of(line)
@@ -248,7 +248,7 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
 
 
 def _draws(program: Program, line: AnyLine) -> bool:
-    """Whether a line may draw random numbers: by its schema, or since nobody knows the op."""
+    """Return whether a line may draw random numbers, by its schema or as an unknown op."""
     if not isinstance(line, ExternKernel):
         return False
     source = program.kernels[line.op].source
@@ -262,7 +262,7 @@ def _draws(program: Program, line: AnyLine) -> bool:
 
 
 def _drops(program: Program, line: ExternKernel) -> bool:
-    """Whether a call is of an attention op with dropout.
+    """Return whether a call is of an attention op with dropout.
 
     Forwards leave the state of random numbers on the GPU while a graph is captured, else on the
     host, and backwards look for it likewise. But the forward of a backward that is captured may

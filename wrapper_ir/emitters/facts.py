@@ -1,4 +1,4 @@
-"""What must be known of a program before its lines are rendered.
+"""Facts about a program that must be known before its lines are rendered.
 
 Three questions: which inputs does the program touch, which views can be kept from call to call, and
 which buffers never leave a call, so that their memory can be kept. All answers come from
@@ -80,7 +80,7 @@ def is_on_branches(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a program's body.
+    """Facts about a program's body.
 
     Attributes:
         last: Index of the last line that touches a buffer, as of ``last_uses``.
@@ -131,7 +131,7 @@ def origin_place(line: AnyLine, program: Program) -> str:
 def gather(
     program: Program, keep_bytes: int, *, arena: str = "call", is_checked: bool = True
 ) -> Facts:
-    """What is known of a program.
+    """Gather the facts about a program.
 
     Args:
         program: A planned program.
@@ -247,7 +247,7 @@ def placed_results(program: Program) -> dict[str, int]:
 
 
 def _is_whole(view: Layout, whole: Layout) -> bool:
-    """Whether two layouts of a storage have every element of it, once, at the same addresses."""
+    """Return whether two layouts have every element of a storage, once, at equal addresses."""
     return (
         view.dtype is whole.dtype
         and view.device == whole.device
@@ -260,7 +260,7 @@ def _is_whole(view: Layout, whole: Layout) -> bool:
 
 
 def _is_dense(layout: Layout) -> bool:
-    """Whether a layout is row-major without gaps, in some order of its dimensions."""
+    """Return whether a layout is row-major without gaps, in some order of its dimensions."""
     left = [pair for pair in zip(layout.stride, layout.size, strict=True) if pair[1] != 1]
     step: Dim = 1
     while left:
@@ -286,7 +286,7 @@ def only_gpu(program: Program) -> Device | None:
 
 
 def is_of_attention(line: AssertLayout) -> bool:
-    """Whether what is checked is a result of an attention op: see :func:`random_states`."""
+    """Return whether what is checked is a result of an attention op: see :func:`random_states`."""
     return line.subject.startswith("torch.ops.aten._scaled_dot_product_")
 
 

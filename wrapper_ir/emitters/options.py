@@ -110,7 +110,7 @@ class Option:
 
     @property
     def takes(self) -> str:
-        """What it takes, as a user of the command line would say it: ``call | kept``."""
+        """Values that it takes, as a user of the command line would write them: ``call | kept``."""
         return " | ".join(map(str, self.choices)) or type_name(self.kind)
 
     @property
@@ -215,7 +215,7 @@ def type_name(kind: object) -> str:
 
 
 def _is_a(value: object, kind: object) -> bool:
-    """Whether a value is of a type; where that cannot be told it is taken to be."""
+    """Return whether a value is of a type; where that cannot be told it is taken to be."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return value in inner
@@ -233,7 +233,7 @@ def _is_a(value: object, kind: object) -> bool:
 
 
 def _expected(kind: object) -> str:
-    """What a type takes, in words."""
+    """Describe the values that a type takes."""
     if typing.get_origin(kind) is Literal:
         return _one_of(typing.get_args(kind))
     if typing.get_origin(kind) in (typing.Union, types.UnionType):

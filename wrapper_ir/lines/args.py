@@ -14,7 +14,7 @@ from wrapper_ir.lines.layout import Device
 
 
 class Access(enum.Enum):
-    """How a call touches the contents of a buffer argument."""
+    """Access of a call to the contents of a buffer argument."""
 
     READ = "read"
     WRITE = "write"
@@ -27,12 +27,12 @@ class Access(enum.Enum):
 
     @property
     def reads(self) -> bool:
-        """Whether the contents are read."""
+        """True if the contents are read."""
         return self is not Access.WRITE
 
     @property
     def writes(self) -> bool:
-        """Whether the contents are written."""
+        """True if the contents are written."""
         return self is not Access.READ
 
 
@@ -115,7 +115,7 @@ class DeviceArg:
 
 
 class EnumKind(enum.Enum):
-    """Which of torch's named constants an :class:`EnumArg` is."""
+    """Kinds of torch's named constants in an :class:`EnumArg`."""
 
     LAYOUT = "layout"
     MEMORY_FORMAT = "memory_format"
@@ -157,7 +157,7 @@ NamedArg: TypeAlias = tuple[str, Arg]
 
 
 class Relation(enum.Enum):
-    """How the storage of a call's result relates to its arguments."""
+    """Relation of a result's storage to the call's arguments."""
 
     FRESH = "fresh"
     """New storage that nobody else holds."""

@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, TypeAlias
 
 
 class Role(enum.Enum):
-    """What a line does to the buffer or symbol that a field names."""
+    """Role of a field: what a line does to the buffer or symbol that the field names."""
 
     DEFINE = "define"
     """The name is defined here, once in the program."""
@@ -59,7 +59,7 @@ class Role(enum.Enum):
 
 
 class Trait(enum.Enum):
-    """What a class of lines is like, where its roles do not say so."""
+    """Trait of a class of lines that its roles do not tell."""
 
     DECLARES = "declares"
     """It says what lines may call, and does nothing when the program runs."""
@@ -130,7 +130,7 @@ OpCallee: TypeAlias = Annotated[str, Role.CALL_OP]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What paths and the text form call a region, where not like its field.
+    """Name of a region in paths and the text form, if it is not that of its field.
 
     Of a tuple of regions it is the word before their numbers.
     """

@@ -51,7 +51,7 @@ Input: TypeAlias = BufferInput | ScalarInput | ObjectInput
 
 
 def input_name(item: Input) -> str:
-    """What an input is called: the name of its buffer, of its symbol or of its object."""
+    """Return the name of an input: that of its buffer, its symbol or its object."""
     match item:
         case BufferInput():
             return item.name

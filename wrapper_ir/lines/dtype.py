@@ -56,17 +56,17 @@ class DType(enum.Enum):
 
     @property
     def is_floating(self) -> bool:
-        """Whether the type is a real floating-point type."""
+        """True if the type is a real floating-point type."""
         return self.name.startswith(("FLOAT", "BFLOAT"))
 
     @property
     def is_complex(self) -> bool:
-        """Whether the type is complex."""
+        """True if the type is complex."""
         return self.name.startswith("COMPLEX")
 
     @property
     def is_integral(self) -> bool:
-        """Whether the type is a signed or unsigned integer (bool and quantised types are not)."""
+        """True if the type is a signed or unsigned integer (bool and quantised types are not)."""
         return self.name.startswith(("INT", "UINT"))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a line does to buffers and symbols, read off the roles of its fields.
+"""Effects of a line on buffers and symbols, read off the roles of its fields.
 
 The verifier, liveness, the planner, probes and the diff ask :func:`effects`; none of them looks at
 line classes for dataflow. What files the names of a class is made of its roles once a class, so a
@@ -30,7 +30,7 @@ class Alias(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Effects:
-    """What one line does, each in the order of the line's fields.
+    """Effects of one line, each in the order of the line's fields.
 
     Regions inside the line are not looked into.
     """

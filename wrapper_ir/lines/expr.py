@@ -165,7 +165,7 @@ def dim(value: Any) -> Dim:
 
 @lru_cache(maxsize=65536)
 def _is_integral(expr: sympy.Basic) -> bool:
-    """Whether an expression is made of integers; sympy leaves powers of symbols open."""
+    """Return whether an expression is made of integers; sympy leaves powers of symbols open."""
     if expr.is_integer is not None or not isinstance(expr, _OPEN):
         return bool(expr.is_integer)
     return all(_is_integral(arg) for arg in expr.args)
@@ -177,7 +177,7 @@ def dims(values: Any) -> tuple[Dim, ...]:
 
 
 def scalar_key(value: Scalar) -> tuple[str, object]:
-    """What makes two scalars the same.
+    """Return the key by which two scalars are the same.
 
     Tells ``1``, ``1.0`` and ``True`` apart, ``0.0`` from ``-0.0``; a NaN equals itself.
     """
@@ -234,7 +234,7 @@ def _rebuild(expr: sympy.Basic) -> sympy.Basic:
 
 
 def _translated(expr: sympy.Basic) -> sympy.Basic:
-    """What Python's ``//`` and ``%`` make of symbols, in our vocabulary; refuses all else."""
+    """Translate what Python's ``//`` and ``%`` make of symbols; refuse all else."""
     if isinstance(expr, sympy.Mod):
         return Mod(*map(_rebuild, expr.args))
     if isinstance(expr, (sympy.floor, sympy.ceiling)):
@@ -276,7 +276,7 @@ def _symbol_names(expr: sympy.Basic) -> frozenset[str]:
 
 
 def is_relation(value: Any) -> bool:
-    """Whether ``value`` is a truth-valued expression."""
+    """Return whether ``value`` is a truth-valued expression."""
     return isinstance(value, (bool, Relational, Boolean))
 
 

@@ -27,7 +27,7 @@ from wrapper_ir.lines.expr import VOCABULARY, Scalar, UnsupportedExprError
 
 
 class Level(enum.IntEnum):
-    """How tightly operators bind, loosest first.
+    """Precedence of operators, loosest first.
 
     The order is Python's. In C comparisons bind tighter than ``& | ^``: a printer for such a target
     gives those a form that sets its own brackets, see :func:`bracketed`.
@@ -195,7 +195,7 @@ def nested_call(name: str) -> Form:
 
 
 def bracketed(form: Form) -> Form:
-    """What ``form`` gives, with brackets around it."""
+    """Return a form that puts brackets around what ``form`` gives."""
 
     def bracket(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
         return Piece(f"({form(printer, expr).text})")
@@ -235,7 +235,7 @@ def product_form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 def _split_sign(printer: ExprPrinter, term: sympy.Basic) -> tuple[bool, Piece]:
-    """Whether a term is negative, and its magnitude printed."""
+    """Return whether a term is negative, and its magnitude printed."""
     if isinstance(term, (sympy.Integer, sympy.Float)):
         negative = bool(term < 0)
         return negative, printer.piece(-term if negative else term)

@@ -1,4 +1,4 @@
-"""Whether the fields of a program hold what their types say.
+"""Checks that the fields of a program hold what their types say.
 
 Python does not look at annotations: a program made by hand may hold a number where a name belongs,
 or text where a number does. Everything that reads programs relies on the types, so they are looked
@@ -42,7 +42,7 @@ class Misfit(NamedTuple):
 
 
 def misfits(program: Program) -> tuple[Misfit, ...]:
-    """What is not of the type of its field: at most one value a line, and one a table.
+    """Return values that are not of their field's type: at most one a line, and one a table.
 
     Constants' values are not looked at, nor regions nested too deep for Python.
     """
@@ -95,7 +95,7 @@ _HINTS: Final[dict[Any, Mapping[str, Any]]] = {}
 
 
 def _check(hint: Any) -> Check:
-    """What tells whether a value, with all that is in it, is of a type."""
+    """Return a check that a value, with all that is in it, is of a type."""
     check = _CHECKS.get(hint)
     if check is None:
         check = _CHECKS[hint] = _made(hint)

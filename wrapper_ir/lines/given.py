@@ -18,7 +18,7 @@ class NotAProgramError(WrapperIRError):
 
 
 def as_program(given: object, where: str) -> Program:
-    """What was given, if it is a program.
+    """Return the argument, if it is a program.
 
     Args:
         given: What a user passed.

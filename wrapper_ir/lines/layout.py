@@ -36,7 +36,7 @@ CPU: Final = Device("cpu")
 
 
 class LayoutKind(enum.Enum):
-    """How a tensor keeps its elements; torch's name for it."""
+    """Kind of a tensor's layout, by torch's name for it."""
 
     STRIDED = "strided"
     SPARSE_COO = "sparse_coo"
@@ -86,12 +86,12 @@ class Layout:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the strides are the row-major ones."""
+        """True if the strides are the row-major ones."""
         return self.stride == contiguous_strides(self.size)
 
     @property
     def is_static(self) -> bool:
-        """Whether size, stride and offset are all known numbers."""
+        """True if size, stride and offset are all known numbers."""
         return not self.symbols
 
     @property

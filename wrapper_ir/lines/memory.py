@@ -12,7 +12,7 @@ from wrapper_ir.lines.expr import Dim, dim
 
 
 class MemoryKind(enum.Enum):
-    """Which memory of the device a buffer lives in."""
+    """Memory of the device that a buffer lives in."""
 
     DEFAULT = "default"
     PINNED = "pinned"

@@ -1,4 +1,4 @@
-"""Where in the model a line comes from."""
+"""Origins of lines in the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TORCHS_OWN: Final = re.compile(r"[\\/](?:site|dist)-packages[\\/]torch[\\/]")
 
 
 def is_torchs_own(file: str) -> bool:
-    """Whether a file is one of torch's own modules."""
+    """Return whether a file is one of torch's own modules."""
     return _TORCHS_OWN.search(file) is not None
 
 

@@ -113,7 +113,7 @@ class FrozenMap(Mapping[str, V], Generic[V]):
 
 
 class SymbolKind(enum.Enum):
-    """What a symbol stands for.
+    """Kind of value that a symbol stands for.
 
     ``NONE`` is no number: an input for which the caller passes None. No expression may use it.
     """
@@ -126,7 +126,7 @@ class SymbolKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SymbolInfo:
-    """What is known of a symbol.
+    """Facts about a symbol.
 
     Its kind, inclusive range (``None`` is unbounded), a typical value and whether data decides it.
 
@@ -141,7 +141,7 @@ class SymbolInfo:
 
 
 class ConstantKind(enum.Enum):
-    """What a constant is in the model.
+    """Kind of a constant in the model.
 
     ``PACKED`` is a weight in the form that a library keeps it in (oneDNN's and MKL's): only calls
     of library ops may read it. Its layout has its dtype and size; its strides say nothing.
@@ -170,7 +170,7 @@ PACKING_OPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How a packed constant is made of plain ones, wherever the program's values are loaded.
+    """Recipe for a packed constant from plain ones, wherever the program's values are loaded.
 
     ``args`` are those of the op: constants of the program, and numbers. Of an op that returns a
     list, ``position`` says which tensor it is.
@@ -219,7 +219,7 @@ class ObjectConstant:
 
 
 class GraphRole(enum.Enum):
-    """Which graph of a model the program is."""
+    """Role of the program among the graphs of a model."""
 
     INFERENCE = "inference"
     FORWARD = "forward"
@@ -227,7 +227,7 @@ class GraphRole(enum.Enum):
 
 
 class Stage(enum.Enum):
-    """How explicit the ends of storage are.
+    """Stage of a program: how explicit the ends of storage are.
 
     ``LOGICAL``: none need be stated. ``PLANNED``: every one is; emitters take these.
     """
@@ -282,7 +282,7 @@ class Program:
 
     @cached_property
     def qualified_names(self) -> Mapping[str, str]:
-        """What the model calls constants, and the buffers that are views of one."""
+        """Names in the model of constants, and of buffers that are views of one."""
         from wrapper_ir.lines.effects import Effects, effects  # noqa: PLC0415 - about programs
         from wrapper_ir.lines.walk import walk  # noqa: PLC0415 - it is about programs
 

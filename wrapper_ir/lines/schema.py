@@ -52,12 +52,12 @@ class SchemaType:
 
     @property
     def writes(self) -> bool:
-        """Whether the annotation says that the callee writes."""
+        """True if the annotation says that the callee writes."""
         return "!" in self.alias
 
     @property
     def is_tensor(self) -> bool:
-        """Whether the type is a tensor, or a list or optional of tensors."""
+        """True if the type is a tensor, or a list or optional of tensors."""
         return self.base == "Tensor"
 
     @property
@@ -68,12 +68,12 @@ class SchemaType:
 
     @property
     def is_list(self) -> bool:
-        """Whether the type is a list (an optional list included)."""
+        """True if the type is a list (an optional list included)."""
         return "[" in self.suffix
 
     @property
     def is_optional(self) -> bool:
-        """Whether ``None`` is allowed for the whole."""
+        """True if ``None`` is allowed for the whole."""
         return self.suffix.endswith("?")
 
     @property

@@ -33,7 +33,7 @@ class When(enum.Enum):
 
 
 class ProbeLevel(enum.Enum):
-    """What a probe does with what it sees; the first three are Inductor's levels 1 to 3."""
+    """Action of a probe on what it sees; the first three are Inductor's levels 1 to 3."""
 
     SAVE = "save"
     PRINT = "print"
@@ -84,7 +84,7 @@ class Probe(Line):
 
 
 def shown_names(line: Probe, program: Program) -> list[str]:
-    """What a probe calls its buffers: constants by the names that the model has for them.
+    """Return a probe's names for its buffers: constants by their names in the model.
 
     A view of a constant goes by the constant's name, unless the constant is shown beside it.
     """

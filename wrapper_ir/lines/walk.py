@@ -63,7 +63,7 @@ _TORCHS_OWN: Final = ("aten::", "prims::", "quantized::", "mkldnn::", "mkl::")
 
 
 def is_stranger(line: AnyLine) -> bool:
-    """Whether code that may keep hold of buffers gets them.
+    """Return whether code that may keep hold of buffers gets them.
 
     That is regions, ops that are not torch's own, and whatever gets an object to keep them in.
     """

@@ -43,7 +43,7 @@ Show: TypeAlias = "Callable[[ItemPrinter, Value], str]"
 
 
 class Kind(NamedTuple):
-    """How values of one type are written, and how one can tell that a value comes next."""
+    """Syntax of values of one type, and how to tell that one comes next."""
 
     show: str
     """The expression that prints a value: a template, in which ``p`` is the printer of parts."""
@@ -376,7 +376,7 @@ READERS: Final = PerClass(_reader)
 
 
 class Choices:
-    """What reads one of several classes."""
+    """Reader of one of several classes."""
 
     @classmethod
     def of(cls, union: Value) -> Choices:

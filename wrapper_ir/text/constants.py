@@ -58,7 +58,7 @@ _ALIGN: Final = 64
 
 
 class Piece(NamedTuple):
-    """Where the value of a constant is, if not under its own name: in the bytes ``key``."""
+    """Place of a constant's value, if not under its own name: in the bytes ``key``."""
 
     key: str
     offset: int
@@ -194,7 +194,7 @@ class _Packer:
 
 
 def _is_repeatable(constant: Constant, program: Program) -> bool:
-    """Whether a constant is packed of others whose values are stored, and so need not be."""
+    """Return whether a constant is packed of others whose values are stored, and so need not be."""
     packing = constant.packing
     return packing is not None and set(packing.sources) <= program.data.keys()
 
@@ -227,7 +227,7 @@ def _end(tensor: Tensor) -> int:
 
 
 def _overlaps(tensor: Tensor) -> bool:
-    """Whether two elements may lie in one place; true where that is not plain to see."""
+    """Return whether two elements may lie in one place; true where that is not plain to see."""
     reach = 0
     for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1:
@@ -413,7 +413,7 @@ def _argument(arg: Arg, values: Mapping[str, Tensor]) -> object:
 
 
 def _fits(value: object, kinds: Mapping[str, type]) -> bool:
-    """Whether a value from JSON is an object with these members, and no others."""
+    """Return whether a value from JSON is an object with these members, and no others."""
     return (
         isinstance(value, dict)
         and value.keys() == kinds.keys()

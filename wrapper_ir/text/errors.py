@@ -1,4 +1,4 @@
-"""What can be wrong with a text, with a program to be printed, and with a file of constants."""
+"""Errors of texts, of programs to be printed, and of files of constants."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _SUFFIX = ".safetensors"
 
 
 def _is_program(file: Path) -> bool:
-    """Whether the first line of a file that is no remark begins a program."""
+    """Return whether the first line of a file that is no remark begins a program."""
     with file.open("rb") as opened:
         for line in opened:
             words = line.split()

@@ -126,7 +126,7 @@ class ItemPrinter:
         return f"@{kind}" if device.index is None else f"@{kind}:{device.index}"
 
     def user(self, number: int | None) -> str:
-        """Which object of the user's a stream, event or memory pool is, if it is one."""
+        """Return which object of the user's a stream, event or memory pool is, if it is one."""
         return "" if number is None else f" user {self.scalar(number)}"
 
     def layout(self, layout: Layout) -> str:

@@ -36,7 +36,7 @@ _COMMENT: Final = re.compile(r"[ \t]*//(?:loc\(\#(\d{1,9})\))?(?: (.*)|)", re.AS
 
 
 class _Openings(NamedTuple):
-    """What reads a line, by the word that tells which one it is."""
+    """Readers of lines, by the word that tells which one it is."""
 
     statements: dict[str, Reader]
     buffers: dict[str, Reader]

@@ -184,7 +184,7 @@ class Reader:
         return None
 
     def is_next(self, *tokens: str) -> bool:
-        """Whether the next line that is neither empty nor a remark begins like this."""
+        """Return whether the next line that is neither empty nor a remark begins like this."""
         at = self._at
         cursor = self._next()
         self._at = at

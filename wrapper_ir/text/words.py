@@ -28,7 +28,7 @@ linear time."""
 
 
 def is_plain_schema(text: str) -> bool:
-    """Whether a schema can stand on a line as it is: nothing hidden, nothing like a remark."""
+    """Return whether a schema can stand on a line as it is: nothing hidden, no remark."""
     return text.isprintable() and text == text.strip() and not ({";", "'"} <= set(text))
 
 

@@ -79,7 +79,7 @@ class Kernel:
 
     @property
     def named(self) -> Named:
-        """What it is called in its file."""
+        """Name in its file."""
         return Named(self.source, self.symbol, self.symbol, f"{self.source.name}.cpp")
 
 

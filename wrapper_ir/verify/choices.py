@@ -121,7 +121,7 @@ def _is_negative(value: Scalar) -> bool:
 
 
 def _holds(condition: Scalar, choice: Choice) -> bool:
-    """Whether a condition holds; one about other symbols is no obstacle, a doubtful one is."""
+    """Return whether a condition may hold; one about other symbols may, a doubtful one not."""
     names = free_symbols(condition)
     if names and names.isdisjoint(choice):
         return True
@@ -154,7 +154,7 @@ def _assertions(program: Program) -> Iterator[AssertSymbol]:
 
 
 def _definitions(program: Program) -> Iterator[tuple[str, Scalar]]:
-    """What the lines say of symbols that depend on others, in their order."""
+    """Yield the values that lines give to symbols that depend on others, in their order."""
     items: dict[str, str] = {}
     for _, line in walk(program):
         if computes(line):
@@ -168,7 +168,7 @@ def _definitions(program: Program) -> Iterator[tuple[str, Scalar]]:
 def _source(
     source: SymbolSource, program: Program, items: dict[str, str], name: str
 ) -> Scalar | None:
-    """What a symbol is bound to. What is read twice is the same: it may have stayed so."""
+    """Return what a symbol is bound to. What is read twice is taken to be the same."""
     if isinstance(source, ItemOf):
         return symbol(items.setdefault(source.buffer, name))
     layout = program.buffers.get(source.buffer)

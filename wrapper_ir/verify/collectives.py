@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """What an op has begun, and the storages that it reads."""
+    """Work that an op has begun, and the storages that it reads."""
 
     op: str
     read: tuple[Storage, ...]

@@ -139,7 +139,7 @@ class Control:
         return difference(given, _with_values(expected, values), self._is_known)
 
     def _is_known(self, value: Dim) -> bool:
-        """Whether every symbol of ``value`` has its value here, so that it can be compared."""
+        """Return whether every symbol of ``value`` has a value here, so that it can be compared."""
         return all(self.symbols.is_visible(name) for name in free_symbols(value))
 
     # After the regions.
@@ -293,7 +293,7 @@ class Control:
 
 
 def _not_one_of(name: str, layout: Layout, types: Sequence[DType]) -> str:
-    """What a buffer is if not one element of one of these types, or nothing."""
+    """Describe a buffer that is not one element of one of these types; empty if it is."""
     if layout.dtype not in types:
         return f"%{name}, which holds {layout.dtype.short}"
     numel = layout.numel
@@ -305,7 +305,7 @@ def _is_or_are(count: int) -> str:
 
 
 def _values_of_params(region: Region, operands: tuple[Arg, ...]) -> dict[str, Dim]:
-    """What the caller gives for each scalar parameter."""
+    """Return what the caller gives for each scalar parameter."""
     values: dict[str, Dim] = {}
     for param, arg in zip(region.params, operands, strict=False):
         if isinstance(param, ScalarInput) and isinstance(arg, ScalarArg):

@@ -1,4 +1,4 @@
-"""What the verifier says: one diagnostic a fault, and one error that holds them all."""
+"""Diagnostics of the verifier: one for each fault, and one error that holds them all."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Externs:
                 report_access(self.state, which, shown(line.op), buffer, Access.READ, "schema")
 
     def _misfit(self, arg: Arg, base: str, suffix: str) -> str | None:
-        """What is given instead of ``base + suffix``, in words; nothing where it fits."""
+        """Describe an argument that is not of the type ``base + suffix``; None if it fits."""
         if isinstance(arg, NoneArg):
             return None if suffix.endswith("?") or base == "NoneType" else "none"
         suffix = suffix.removesuffix("?")
@@ -234,7 +234,7 @@ class Externs:
             )
 
     def _misfit_result(self, result: OpResult, type_: SchemaType) -> tuple[str, str]:
-        """What the op returns and what the result is instead; two empty texts where it fits."""
+        """Describe what the op returns and what the result is; two empty texts if it fits."""
         if isinstance(result, ResultBuffer):
             given, fits = "a buffer", not type_.class_name and type_.base not in _SCALARS
         elif isinstance(result, ResultObject):
@@ -359,7 +359,7 @@ def _path(path: tuple[int | str, ...]) -> str:
 
 
 def _may_be_undefined(op: str, declared: SchemaArg) -> bool:
-    """Whether an argument may be none though its schema does not say so.
+    """Return whether an argument may be none though its schema does not say so.
 
     Torch makes an undefined tensor of it, for every op. Backward ops take that for what their
     forward did not have, and so do ops from outside whose schema is careless; torch's others fail.

@@ -17,7 +17,7 @@ IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class Kernels:
-    """What calls may name, as far as the program declared it."""
+    """Kernels and ops that calls may name, as far as the program declared them."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -99,7 +99,7 @@ class Kernels:
 
 
 def _is_method(schema: OpSchema) -> bool:
-    """Whether the first argument is of the class that the name begins with."""
+    """Return whether the first argument is of the class that the name begins with."""
     class_name, _, method = schema.name.partition(".")
     return bool(method and schema.args) and schema.args[0].type.class_name == class_name
 

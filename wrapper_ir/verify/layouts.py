@@ -52,14 +52,14 @@ def check_owner(state: State, name: str, layout: Layout, place: Place) -> None:
 
 
 def same_device(a: Device, b: Device) -> bool:
-    """Whether two devices may be the same: no index means the current one."""
+    """Return whether two devices may be the same: no index means the current one."""
     return a.type == b.type and (a.index == b.index or a.index is None or b.index is None)
 
 
 def difference(
     given: Layout, expected: Layout, is_known: Callable[[Dim], bool] = lambda _: True
 ) -> str:
-    """How two layouts differ as values, in words, or nothing; offsets do not count.
+    """Describe how two layouts differ as values; empty if they do not. Offsets do not count.
 
     Strides of dimensions of size one and of buffers without elements do not count, and dims for
     which ``is_known`` says no are taken as equal.

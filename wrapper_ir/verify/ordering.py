@@ -1,4 +1,4 @@
-"""What is known to be done when: the order that events and waits put among streams.
+"""Order that events and waits put among streams: what is known to be done when.
 
 Lines are issued in the program's order, and each stream does its own in that order; between streams
 nothing is certain but what a wait says. So for each stream it is kept how far every other one has
@@ -52,7 +52,7 @@ class Touch(NamedTuple):
 
 
 def touch(line: AnyLine, program: Program) -> Touch:
-    """What a line's work does to memory of devices."""
+    """Return what a line's work does to memory of devices."""
     found = effects(line, program)
     views = {alias.name for alias in found.aliases}
     viewed = {alias.source for alias in found.aliases}
@@ -66,13 +66,13 @@ def touch(line: AnyLine, program: Program) -> Touch:
 
 
 def _on_device(name: str, program: Program) -> bool:
-    """Whether a buffer is in memory that streams work on."""
+    """Return whether a buffer is in memory that streams work on."""
     layout = program.buffers.get(name)
     return layout is not None and layout.device != CPU
 
 
 class Clocks(PartialLineVisitor[None]):
-    """How far each stream is known to have come before what comes next on another.
+    """Vector clocks: how far each stream is known to have come before another goes on.
 
     Args:
         program: The program; its lines are gone over with :meth:`step`.
@@ -89,14 +89,14 @@ class Clocks(PartialLineVisitor[None]):
         self._position = 0
 
     def sees(self, stream: int, other: int, position: int) -> bool:
-        """Whether what ``other`` does up to a position is done before ``stream`` goes on."""
+        """Return whether what ``other`` does up to a position is done before ``stream`` goes on."""
         if stream == other:
             return True
         known = self._seen.get(stream, {}).get(other, HOST)
         return max(known, self._seen[HOST].get(other, HOST)) >= position
 
     def is_recorded(self, event: int) -> bool:
-        """Whether a line so far has recorded an event."""
+        """Return whether a line so far has recorded an event."""
         return event in self._events
 
     def step(self, line: AnyLine, position: int) -> None:
@@ -129,7 +129,7 @@ class Clocks(PartialLineVisitor[None]):
             self._learn(HOST, self._at(line.stream, self._position))
 
     def _comes_back(self, line: ExternKernel) -> bool:
-        """Whether a call copies to the host, and waits for that: unless it says otherwise."""
+        """Return whether a call copies to the host and waits for it, unless it says otherwise."""
         written = effects(line).written
         on_host = any(name in self._layouts and not self._on_device(name) for name in written)
         flags = (*line.args, *(value for _, value in line.kwargs))
@@ -139,7 +139,7 @@ class Clocks(PartialLineVisitor[None]):
         return self._layouts[name].device != CPU
 
     def _at(self, stream: int, position: int) -> dict[int, int]:
-        """What is done when a stream has come so far."""
+        """Return what is done when a stream has come so far."""
         found = {**self._seen[HOST]}
         _merge(found, self._seen.get(stream, {}))
         return {**found, stream: position}

@@ -104,7 +104,7 @@ class Overlaps:
                     yield _Given(declared, buffer, buffer.layout)
 
     def _is_fault(self, line: ExternKernel, written: _Given, read: _Given) -> bool:
-        """Whether the op cannot write the one argument while it reads the other."""
+        """Return whether the op cannot write the one argument while it reads the other."""
         if written.buffer.storages != read.buffer.storages or _may_be_one(written, read):
             return False
         if line.op.startswith("aten::"):
@@ -114,13 +114,13 @@ class Overlaps:
 
 
 def _may_be_one(a: _Given, b: _Given) -> bool:
-    """Whether the schema has both arguments in one alias set."""
+    """Return whether the schema has both arguments in one alias set."""
     ours, theirs = a.declared.type.alias_sets, b.declared.type.alias_sets
     return bool(ours & theirs) or "*" in ours or "*" in theirs
 
 
 def _is_refused_by_torch(op: str, read: str, a: Layout, b: Layout) -> bool:
-    """Whether an op of torch's own cannot write ``a`` while it reads ``b`` of the same storage."""
+    """Return whether an op of torch's refuses to write ``a`` while it reads ``b``."""
     if op.partition(".")[0] in _WITHOUT_ELEMENTS or not (a.is_static and b.is_static):
         return False
     if 0 in (*a.size, *b.size) or not (_is_dense(a) and _is_dense(b)):
@@ -131,7 +131,7 @@ def _is_refused_by_torch(op: str, read: str, a: Layout, b: Layout) -> bool:
 
 
 def share_a_byte(a: Layout, b: Layout, facts: Facts) -> bool:
-    """Whether two views of one storage provably share a byte wherever both have elements."""
+    """Return whether two views of one storage provably share a byte wherever both have elements."""
     if 0 in (*a.size, *b.size):
         return False
     if (a.dtype, a.size, a.stride, a.offset) == (b.dtype, b.size, b.stride, b.offset):
@@ -155,7 +155,7 @@ def _places(layout: Layout) -> list[tuple[Dim, Dim]]:
 
 
 def _is_dense(layout: Layout) -> bool:
-    """Whether each element of a static layout has a place of its own, and none is between them."""
+    """Return whether a static layout is dense: each element has its place, and no gaps."""
     step: Dim = 1
     for stride, size in sorted((stride, size) for size, stride in _places(layout)):
         if stride != step:
@@ -165,7 +165,7 @@ def _is_dense(layout: Layout) -> bool:
 
 
 def _meet(a: Layout, b: Layout) -> bool:
-    """Whether some elements of both share a byte, as far as known sizes and strides show.
+    """Return whether some elements of both share a byte, as far as known sizes and strides show.
 
     Of a dimension that is not known only the first place is looked at. With the indices of ``b``
     counted from their ends, the question is whether a sum of multiples, each at most so many times,

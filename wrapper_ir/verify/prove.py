@@ -1,4 +1,4 @@
-"""What can be proved about symbolic sizes from the ranges of their symbols.
+"""Proofs about symbolic sizes from the ranges of their symbols.
 
 Convention: an answer of ``True`` is a proof; ``False`` means "not proved", never "disproved". Hints
 prove nothing; they may refute, as one choice of the symbols among others. Three facts are used: the
@@ -42,7 +42,7 @@ _LARGEST: Final = 64
 
 
 class Facts:
-    """What is known of a program's symbols, with a memory of what was proved."""
+    """Facts about a program's symbols, with a memory of what was proved."""
 
     def __init__(self, program: Program) -> None:
         self.ranges: dict[str, Interval] = {
@@ -58,7 +58,7 @@ class Facts:
         self._negative: dict[sympy.Expr, bool] = {}
 
     def nonnegative(self, value: Dim, nonempty: frozenset[str] = _NO_NAMES) -> bool:
-        """Whether ``value >= 0`` is proved, taking the symbols in ``nonempty`` as at least 1."""
+        """Return whether ``value >= 0`` is proved, with symbols in ``nonempty`` at least 1."""
         if type(value) is int:
             return value >= 0
         key = (value, nonempty)
@@ -90,19 +90,19 @@ class Facts:
         return all(self._sample.get(name, 0) >= 1 for name in nonempty)
 
     def at_least(self, large: Dim, small: Dim, nonempty: frozenset[str] = _NO_NAMES) -> bool:
-        """Whether ``large >= small`` is proved."""
+        """Return whether ``large >= small`` is proved."""
         if type(large) is int and type(small) is int:
             return large >= small
         return large == small or self.nonnegative(dim(large - small), nonempty)
 
     def exceeds(self, large: Dim, small: Dim, nonempty: frozenset[str] = _NO_NAMES) -> bool:
-        """Whether ``large > small`` is proved."""
+        """Return whether ``large > small`` is proved."""
         if type(large) is int and type(small) is int:
             return large > small
         return self.nonnegative(dim(large - small - 1), nonempty)
 
     def negative(self, value: Dim) -> bool:
-        """Whether ``value < 0`` is proved."""
+        """Return whether ``value < 0`` is proved."""
         if type(value) is int:
             return value < 0
         found = self._negative.get(value)
@@ -111,11 +111,11 @@ class Facts:
         return found
 
     def fits(self, layout: Layout, capacity: Dim) -> bool:
-        """Whether a view proves to lie within ``capacity`` bytes of its storage's start."""
+        """Return whether a view proves to lie within ``capacity`` bytes of its storage's start."""
         return self.at_least(capacity, end_of(layout), sizes_of(layout))
 
     def sticks_out(self, layout: Layout, capacity: Dim) -> bool:
-        """Whether a view proves to end behind ``capacity`` bytes whenever it has an element."""
+        """Return whether a view provably ends behind ``capacity`` bytes if it has an element."""
         return self.exceeds(end_of(layout), capacity, sizes_of(layout))
 
     def _raise_lower(self, name: str, least: int) -> None:
@@ -124,7 +124,7 @@ class Facts:
 
 
 def grows(value: sympy.Basic) -> bool:
-    """Whether numbers could come out that take too long to write down."""
+    """Return whether numbers could come out that take too long to write down."""
     return any(not p.exp.is_Integer or p.exp > _LARGEST for p in value.atoms(sympy.Pow))
 
 
@@ -161,7 +161,7 @@ def sizes_of(layout: Layout) -> frozenset[str]:
 
 
 def same(a: Dim, b: Dim) -> bool:
-    """Whether two dims are equal for all values of their symbols, as far as expanding shows."""
+    """Return whether two dims are equal for all symbols, as far as expanding shows."""
     if type(a) is int and type(b) is int:
         return a == b
     return a == b or bool(sympy.expand(a - b) == 0)
@@ -196,7 +196,7 @@ class _Proof:
         return expr.func(*args)
 
     def is_nonnegative(self, expr: sympy.Expr) -> bool:
-        """Whether interval arithmetic alone proves it."""
+        """Return whether interval arithmetic alone proves it."""
         lower, _ = self.interval(sympy.expand(expr))
         return lower is not None and lower >= 0
 
@@ -335,7 +335,7 @@ def _quotient(expr: sympy.Basic, parts: list[Interval]) -> Interval:
 
 
 def _atoms(expr: sympy.Basic) -> list[sympy.Basic]:
-    """What a polynomial is made of: symbols and applications of functions, in a fixed order."""
+    """Return the atoms of a polynomial: symbols and applications of functions, in a fixed order."""
     found: dict[sympy.Basic, None] = {}
     todo = [expr]
     while todo:

@@ -1,4 +1,4 @@
-"""What all checks share: the program, the place that is being looked at, and the faults so far."""
+"""State that all checks share: the program, the current place, and the faults so far."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class State:
         return tuple(diagnostic for _, diagnostic in found)
 
     def _origin(self, place: Place) -> Origin | None:
-        """Where in the model the line comes from; for a region's part, the line that holds it."""
+        """Return the line's origin in the model; of a region's part, that of its line."""
         while place.at is None and place.frame.holder is not None:
             place = place.frame.holder
         if place.at is None:

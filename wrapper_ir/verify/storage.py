@@ -1,4 +1,4 @@
-"""What the verifier knows of memory: names, the storage behind them, the slices of a pool.
+"""The verifier's view of memory: names, the storage behind them, the slices of a pool.
 
 A buffer name is a view; a :class:`Storage` is what ends. Names of one storage share one object, so
 ending it ends every alias at once, however many there are: each line costs what it mentions.
@@ -34,7 +34,7 @@ class Kind(enum.Enum):
 
 
 class End(NamedTuple):
-    """How storage ended: where, and under which name it went on (empty when it was freed)."""
+    """End of a storage: the place, and the name under which it went on (empty if it was freed)."""
 
     place: Place
     taken_by: str = ""
@@ -104,7 +104,7 @@ class Slot:
 
     @property
     def is_static(self) -> bool:
-        """Whether both ends are known numbers."""
+        """True if both ends are known numbers."""
         return type(self.start) is int and type(self.end) is int
 
     def span(self, choice: int) -> Span:
@@ -186,7 +186,7 @@ def meeting(a: Slot, b: Slot) -> int | None:
 
 
 def _overlap(a: Slot, b: Slot, facts: Facts) -> bool:
-    """Whether both provably share a byte, for one choice of the symbols or for all."""
+    """Return whether both provably share a byte, for one choice of the symbols or for all."""
     if a.is_static and b.is_static:
         return bool(a.start < b.end and b.start < a.end)
     if meeting(a, b) is not None:

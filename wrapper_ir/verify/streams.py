@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _History:
-    """What streams did with a storage, as far as it matters: each with the line's position."""
+    """Accesses of streams to a storage, as far as they matter, with positions of lines."""
 
     stream: int = CALLER
     """Where its memory is from."""
@@ -42,7 +42,7 @@ class _History:
     readers: dict[int, int] = field(default_factory=dict)
 
     def before(self, *, writes: bool) -> Iterator[tuple[int, int]]:
-        """What has to be done before it is read, or written."""
+        """Yield what has to be done before it is read, or written."""
         yield self.writer
         if writes:
             yield from self.readers.items()
@@ -167,7 +167,7 @@ class Streams(PartialLineVisitor[str]):
         return False
 
     def _is_never_set(self, event: int) -> bool:
-        """Whether nothing has recorded an event; the user may have, where it is the user's."""
+        """Return whether nothing has recorded an event; of the user's events, the user may."""
         is_own = self.state.program.events[event - 1].user_object is None
         return is_own and not self.clocks.is_recorded(event)
 
@@ -245,7 +245,7 @@ class Streams(PartialLineVisitor[str]):
             self.state.report(rules.OPEN_BRANCH, part=part, stream=number)
 
     def _callers_names(self) -> Iterator[tuple[str, str]]:
-        """What the caller has or gets, each with its place."""
+        """Yield the names that the caller has or gets, each with its place."""
         program = self.state.program
         for position, item in enumerate(program.inputs):
             if isinstance(item, BufferInput):

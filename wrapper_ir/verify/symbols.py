@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Symbols:
-    """Which symbols are bound, where, and where they can be seen."""
+    """Symbols: where they are bound, and where they are visible."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -59,7 +59,7 @@ class Symbols:
             self.bound[name] = place
 
     def is_visible(self, name: str) -> bool:
-        """Whether ``name`` is bound here and now."""
+        """Return whether ``name`` is bound here and now."""
         place = self.bound.get(name)
         return place is not None and place.frame.active
 
@@ -144,7 +144,7 @@ class Symbols:
             )
 
     def kind_of(self, value: Scalar) -> str:
-        """What a scalar is: ``int``, ``float``, ``bool``, ``complex``."""
+        """Return the type of a scalar: ``int``, ``float``, ``bool``, ``complex``."""
         if isinstance(value, sympy.Symbol):
             info = self.state.program.symbols.get(value.name)
             if info is not None:
@@ -152,7 +152,7 @@ class Symbols:
         return _kind_of(value)
 
     def is_condition(self, value: Scalar) -> bool:
-        """Whether a scalar is a truth value."""
+        """Return whether a scalar is a truth value."""
         return self.kind_of(value) == "bool"
 
     def check_assert(self, line: AssertSymbol) -> None:

@@ -1,4 +1,4 @@
-"""Where a captured graph expects tensors: compared in one call, for there may be many."""
+"""Addresses at which a captured graph expects tensors, compared in one call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Addresses:
         self._same = _compare() if len(expected) > _FEW else None
 
     def hold(self, tensors: list[Any]) -> bool:
-        """Whether the tensors have their data there, those at other positions left aside."""
+        """Return whether the tensors have their data there, those at other positions left aside."""
         if self._same is not None:
             return self._same(tensors, self._packed)
         return all(tensors[n].data_ptr() == address for n, address in self._expected)

@@ -58,7 +58,7 @@ _PATIENCE: Final = 64
 
 
 class _Warm(NamedTuple):
-    """What a call that ran the program leaves for the one that is captured."""
+    """Leftovers of a call that ran the program, for the call that is captured."""
 
     threads: set[int]
     """Those that ran it: libraries set up their handles for each."""
@@ -155,7 +155,7 @@ class CudaGraphs:
 
     @property
     def status(self) -> GraphStatus:
-        """What became of calls so far."""
+        """Return the status of calls so far."""
         return self._journal.status(len(self._graphs))
 
     def release(self) -> int:
@@ -203,7 +203,7 @@ class CudaGraphs:
         return self._capture(call, key, warm.pointers, args)
 
     def _warmth(self, key: Hashable) -> _Warm | None:
-        """What calls of a kind left that ran the program, if this thread made one."""
+        """Return what calls of a kind left that ran the program, if this thread made one."""
         warm = self._warm.get(key)
         return warm if warm is not None and threading.get_ident() in warm.threads else None
 
@@ -392,7 +392,7 @@ class CudaGraphs:
         )
 
     def _overlaps(self, graph: _Graph, args: list[Any]) -> bool:
-        """Whether a tensor that is written to shares memory with one that is elsewhere now."""
+        """Return whether a tensor that is written to shares memory with one that has moved."""
         starts = {n: args[n].data_ptr() for n in graph.extents}
         for written in self._writes:
             start, end = starts[written], starts[written] + graph.extents[written]
@@ -405,7 +405,7 @@ class CudaGraphs:
 
 
 def _fits(graph: _Graph, args: list[Any]) -> bool:
-    """Whether a call's inputs are like those that were captured."""
+    """Return whether a call's inputs are like those that were captured."""
     if graph.guard is None or len(args) != graph.arity:
         return False
     for n, value in graph.numbers:
@@ -417,7 +417,7 @@ def _fits(graph: _Graph, args: list[Any]) -> bool:
 
 
 def _key(args: list[Any]) -> Hashable:
-    """What a graph is kept by: layouts of tensors, and numbers."""
+    """Return the key that a graph is kept by: layouts of tensors, and numbers."""
     return tuple(
         (
             (type(arg), arg.dtype, arg.device, tuple(arg.shape), arg.stride())
@@ -429,7 +429,7 @@ def _key(args: list[Any]) -> Hashable:
 
 
 def _number(arg: Any) -> Hashable:  # noqa: ANN401 - number or None
-    """What tells a number from others: zeros by their signs, and NaN is like itself."""
+    """Return the identity of a number: zeros differ by sign, and NaN equals itself."""
     return type(arg), arg.hex() if isinstance(arg, float) else arg
 
 

@@ -25,7 +25,7 @@ _MAPS: Final = Path("/proc/self/maps")
 
 
 def library_statuses() -> Iterator[GraphStatus]:
-    """What became of the calls of each container of exported libraries in this process."""
+    """Yield the status of each container of exported libraries in this process."""
     for path in _loaded():
         yield from statuses_of(path)
 

@@ -1,4 +1,4 @@
-"""Where tensors lie: places of a graph's own for inputs, and copying into and out of them."""
+"""Places of a graph's own for inputs, and copies into and out of them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _SMALL: Final = 16 * 1024 * 1024
 
 
 def elements(size: Sequence[int], stride: Sequence[int]) -> int:
-    """How many elements there are from a tensor's first to its last."""
+    """Return the number of elements from a tensor's first to its last."""
     if 0 in size:
         return 0
     return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
 
 
 def extent(tensor: Tensor) -> int:
-    """How many bytes there are from a tensor's first to its last."""
+    """Return the number of bytes from a tensor's first to its last."""
     return elements(tensor.shape, tensor.stride()) * tensor.element_size()
 
 
 def is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether a tensor's elements fill their memory, each in a place of its own."""
+    """Return whether a tensor's elements fill their memory, each in a place of its own."""
     if 0 in size:
         return True
     expected = 1
@@ -54,13 +54,13 @@ def is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:
 
 
 def is_expanded(tensor: Tensor) -> bool:
-    """Whether elements along a dimension are one in memory."""
+    """Return whether elements along a dimension are one in memory."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return any(step == 0 and size > 1 for size, step in pairs)
 
 
 def is_sparse_in_memory(tensor: Tensor) -> bool:
-    """Whether there is much memory between a tensor's elements."""
+    """Return whether there is much memory between a tensor's elements."""
     return extent(tensor) > max(_SMALL, _GAPS * tensor.numel() * tensor.element_size())
 
 

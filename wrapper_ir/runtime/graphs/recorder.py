@@ -28,7 +28,7 @@ class Recording(Protocol):
 
 
 class Recorder(Protocol):
-    """What captures."""
+    """Captures calls."""
 
     device: torch.device
 
@@ -36,7 +36,7 @@ class Recorder(Protocol):
         """Capture what ``run`` does on the device, which does not do it; return its results."""
 
     def is_recording(self) -> bool:
-        """Whether somebody is capturing what is done now."""
+        """Return whether somebody is capturing what is done now."""
 
     def order(self, memory: Iterable[torch.Tensor]) -> None:
         """Have what is done from now on wait for what was done since the last time.
@@ -83,7 +83,7 @@ class CudaRecorder:
         return graph, results
 
     def is_recording(self) -> bool:
-        """Whether the current stream is being captured."""
+        """Return whether the current stream is being captured."""
         return torch.cuda.is_current_stream_capturing()
 
     def order(self, memory: Iterable[torch.Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""What callers get: results of a captured call, in memory that nobody else has.
+"""Results of a captured call, in memory that nobody else has.
 
 A replay writes its results to where the captured call did. What a caller gets must stay as it is
 when the next one runs, so it is copied, once for each storage: results that share memory go on to
@@ -28,7 +28,7 @@ class UncopiedError(Exception):
 
 
 class _Result(Protocol):
-    """How one result comes about."""
+    """Plan of one result."""
 
     def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
         """The result, given the call's inputs and the copies of captured memory."""
@@ -143,7 +143,7 @@ class _Planner:
         self._copies: dict[int, _Fresh] = {}
 
     def plan(self, number: int, result: Any) -> _Result:  # noqa: ANN401 - of any type
-        """How the result of that number comes about."""
+        """Return the plan of the result of that number."""
         if not isinstance(result, Tensor):
             return _Same(result)
         for position, tensor in self._args.items():
@@ -184,7 +184,7 @@ class _Planner:
 def _allocator(
     device: torch.device,
 ) -> Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]:
-    """What allocates on a device: ``(size, stride, dtype)``."""
+    """Return the allocator of a device: ``(size, stride, dtype)``."""
     if device.type == "cuda" and torch.cuda.device_count() == 1:
         return empty_strided_cuda
     return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)

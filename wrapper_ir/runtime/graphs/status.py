@@ -1,4 +1,4 @@
-"""What became of the calls of captured functions: how many were replayed, and why others not."""
+"""Status of captured functions: how many calls were replayed, and why others were not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _logger: Final = logging.getLogger("wrapper_ir.cuda_graphs")
 
 @dataclass(frozen=True, slots=True)
 class GraphStatus:
-    """What became of a function's calls so far.
+    """Status of a function's calls so far.
 
     Attributes:
         program: The program's name.
@@ -66,7 +66,7 @@ class Journal:
                 _logger.warning(text, self.program, reason)
 
     def status(self, graphs: int) -> GraphStatus:
-        """What became of calls so far."""
+        """Return the status of calls so far."""
         counts = (graphs, self.captures, self.replays, self.plain)
         return GraphStatus(self.program, *counts, dict(self._reasons), bool(self.refused))
 
@@ -81,5 +81,5 @@ everything: Final[Living[_Reporting]] = Living()
 
 
 def statuses() -> list[GraphStatus]:
-    """What became of the calls of every captured function of the process, by name."""
+    """Return the status of every captured function of the process, by name."""
     return sorted((each.status for each in everything.all()), key=lambda status: status.program)
