@@ -121,7 +121,7 @@ def _is_negative(value: Scalar) -> bool:
 
 
 def _holds(condition: Scalar, choice: Choice) -> bool:
-    """Return whether a condition may hold; one about other symbols may, a doubtful one not."""
+    """Return whether a condition holds for a choice; one about other symbols counts as held."""
     names = free_symbols(condition)
     if names and names.isdisjoint(choice):
         return True
