@@ -295,5 +295,5 @@ UNSUPPORTED: dict[str, str] = {
 STREAMS = ("devices_and_streams", "streams")
 """Programs on several streams, which only the Python emitter renders."""
 
-TEXT_ONLY = ("device_zoo", "triton", *STREAMS)
+TEXT_ONLY = ("branches", "decoder_block", "device_zoo", "triton", *STREAMS)
 """Programs whose devices a test machine has not."""

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 SHOWN = (
     *("aliases", "arguments", "comments", "cond_nested", "constants", "dynamic_shapes"),
     *("expressions", "extern_out", "item", "names", "pools", "results", "symbols", "views"),
-    *("switch", "while", "while_stacked", "device_zoo", "probes", "triton"),
+    *("switch", "while", "while_stacked", "branches", "device_zoo", "probes", "triton"),
 )
 
 REFUSED = {
