@@ -59,7 +59,7 @@ class Role(enum.Enum):
 
 
 class Trait(enum.Enum):
-    """What a class of lines is like, where its roles do not say so."""
+    """A property of a class of lines that its roles do not say."""
 
     DECLARES = "declares"
     """It says what lines may call, and does nothing when the program runs."""
@@ -130,7 +130,7 @@ OpCallee: TypeAlias = Annotated[str, Role.CALL_OP]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What paths and the text form call a region, where not like its field.
+    """The name of a region in paths and in the text form, where not that of its field.
 
     Of a tuple of regions it is the word before their numbers.
     """

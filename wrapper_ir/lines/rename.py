@@ -85,7 +85,7 @@ class Renaming:
         return dataclasses.replace(value, **changes) if changes else value
 
     def _named(self, value: Any, field: NameField, part: Any) -> Any:
-        """What a field's value, a name or several, becomes."""
+        """Return the value of a field, a name or several, under other names."""
         table = next((_TABLES.get(role, "buffers") for role in field.among(part)), "")
         if not value or not table:
             return value

@@ -23,20 +23,20 @@ from wrapper_ir.lines.roles import REGION_FIELDS, PerClass, hints_of
 
 
 class Words(NamedTuple):
-    """What is written as it stands, spaces included."""
+    """Text that is written as it stands, spaces included."""
 
     text: str
 
 
 class Slot(NamedTuple):
-    """What stands for a field, or for two that are one list."""
+    """The place of a field, or of two that are one list."""
 
     fields: tuple[str, ...]
     form: str
 
 
 class Group(NamedTuple):
-    """What is left out where ``field``, the first one in it, has its default."""
+    """Parts that are left out where ``field``, the first one in them, has its default."""
 
     parts: tuple[Part, ...]
     field: str
