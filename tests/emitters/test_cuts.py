@@ -178,7 +178,7 @@ def test_most_of_these_programs_have_pieces() -> None:
 
 def loaded(program: Program, name: str) -> tuple[types.ModuleType, list[Stand]]:
     """The emitted file on the CPU, with recorders that stand in for a GPU."""
-    source = wir.emit(program, cuda_graph=True).source
+    source = wir.emit(program, cuda_graph=True, cuda_graph_cuts=True).source
     source = source.replace('torch.device("cuda:0")', 'torch.device("cpu")')
     source = source.replace("empty_strided_cuda", "empty_strided_cpu")
     source = source.replace("@on_device(cuda_0)\n", "").replace("    on_device,\n", "")
@@ -227,13 +227,13 @@ def test_pieces_are_captured_and_replayed() -> None:
 
 def test_what_callers_get_is_theirs() -> None:
     """Results of pieces that leave the call are copied; those that do not stay where they are."""
-    source = wir.emit(wir.parse(TEXT), cuda_graph=True).source
+    source = wir.emit(wir.parse(TEXT), cuda_graph=True, cuda_graph_cuts=True).source
     assert '@cuda_graphs.piece("body[7]", writes=(1,), shared=(1, 2), ' in source
     assert '@cuda_graphs.piece("body[16]", settled=(1, 2))' in source
 
 
-def test_cuts_can_be_left_out() -> None:
-    source = wir.emit(wir.parse(TEXT), cuda_graph=True, cuda_graph_cuts=False).source
+def test_cuts_are_made_where_they_are_asked_for() -> None:
+    source = wir.emit(wir.parse(TEXT), cuda_graph=True).source
     assert "reasons=" in source
     assert "CutGraphs" not in source
     assert "switch" not in wir.emit(wir.parse(TEXT)).source

@@ -71,5 +71,5 @@ def test_copies_to_the_host_cut() -> None:
     assert len([line for line in found.body if isinstance(line, Switch)]) == 2
     assert len(pieces(found)) == 2
     rendered(found)
-    source = wir.emit(program, cuda_graph=True).source
+    source = wir.emit(program, cuda_graph=True, cuda_graph_cuts=True).source
     assert source.count("@cuda_graphs.piece(") == 2

@@ -36,7 +36,7 @@ def again(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 def test_the_same_as_without(name: str) -> None:
     _, program, inputs = captured(name)
     plain = wir.compile(program)
-    replayed = wir.compile(program, cuda_graph=True, cuda_graph_cuts=False)
+    replayed = wir.compile(program, cuda_graph=True)
     kept = []
     for _ in range(5):
         inputs = again(inputs)

@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, TypeAlias
 
 
 class Role(enum.Enum):
-    """Role of a field: what a line does to the buffer or symbol that the field names."""
+    """What a line does to the buffer or symbol that a field names."""
 
     DEFINE = "define"
     """The name is defined here, once in the program."""
@@ -59,7 +59,7 @@ class Role(enum.Enum):
 
 
 class Trait(enum.Enum):
-    """Trait of a class of lines that its roles do not tell."""
+    """A property of a class of lines that its roles do not say."""
 
     DECLARES = "declares"
     """It says what lines may call, and does nothing when the program runs."""
@@ -130,7 +130,7 @@ OpCallee: TypeAlias = Annotated[str, Role.CALL_OP]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Name of a region in paths and the text form, if it is not that of its field.
+    """The name of a region in paths and in the text form, where not that of its field.
 
     Of a tuple of regions it is the word before their numbers.
     """

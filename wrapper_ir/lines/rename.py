@@ -85,7 +85,7 @@ class Renaming:
         return dataclasses.replace(value, **changes) if changes else value
 
     def _named(self, value: Any, field: NameField, part: Any) -> Any:
-        """Return the new value of a field that holds a name or several."""
+        """Return the value of a field, a name or several, under other names."""
         table = next((_TABLES.get(role, "buffers") for role in field.among(part)), "")
         if not value or not table:
             return value

@@ -29,14 +29,14 @@ class Words(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Place of a field in the syntax, or of two that are one list."""
+    """The place of a field, or of two that are one list."""
 
     fields: tuple[str, ...]
     form: str
 
 
 class Group(NamedTuple):
-    """Part of the syntax that is left out if ``field``, its first one, has its default."""
+    """Parts that are left out where ``field``, the first one in them, has its default."""
 
     parts: tuple[Part, ...]
     field: str

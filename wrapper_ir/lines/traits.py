@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from wrapper_ir.lines.base import Trait
+from wrapper_ir.lines.base import Role, Trait
 from wrapper_ir.lines.control import While
 from wrapper_ir.lines.expr import Scalar
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.memory import Allocate, AllocateFromPool, AllocatePool, Free
 from wrapper_ir.lines.program import AnyLine
+from wrapper_ir.lines.roles import NAMED_FIELDS
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Probe
 
@@ -25,6 +26,13 @@ def declares(line: AnyLine) -> TypeGuard[KernelDefinition]:
 def calls_op(line: AnyLine) -> TypeGuard[ExternKernel]:
     """Return whether a line calls a library op."""
     return Trait.CALLS_OP in line.traits
+
+
+def calls_kernel(line: AnyLine) -> TypeGuard[KernelCall]:
+    """Return whether a line calls a kernel of the program."""
+    return Trait.WORKS in line.traits and any(
+        Role.CALL in field.roles for field in NAMED_FIELDS[type(line)]
+    )
 
 
 def op_of(line: AnyLine) -> str:

@@ -51,6 +51,7 @@ from wrapper_ir.lines import (
     WaitEvent,
     effects,
 )
+from wrapper_ir.lines.traits import allocates_one, binds, calls_kernel, calls_op, ends
 from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.sizes import Sizes
 from wrapper_ir.verify.ordering import touch
@@ -154,8 +155,7 @@ def _device(program: Program) -> Device | None:
         return None
     device = devices.pop()
     is_plain = all(
-        isinstance(line, _Line | _QUIET)
-        and not (isinstance(line, BindSymbol) and isinstance(line.source, ItemOf))
+        isinstance(line, _Line | _QUIET) and not (binds(line) and isinstance(line.source, ItemOf))
         for line in program.body
     )
     return device if device.type == "cuda" and is_plain else None
@@ -221,12 +221,12 @@ class _Scheduler:
 
     def _pass(self, position: int, line: AnyLine) -> None:
         """Goes past a line that puts no work on a stream."""
-        if isinstance(line, Allocate):
+        if allocates_one(line):
             uses = self._uses[self._storage(line.out)[0]]
             uses.allocation = position
             if line.zeroed:
                 uses.writer, uses.allocation = position, None
-        elif isinstance(line, Free):
+        elif ends(line):
             uses_of = [self._uses[life] for life in self._storage(line.buffer)]
             needs = {n for uses in uses_of for n in uses.needed(writes=True)}
             self._wait(position, _MAIN, needs)
@@ -318,7 +318,7 @@ class _Scheduler:
                 if allocation is not None and allocation > fork:
                     found.append(allocation)
         lines = [self._program.body[n] for n in found]
-        outs = [each.out for each in lines if isinstance(each, Allocate)]
+        outs = [each.out for each in lines if allocates_one(each)]
         if fork < self._last_symbol and any(self._program.layout(n).symbols for n in outs):
             return None
         return found if sum(map(self._costs.bytes_of, outs)) <= _MOST_EARLY else None
@@ -334,7 +334,7 @@ class _Scheduler:
             self._early[fork] += early
             for allocation in early:
                 out = self._program.body[allocation]
-                assert isinstance(out, Allocate)
+                assert allocates_one(out)
                 self._uses[self._storage(out.out)[0]].allocation = None
             needs = {*needs, fork}
         self._wait(position, stream, needs)
@@ -413,24 +413,25 @@ class _Costs:
         """Microseconds that a call takes to start, and then to move its bytes or to compute."""
         found = effects(line, self._program)
         moved = sum(map(self.bytes_of, {*found.reads, *found.written}))
-        if isinstance(line, KernelCall):
+        if calls_kernel(line):
             moved = min(moved, self._blocks(line) * _BLOCK_BYTES)
         start = _PRODUCT_START if self._operations(line) else _START
         return start, max(moved / _BYTES, self._operations(line) / _FLOPS)
 
     def may_move(self, line: _Line) -> bool:
         """Return whether a call allocates nothing and only works on memory, and leaves room."""
-        if isinstance(line, ExternKernel):
+        if calls_op(line):
             return line.op in _PRODUCTS and not line.results and not self.fills(line)
+        assert calls_kernel(line)
         source = self._program.kernels[line.kernel].source
         is_own = isinstance(source, TritonKernel)
         return is_own and not self._is_cooperative(line) and not self.fills(line)
 
     def fills(self, line: _Line) -> bool:
         """Return whether a call leaves no room on a GPU for others."""
-        if isinstance(line, KernelCall):
+        if calls_kernel(line):
             return self._is_cooperative(line) or self._blocks(line) > _FULL_BLOCKS
-        out = self._out(line)
+        out = self._out(line) if calls_op(line) else None
         if out is None:
             return False
         *batch, rows, columns = [self._sizes.scalar(size) or 1 for size in out.size]
@@ -451,7 +452,7 @@ class _Costs:
 
     def _operations(self, line: _Line) -> int:
         """Multiplications and additions of a product."""
-        out = self._out(line) if isinstance(line, ExternKernel) else None
+        out = self._out(line) if calls_op(line) else None
         if out is None:
             return 0
         buffers = [arg.buffer for arg in line.args if isinstance(arg, BufferArg)]

@@ -43,7 +43,7 @@ Show: TypeAlias = "Callable[[ItemPrinter, Value], str]"
 
 
 class Kind(NamedTuple):
-    """Syntax of values of one type, and how to tell that one comes next."""
+    """The form of values of one type, with what tells that a value comes next."""
 
     show: str
     """The expression that prints a value: a template, in which ``p`` is the printer of parts."""
@@ -376,7 +376,7 @@ READERS: Final = PerClass(_reader)
 
 
 class Choices:
-    """Reader of one of several classes."""
+    """Reads one of several classes."""
 
     @classmethod
     def of(cls, union: Value) -> Choices:

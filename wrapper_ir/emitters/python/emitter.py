@@ -75,7 +75,7 @@ class PythonEmitter(Emitter):
     cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
     cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
     cuda_graph_branches: int = field(default=DEFAULT_BRANCHES, metadata=CUDA_GRAPH_BRANCHES)
-    cuda_graph_cuts: bool = field(default=True, metadata=CUDA_GRAPH_CUTS)
+    cuda_graph_cuts: bool = field(default=False, metadata=CUDA_GRAPH_CUTS)
     cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
     profile: bool = field(default=False, metadata=PROFILE)
 
