@@ -258,7 +258,7 @@ def test_pieces(halt: str, is_dynamic: bool) -> None:
         if graphs is None:
             functions.append(model)
             continue
-        options = {"cuda_graph": graphs}
+        options = {"cuda_graph": graphs, "cuda_graph_cuts": graphs}
         with torch._dynamo.config.patch(capture_scalar_outputs=True):
             functions.append(
                 torch.compile(
