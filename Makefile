@@ -25,7 +25,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-torch test-radar models gpu check docs wheel fuzz mutants opinfo zoo odd sweep bench sanitize format clean
+.PHONY: help setup demo test test-long test-torch test-radar models gpu check docs wheel fuzz mutants opinfo zoo odd sweep bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,13 +44,16 @@ demo: setup ## compile, train and run a small transformer; leaves program.wir an
 	$(BIN)/wrapper-ir demo
 
 test: check ## everything `check` does, then the tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not models and not releases and not gpu"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long and not models and not releases and not gpu"
+
+test-long: setup ## what takes long for what it adds to the tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "long and not models"
 
 # What depends on torch; the rest of the tests reads and writes programs.
 TORCH_TESTS := frontends frontends_aten emitters export native runtime interpreter toolchain
 
 test-torch: setup ## the tests that depend on torch, on another release: make test-torch TORCH=2.13.0
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not models and not gpu" $(TORCH_TESTS:%=tests/%)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long and not models and not gpu" $(TORCH_TESTS:%=tests/%)
 
 test-radar: setup ## the radar over whole releases: after `make setup TORCH=2.13.0` over that one, too
 	$(BIN)/python -m pytest -m releases tests/tools

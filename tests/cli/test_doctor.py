@@ -169,6 +169,7 @@ def _read(terminal: int) -> Iterator[bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_bad_emitters_and_a_new_torch_leave_the_others_alone(tmp_path: Path) -> None:
     path = of_version("2.16.0", tmp_path)
     (path / "bad_emitters.py").write_text(BAD_EMITTERS, encoding="utf-8")

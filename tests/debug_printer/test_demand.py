@@ -260,6 +260,7 @@ for target in ("python", "fx", "cpp"):
 """
 
 
+@pytest.mark.long
 def test_c15_the_last_line_names_the_call_that_crashes() -> None:
     """All emitters in one process that is forked, since to start one takes long."""
     environment = {**os.environ, "WRAPPER_IR_DEBUG_OUTPUT": "stdout", "OMP_NUM_THREADS": "1"}

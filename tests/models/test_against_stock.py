@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,15 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+#: Those whose forward is compiled in seconds; `make test-long` has the others.
+QUICK = ("mlp", "attention", "conv_net", "encoder", "decoder")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=() if str(c) in QUICK else pytest.mark.long) for c in CASES],
+    ids=str,
+)
 def test_inference(case: Case) -> None:
     """Three batch sizes with one compilation where the batch is dynamic, else two calls."""
     check(case, training=False, comparable=case.doubles and not case.random)
@@ -36,9 +45,15 @@ def test_inference(case: Case) -> None:
 LONG = ("gpt2", "unet", "conv_net", "dlrm", "lstm", "experts")
 
 
+def _marks(case: Case) -> Any:
+    if str(case) in LONG:
+        return pytest.mark.models
+    return () if str(case) in QUICK else pytest.mark.long
+
+
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(c, marks=pytest.mark.models if str(c) in LONG else ()) for c in TRAINING],
+    [pytest.param(c, marks=_marks(c)) for c in TRAINING],
     ids=str,
 )
 def test_training(case: Case) -> None:

@@ -71,6 +71,7 @@ def test_the_default_options_said_aloud_are_the_same_options() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_second_process() -> None:
     """A second process starts warm, runs our code, and finds the same numbers; stock's does not."""
     first = compile_apart(OURS, 1.6, training=True)

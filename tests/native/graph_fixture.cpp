@@ -139,7 +139,7 @@ void run(void* opaque, Call& call, const Slot* in, Slot* out) {
 alignas(64) const float blob[64] = {1, 2, 3, 4};
 
 const char* const reasons[] = {"body[9]: it says \"no\"", "body[10]: it does, too"};
-GraphInfo graphs = {2, false, false, 0, reasons};
+GraphInfo graphs = {2, false, false, false, 0, reasons};
 
 }  // namespace
 

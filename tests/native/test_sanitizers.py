@@ -26,6 +26,7 @@ SANITIZERS = {
 
 
 @pytest.mark.parametrize("kind", SANITIZERS)
+@pytest.mark.long
 def test_threads_updates_and_errors_under_sanitizers(
     toolbox: Toolbox, tmp_path: Path, kind: str
 ) -> None:

@@ -55,6 +55,7 @@ def test_the_first_build_makes_it_and_all_use_it(cache: DiskCache, counting_comp
     assert cache.stats().total_bytes > 500_000  # the header counts
 
 
+@pytest.mark.long
 def test_builds_at_the_same_time_make_one(cache: DiskCache, counting_compiler: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda factor: check(cache, factor), range(2, 6)))
@@ -73,6 +74,7 @@ def test_one_begun_in_the_background_is_waited_for(
     assert calls.count("-include") == 1
 
 
+@pytest.mark.long
 def test_a_damaged_header_is_made_anew(cache: DiskCache, counting_compiler: Path) -> None:
     check(cache, 2)
     file = made_header(cache)
@@ -85,6 +87,7 @@ def test_a_damaged_header_is_made_anew(cache: DiskCache, counting_compiler: Path
     assert made_header(cache).read_bytes() != damaged
 
 
+@pytest.mark.long
 def test_a_header_that_the_compiler_refuses_is_given_up(
     cache: DiskCache, counting_compiler: Path
 ) -> None:

@@ -195,6 +195,7 @@ with watch_inductor() as seen:
 """
 
 
+@pytest.mark.long
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     """Inductor's caches keep the text, ours the library; without a compiler it must do."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
