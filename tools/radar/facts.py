@@ -223,7 +223,10 @@ def _aspects(found: Definition) -> dict[str, Mapping[str, str] | str]:
     node = found.node
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         is_property = any("property" in ast.unparse(d) for d in node.decorator_list)
-        return {"kind": "property" if is_property else "function", "parameters": _parameters(node)}
+        kind = "property" if is_property else "function"
+        # A method that a class loses is found in its base, where it may do another thing.
+        holder = "" if found.name[:-1] == found.module.name else found.name[-2]
+        return {"kind": kind, "class": holder, "parameters": _parameters(node)}
     if isinstance(node, ast.ClassDef):
         return {"kind": "class"}
     is_setting = "config" in found.module.name[-1:] or found.name[-1].isupper()
