@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -31,6 +32,20 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     torch._dynamo.reset()
+    gc.collect()  # a training step of an installation keeps us registered while it is there
+
+
+def test_tables_are_given_back_with_the_last_step_that_may_need_them() -> None:
+    before = snapshot()
+    x = torch.ones(3, requires_grad=True)
+    with install():
+        loss = torch.compile(lambda x: (x.sin() * 2).sum())(x)
+    assert not same_objects(before, snapshot())
+    loss.backward()
+    del loss
+    torch._dynamo.reset()
+    gc.collect()
+    assert same_objects(before, snapshot())
 
 
 def programs_of(function: Any, *args: Any, backend: str = "inductor") -> int:

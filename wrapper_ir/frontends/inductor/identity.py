@@ -12,29 +12,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import wrapper_ir
-from wrapper_ir.frontends.inductor.compat import (
-    AOTAutogradBypass,
-    CustomGraphModulePass,
-    FxGraphBypass,
-    TracingContext,
-)
-from wrapper_ir.frontends.inductor.session import Session, current_session, open_recorders
+from wrapper_ir.frontends.inductor.compat import CustomGraphModulePass
+from wrapper_ir.frontends.inductor.makers import CacheBypass, maker
+from wrapper_ir.frontends.inductor.session import Session, open_recorders
 
 if TYPE_CHECKING:
     import torch
 
-    from wrapper_ir.frontends.inductor.settings import Settings
-
-__all__ = ["CacheBypass", "IdentityPass"]
-
-
-class CacheBypass(FxGraphBypass, AOTAutogradBypass):
-    """Raised where a key is asked for: both caches take it as "not this one", silently."""
+__all__ = ["IdentityPass"]
 
 
 class IdentityPass(CustomGraphModulePass):
@@ -49,7 +38,7 @@ class IdentityPass(CustomGraphModulePass):
 
     def __bool__(self) -> bool:
         """Return whether there is anything to hash in this context."""
-        return current_session() is not None or bool(self._found)
+        return maker() is not None or bool(self._found)
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         """Run the pass that was there before, if any."""
@@ -63,7 +52,7 @@ class IdentityPass(CustomGraphModulePass):
             CacheBypass: What is compiled now must neither come from a cache nor go into one.
         """
         found = self._found.uuid() if self._found else None
-        session = current_session()
+        session = maker()
         if session is None:
             return found
         _refuse_uncacheable(session)
@@ -81,32 +70,6 @@ def _refuse_uncacheable(session: Session) -> None:
         raise CacheBypass("programs are being recorded, so they must be made")
     if session.capture:
         raise CacheBypass("a program is being captured")
-    if session.installed:
-        _refuse_stray_backward(session)
-
-
-#: Graphs under compilation whose forward went through an installation, with its settings.
-_forwards: weakref.WeakKeyDictionary[TracingContext, Settings] = weakref.WeakKeyDictionary()
-
-
-def _refuse_stray_backward(session: Session) -> None:
-    """Keep a backward out of the caches when its forward was not compiled as it is.
-
-    AOTAutogradCache files a forward and its backward together, under what held for the forward. A
-    backward that is first run inside an installation may belong to a forward from before it; were
-    it in the cache of single graphs, the pair would be filed as Inductor's own. Without an entry
-    there, torch makes none for the pair.
-
-    Raises:
-        CacheBypass: The graph is such a backward, or one cannot tell.
-    """
-    context = TracingContext.try_get()
-    if context is None:
-        raise CacheBypass("it cannot be told which graph this is")
-    if getattr(context, "output_strides", None) is not None:  # only while a forward is compiled
-        _forwards[context] = session.settings
-    elif _forwards.get(context) != session.settings:
-        raise CacheBypass("its forward was compiled outside of this installation")
 
 
 #: What decides the text that is emitted for a graph: an edit there must not be served old text.

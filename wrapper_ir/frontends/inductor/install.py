@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.compat import functorch_config
 from wrapper_ir.frontends.inductor.errors import InstallOrderError
 from wrapper_ir.frontends.inductor.registration import acquire, release
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, set_session
@@ -26,10 +26,6 @@ class Installation:
         self._undo = contextlib.ExitStack()
         acquire()
         self._undo.callback(release)
-        # An entry of AOTAutogradCache holds a forward and a backward, filed under what held when
-        # the forward was compiled. The backward may come after this block, made by Inductor's own
-        # wrapper; so no entry is made of either. The cache of single graphs goes on working.
-        self._undo.enter_context(functorch_config.patch(enable_autograd_cache=False))
         self._undo.callback(set_session, set_session(session))
         _stack.set((*_stack.get(), self))
 
@@ -78,10 +74,16 @@ def install(emitter: str = "python", **options: Any) -> Installation:
     """
     session = Session(
         Settings.from_options({"emitter": emitter, **options}),
-        installed=True,
+        hold=_hold,
         recorders=open_recorders(),
     )
     return Installation(session)
+
+
+def _hold(trace: object) -> None:
+    """Stay registered as long as a trace is there: its backward may be compiled yet."""
+    acquire()
+    weakref.finalize(trace, release)
 
 
 def uninstall() -> None:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.frontends.inductor.compat import codegen_common
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import IdentityPass
+from wrapper_ir.frontends.inductor.makers import maker
 from wrapper_ir.frontends.inductor.own_scheduling import own_scheduling
-from wrapper_ir.frontends.inductor.session import Session, current_session, use_session
+from wrapper_ir.frontends.inductor.session import Session, use_session
 from wrapper_ir.frontends.inductor.unsupported import announce, refuse
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
@@ -55,7 +56,7 @@ class WrapperEntry:
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph: ours in a context of ours, else the found one."""
-        session = current_session()
+        session = maker()
         if session is None:
             return self._found.create(*args, **kwargs)
         if self._refusal is not None:
@@ -83,7 +84,7 @@ class FxEntry(WrapperEntry):
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph."""
-        session = current_session()
+        session = maker()
         if session is not None and session.capture and self._device in SUPPORTED_DEVICES:
             return create_wrapper(session, *args, **kwargs)
         return super().create(*args, **kwargs)
@@ -102,7 +103,7 @@ class SchedulingEntry:
     def __call__(self, scheduler: Any) -> Any:
         """Make the scheduling of a device."""
         made = self._found(scheduler)
-        return made if current_session() is None else own_scheduling(made, scheduler)
+        return made if maker() is None else own_scheduling(made, scheduler)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.frontends.inductor.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import torch
 
@@ -104,8 +104,8 @@ class Session:
     Attributes:
         settings: The options.
         capture: Whether the program alone is wanted, and nothing is emitted (``capture``).
-        installed: Whether the session is an installation, which need not outlast a graph: its
-            forward may have come before, its backward may come after.
+        hold: Of an installation, called with the trace of each forward that it compiles: the
+            backward may come after the block. None of a session that comes back by itself.
         input_names: What the inputs are called, in order; empty for Inductor's names.
         recorders: Recorders that were open when the session was made. A backward is compiled when
             it is first run, on devices with a thread of their own; the session carries them there.
@@ -113,7 +113,7 @@ class Session:
 
     settings: Settings
     capture: bool = False
-    installed: bool = False
+    hold: Callable[[object], None] | None = field(default=None, repr=False, compare=False)
     input_names: tuple[str, ...] = ()
     recorders: tuple[Recorder, ...] = ()
 
