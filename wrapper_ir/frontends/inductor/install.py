@@ -61,8 +61,8 @@ def install(emitter: str = "python", **options: Any) -> Installation:
 
     Use it as a context manager, or end it by ``uninstall()``. Installations nest; the innermost
     counts. Other threads are not concerned: their compilations stay Inductor's own. A function
-    that Dynamo has compiled already is not compiled anew, and a backward is compiled when it is
-    first run, so run it inside the block too.
+    that Dynamo has compiled already is not compiled anew. Whoever compiled a forward compiles its
+    backward, whenever and in whatever thread it is first run.
 
     Args:
         emitter: Name of the emitter.

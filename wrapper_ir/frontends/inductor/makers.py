@@ -34,10 +34,9 @@ def maker() -> Session | None:
     known = _makers.get(trace)
     if known is None and session is not None and not _is_backward(trace):
         known = _makers[trace] = session
-    if known is not None and known.hold is not None and _is_training(trace):
-        if trace not in _held:
-            _held.add(trace)
-            known.hold(trace)
+    if known is not None and known.hold and trace not in _held and _is_training(trace):
+        _held.add(trace)
+        known.hold(trace)
     return known
 
 

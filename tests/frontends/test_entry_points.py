@@ -1,0 +1,201 @@
+"""The ways into Inductor other than ``torch.compile``: in an installation each is served by us.
+
+One process makes an artefact of each kind and saves it; another, in which nothing is installed and
+whose caches are empty, loads it and runs it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._inductor import CompiledArtifact
+from torch._inductor.utils import fresh_cache
+
+from tests import warm
+from wrapper_ir.frontends.inductor import install, statistics
+
+ROOT = Path(__file__).parents[2]
+
+HAS_PRECOMPILE = hasattr(getattr(torch.compiler, "precompile", None), "capture")
+
+
+class Model(nn.Module):
+    """Something with parameters, whose results are always the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(35.0).reshape(5, 7) / 35)
+        self.bias = nn.Parameter(torch.arange(5.0) - 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(nn.functional.linear(x, self.weight, self.bias))
+
+
+X = torch.arange(14.0).reshape(2, 7) / 14
+
+
+def _graph() -> tuple[torch.fx.GraphModule, list[Any]]:
+    """Return what Dynamo hands to a backend that compiles piece by piece."""
+    seen: list[Any] = []
+
+    def backend(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        seen.extend((gm, inputs))
+        return gm.forward
+
+    torch.compile(Model(), backend=backend)(X)
+    return seen[0], seen[1]
+
+
+def _standalone(path: Path, **options: Any) -> Tensor:
+    gm, inputs = _graph()
+    made = torch._inductor.standalone_compile(gm, inputs, **options)
+    made.save(path=str(path / "m"), format="unpacked" if path.name == "unpacked" else "binary")
+    return made(*inputs)[0]  # type: ignore[no-any-return]
+
+
+def _load_standalone(path: Path) -> Tensor:
+    made = CompiledArtifact.load(
+        path=str(path / "m"), format="unpacked" if path.name == "unpacked" else "binary"
+    )
+    _, inputs = _graph()
+    return made(*inputs)[0]  # type: ignore[no-any-return]
+
+
+def _ahead(path: Path) -> Tensor:
+    made: Any = torch.compile(Model(), fullgraph=True)
+    compiled = made.forward.aot_compile(((X,), {}))
+    compiled.save_compiled_function(str(path / "m"))
+    return compiled(Model(), X)  # type: ignore[no-any-return]
+
+
+def _load_ahead(path: Path) -> Tensor:
+    with (path / "m").open("rb") as file:
+        compiled: Any = torch.compiler.load_compiled_function(file)
+    return compiled(Model(), X)  # type: ignore[no-any-return]
+
+
+def _cached(path: Path) -> Tensor:
+    result = torch.compile(Model())(X)
+    saved = torch.compiler.save_cache_artifacts()
+    assert saved is not None
+    (path / "m").write_bytes(saved[0])
+    return result
+
+
+def _load_cached(path: Path) -> Tensor:
+    torch.compiler.load_cache_artifacts((path / "m").read_bytes())
+    with install():
+        result = torch.compile(Model())(X)
+    assert statistics.programs == 0, "it was compiled again"
+    return result
+
+
+def _dictionary(_: Path) -> Tensor:
+    def function(values: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"y": torch.tanh(nn.functional.linear(values["x"], values["w"], values["b"]))}
+
+    model = Model()
+    values = {"x": X, "w": model.weight.detach(), "b": model.bias.detach()}
+    made: Any = torch._inductor.compile(torch.fx.symbolic_trace(function), [values])
+    return made(values)["y"]  # type: ignore[no-any-return]
+
+
+def _precompiled(path: Path) -> Tensor:
+    capture = torch.compiler.precompile.capture(
+        lambda model, x: model(x),
+        artifact_path=str(path / "m.py"),
+        cache_path=str(path / "m.cache"),
+    )
+    with capture as run:
+        return run(Model(), X)  # type: ignore[no-any-return]
+
+
+def _load_precompiled(path: Path) -> Tensor:
+    assert "wrapper_ir" in (path / "m.py").read_text(encoding="utf-8")
+    run = torch.compiler.precompile.load(str(path / "m.py"), str(path / "m.cache"))
+    return run(Model(), X)  # type: ignore[no-any-return]
+
+
+def _aot_standalone(path: Path) -> Tensor:
+    return _standalone(path, aot=True)
+
+
+Way = Callable[[Path], Tensor]
+
+#: What makes and saves, and what loads, by name; without the other, nothing is saved.
+WAYS: dict[str, tuple[Way, Way | None]] = {
+    "standalone": (_standalone, _load_standalone),
+    "unpacked": (_standalone, _load_standalone),
+    "standalone ahead": (_aot_standalone, _load_standalone),
+    "aot_compile": (_ahead, _load_ahead),
+    "cache artifacts": (_cached, _load_cached),
+    "dictionaries": (_dictionary, None),
+    **({"precompile": (_precompiled, _load_precompiled)} if HAS_PRECOMPILE else {}),
+}
+
+
+def main(step: int, folder: str) -> None:
+    """Save or load each artefact; print the results, or what went wrong.
+
+    Args:
+        step: 0 to save, 1 to load.
+        folder: Where they are.
+    """
+    told: dict[str, Any] = {}
+    for name, ways in WAYS.items():
+        way, path = ways[step], Path(folder, name)
+        if way is None:
+            continue
+        path.mkdir(exist_ok=True)
+        torch._dynamo.reset()
+        torch.compiler._cache.CacheArtifactManager.clear()
+        statistics.reset()
+        with fresh_cache(), torch.no_grad():
+            try:
+                if step:
+                    result = way(path)
+                else:
+                    with install():
+                        result = way(path)
+                told[name] = (result.tolist(), statistics.programs)
+            except Exception as error:
+                told[name] = (f"{type(error).__name__}: {error}", 0)
+    print(json.dumps(told))
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("artifacts")
+    results = []
+    for step in (0, 1):
+        done = warm.run(
+            f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+            f"from tests.frontends.test_entry_points import main; main({step}, {str(folder)!r})"
+        )
+        assert done.returncode == 0, done.stderr
+        results.append(json.loads(done.stdout.splitlines()[-1]))
+    return results
+
+
+@pytest.fixture(scope="module")
+def expected() -> Any:
+    with torch.no_grad():
+        return torch.compile(Model(), backend="wrapper_ir")(X).tolist()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_artefact_is_made_by_us(way: str, told: list[dict[str, Any]], expected: Any) -> None:
+    assert told[0][way] == [expected, 1]
+
+
+@pytest.mark.parametrize("way", [name for name, (_, load) in WAYS.items() if load is not None])
+def test_an_artefact_runs_in_another_process(
+    way: str, told: list[dict[str, Any]], expected: Any
+) -> None:
+    assert told[1][way] == [expected, 0]
