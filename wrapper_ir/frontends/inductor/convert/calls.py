@@ -75,14 +75,11 @@ def _definition(scope: Scope, note: KernelNote) -> str:
     params = tuple(map(_parameter, note.params))
     key = (note.name, note.code, params)
     if key not in shared.kernel_names:
-        name, number = note.name, 1
-        while name in shared.definitions:
-            number += 1
-            name = f"{note.name}_{number}"
+        name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
         isa, flags = kernel_flags()
         source = CppKernel(note.code, entry=note.name, isa=isa, flags=flags)
         origin = scope.origin(*note.nodes)
-        shared.definitions[name] = KernelDefinition(name, params, source, origin=origin)
+        scope.draft.definitions[name] = KernelDefinition(name, params, source, origin=origin)
         shared.kernel_names[key] = name
     return shared.kernel_names[key]
 

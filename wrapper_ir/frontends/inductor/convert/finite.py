@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from wrapper_ir.frontends.common.regions import declare
 from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.frontends.inductor.convert.operators import define
 from wrapper_ir.lines.args import BufferArg, BufferValue, StringArg
@@ -75,4 +76,4 @@ def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bo
 
 
 def _line(scope: Scope, buffer: str, name: str) -> ExternKernel:
-    return ExternKernel(scope.shared.declare(FINITE), (BufferArg(buffer), StringArg(name)))
+    return ExternKernel(declare(scope.draft, FINITE), (BufferArg(buffer), StringArg(name)))

@@ -13,12 +13,14 @@ from wrapper_ir.frontends.inductor.convert.passing import Passing
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
 from wrapper_ir.frontends.inductor.convert.streams import refuse_races
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.control import BufferInput, Input, Region
-from wrapper_ir.lines.program import FrozenMap, GraphRole, Program, Stage
+from wrapper_ir.lines.control import BufferInput, Input
+from wrapper_ir.lines.program import GraphRole, Program
 from wrapper_ir.lines.symbols import AssertLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from wrapper_ir.lines.args import Value
 
 __all__ = ["convert_graph"]
 
@@ -47,34 +49,18 @@ def convert_graph(
         UnsupportedExprError: An expression uses a function that the vocabulary lacks.
     """
     shared = Shared(wrapper)
-    region = _convert(shared, wrapper, graph, names, passing)
+    results = _convert(shared, wrapper, graph, names, passing)
     role = _role(graph, is_inference=is_inference)
-    program = Program(
-        name=role.value,
-        inputs=region.params,
-        results=region.results,
-        body=(*shared.definitions.values(), *region.body),
-        buffers=FrozenMap(shared.buffers),
-        symbols=FrozenMap(shared.symbols),
-        constants=FrozenMap(shared.constants),
-        objects=FrozenMap(shared.objects),
-        streams=tuple(shared.queues.streams),
-        events=tuple(shared.queues.events),
-        mempools=tuple(shared.queues.mempools),
-        role=role,
-        stage=Stage.LOGICAL,
-        origins=shared.origins.origins,
-        data=dict(shared.data),
-    )
+    program = shared.draft.program(role.value, results, role=role)
     refuse_races(program)
     return program
 
 
 def _convert(
     shared: Shared, wrapper: Any, graph: Any, names: Sequence[str], passing: Passing
-) -> Region:
+) -> tuple[Value, ...]:
     _refuse_clashes(graph)
-    shared.reserved.update(graph.name_to_buffer, graph.graph_input_names, graph.constants)
+    shared.draft.reserved.update(graph.name_to_buffer, graph.graph_input_names, graph.constants)
     scope = Scope(shared, graph)
     scope.rename(graph.graph_input_names, names)
     inputs = convert_inputs(scope, passing.inputs, donates=not _calls_subgraphs(wrapper))
@@ -87,7 +73,8 @@ def _convert(
         scope.body[start:start] = _missing_checks(scope, inputs)
     if wrapper.checks_alignment:
         _check_alignment(scope, start, inputs)
-    return Region(inputs, tuple(scope.body), results)
+    shared.draft.inputs.extend(inputs)
+    return results
 
 
 def _calls_subgraphs(wrapper: Any) -> bool:

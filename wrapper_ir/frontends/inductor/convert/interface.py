@@ -105,9 +105,8 @@ def _input(scope: Scope, name: str, value: Any, donated: set[str]) -> Input:
 def _unnamed_number(scope: Scope, name: str, kind: SymbolKind) -> ScalarInput:
     """Return an input that binds a symbol which nothing uses: its value is known otherwise."""
     name = scope.name(name)
-    scope.shared.symbols[name] = SymbolInfo(kind)
     scope.bound.add(name)
-    scope.shared.bound.add(name)
+    scope.draft.bind(name, SymbolInfo(kind))
     return ScalarInput(name)
 
 

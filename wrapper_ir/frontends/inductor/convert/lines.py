@@ -115,8 +115,7 @@ class LineConverter:
             handler(self, entry)
 
     def _refuse_on_stream(self, node: Any) -> None:
-        queues = self._scope.shared.queues
-        if queues.stream or queues.mempool:
+        if self._scope.shared.queues.is_open:
             raise UnsupportedLineError(
                 kind=type(node).__name__,
                 text=str(node.get_name()),
@@ -138,14 +137,14 @@ class LineConverter:
         self._scope.shared.queues.enter_stream(entry.line)
 
     def _exit_stream(self, entry: Entry) -> None:
-        self._scope.shared.queues.stream = 0
+        self._scope.draft.stream = 0
 
     def _enter_mempool(self, entry: Entry) -> None:
         self._refuse_in_region(entry)
         self._scope.shared.queues.enter_mempool(entry.line)
 
     def _exit_mempool(self, entry: Entry) -> None:
-        self._scope.shared.queues.mempool = 0
+        self._scope.draft.mempool = 0
 
     def _refuse_in_region(self, entry: Entry) -> None:
         """Refuse a block in a branch, a loop's body or a subgraph, unless it is the caller's."""
@@ -191,10 +190,10 @@ class LineConverter:
         self._scope.emit(ComputeSymbol(self._scope.bind(arg.inner), value))
 
     def _unbacked(self, entry: Entry) -> None:
-        bind_unbacked(self._scope, self._externs, entry.line)
+        bind_unbacked(self._scope, self._externs.leaves, entry.line)
 
     def _item(self, entry: Entry) -> None:
-        host_waits(self._scope)
+        host_waits(self._scope.shared.queues)
         bind_item(self._scope, entry.line.node)
 
     def _assert_layout(self, entry: Entry) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.convert.regions import copied
+from wrapper_ir.build.draft import at_start
+from wrapper_ir.frontends.common.regions import copied
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret, Reuse
@@ -49,10 +50,10 @@ def make(scope: Scope, node: Any) -> None:
         scope.emit(Allocate(out=name, memory=memory, zeroed=zeroed, origin=origin))
         return
     # The buffer is padded: its storage is larger than what is looked at.
-    owner = scope.shared.fresh_name(f"{name}_storage")
+    owner = scope.draft.fresh(f"{name}_storage")
     owner = scope.define(owner, Layout(layout.dtype, layout.device, storage, layout.stride))
     scope.emit(Allocate(out=owner, memory=memory, origin=origin))
-    name = scope.define_view(name, owner, layout)
+    name = scope.define(name, layout)
     scope.emit(Reinterpret(out=name, source=owner, origin=origin))
 
 
@@ -72,7 +73,11 @@ def reuse(scope: Scope, line: Any) -> None:
     # A padded buffer, or what a subgraph gives, may be a view of all of a storage; of what begins
     # inside of one, the rest may be wanted.
     begins_inside = scope.layout(donor).offset != 0
-    donor = copied(scope, donor, origin) if begins_inside or _is_kept(scope, donor) else donor
+    donor = (
+        copied(scope.draft, donor, origin=origin)
+        if begins_inside or _is_kept(scope, donor)
+        else donor
+    )
     donor = scope.root(donor)
     scope.retire(donor)
     name = scope.define(line.reused_as.get_name(), layout)
@@ -87,7 +92,7 @@ def _is_kept(scope: Scope, name: str) -> bool:
     storage. And what an object was given it may keep.
     """
     root = scope.root(name)
-    return root in scope.lent or root in scope.held or root in scope.shared.constants
+    return root in scope.lent or root in scope.held or root in scope.draft.constants
 
 
 def reinterpret(scope: Scope, line: Any) -> None:
@@ -100,12 +105,11 @@ def reinterpret(scope: Scope, line: Any) -> None:
     view = scope.to_layout(line.layout.view.layout)
     offset = scope.dim(base.offset + view.offset)
     layout = Layout(view.dtype, view.device, view.size, view.stride, offset)
-    name = scope.define_view(name, source, layout)
+    name = scope.define(name, layout)
     scope.emit(Reinterpret(out=name, source=source, origin=scope.origin(line.reused_as)))
 
 
 def _view_layout(scope: Scope, node: Any) -> Layout:
     """Return a buffer's layout, counted from its own first element."""
     spec = node.get_output_spec()
-    layout = scope.to_layout(spec)
-    return Layout(layout.dtype, layout.device, layout.size, layout.stride)
+    return at_start(scope.to_layout(spec))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.frontends.common.regions import declare
 from wrapper_ir.frontends.inductor.convert.memory import make
 from wrapper_ir.frontends.inductor.convert.values import to_device
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
@@ -71,7 +72,7 @@ def make_whole(scope: Scope, note: PartNote) -> None:
 def _plain(scope: Scope, result: str, layout: Layout) -> str:
     """Make a buffer of a result's size for what its parts come to."""
     plain = Layout.contiguous(DType.FLOAT32, layout.size, layout.device)
-    name = scope.define(scope.shared.fresh_name(f"{result}_whole"), plain)
+    name = scope.define(scope.draft.fresh(f"{result}_whole"), plain)
     scope.emit(Allocate(name))
     return name
 
@@ -80,5 +81,5 @@ def _call(
     scope: Scope, op: Any, args: tuple[Arg, ...], named: tuple[NamedArg, ...], node: Any
 ) -> None:
     device = to_device(node.get_device())
-    call = ExternKernel(scope.shared.declare(op), args, named, device=device)
+    call = ExternKernel(declare(scope.draft, op), args, named, device=device)
     scope.emit_call(call, [node])

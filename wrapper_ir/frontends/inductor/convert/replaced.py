@@ -51,8 +51,8 @@ def allow_any_size(scope: Scope, node: Node) -> None:
     others = [n for n in scope.graph.module.graph.nodes if n is not node and n not in node.users]
     for symbol in layout_at_entry(node).size:
         if isinstance(symbol, sympy.Symbol) and not any(_tells(n, symbol) for n in others):
-            scope.shared.symbols[symbol.name] = replace(
-                scope.shared.symbols[symbol.name], lower=0, upper=None
+            scope.draft.symbols[symbol.name] = replace(
+                scope.draft.symbols[symbol.name], lower=0, upper=None
             )
 
 

@@ -23,7 +23,7 @@ from wrapper_ir.lines.kernels import (
     ScalarType,
     TritonKernel,
 )
-from wrapper_ir.lines.program import SymbolInfo, SymbolKind
+from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 
 if TYPE_CHECKING:
@@ -108,10 +108,7 @@ def _definition(
     key = (note.name, note.code, access)
     if key not in shared.triton_kernels:
         pinned = _pinned(scope, note, device, passed)
-        name, number = note.name, 1
-        while name in shared.definitions:
-            number += 1
-            name = f"{note.name}_{number}"
+        name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
         types = {p: t for p, t in pinned.signature.items() if t != "constexpr"}
         source = TritonKernel(
             pinned.code,
@@ -125,7 +122,7 @@ def _definition(
         params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
         made = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
         keep_machine_code(name, source, pinned)
-        shared.definitions[name] = made
+        scope.draft.definitions[name] = made
         shared.triton_kernels[key] = (name, made, pinned)
     found: tuple[str, KernelDefinition, Pinned] = shared.triton_kernels[key]
     return found
@@ -173,15 +170,11 @@ def _number(given: Any) -> Any:
 
 def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
     """Read the only element of a tensor on the host, which a kernel on a GPU takes by value."""
-    shared = scope.shared
     is_real = type_ in (ScalarType.FLOAT32, ScalarType.FLOAT64)
     kind = SymbolKind.FLOAT if is_real else SymbolKind.INT
-    name = shared.fresh_name(f"{scope.name(buffer)}_value")
-    while name in shared.symbols:
-        name += "_"
-    shared.symbols[name] = SymbolInfo(kind, unbacked=True)
+    name = scope.bind_fresh(f"{scope.name(buffer)}_value", kind)
     scope.emit(BindSymbol(name, ItemOf(scope.resolve(buffer))))
-    return ours.real_symbol(name) if is_real else ours.symbol(name)
+    return scope.draft.symbol(name)
 
 
 def _grid(
@@ -212,7 +205,7 @@ def example(scope: Scope, note: TritonNote, given: Any) -> Any:
 
 def size_hint(scope: Scope, value: Scalar) -> int | float:
     """A size to expect; where the program knows none, one that keeps a GPU busy."""
-    symbols = scope.shared.symbols
+    symbols = scope.draft.symbols
     hints = {name: symbols[name].hint for name in ours.free_symbols(value)}
     found = ours.substitute(value, {n: _LARGE if h is None else int(h) for n, h in hints.items()})
     is_real = isinstance(found, float) or not float(found).is_integer()
