@@ -11,16 +11,17 @@ import torch
 
 from wrapper_ir.frontends.common.regions import declare
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
+from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments, number_overload
 from wrapper_ir.frontends.inductor.convert.functions import function_of
-from wrapper_ir.frontends.inductor.convert.hooks import HOOK, hooked_name
 from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
-from wrapper_ir.frontends.inductor.convert.overloads import number_overload
-from wrapper_ir.frontends.inductor.convert.printing import PRINT, print_arguments
-from wrapper_ir.frontends.inductor.convert.random_state import (
+from wrapper_ir.frontends.inductor.convert.operators import (
     GET_STATE,
+    HOOK,
+    PRINT,
     SET_STATE,
     STATE,
+    hooked_name,
+    print_arguments,
     runs_and_saves,
     runs_with,
 )

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.frontends.inductor.convert.calls import convert_kernel_call
-from wrapper_ir.frontends.inductor.convert.checks import assert_alignment, assert_layout
 from wrapper_ir.frontends.inductor.convert.control import ControlConverter
 from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
-from wrapper_ir.frontends.inductor.convert.memory import allocate, reinterpret, reuse
-from wrapper_ir.frontends.inductor.convert.parts import make_whole
+from wrapper_ir.frontends.inductor.convert.interface import assert_alignment, assert_layout
+from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.streams import host_waits
 from wrapper_ir.frontends.inductor.convert.strings import StringConverter
 from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked

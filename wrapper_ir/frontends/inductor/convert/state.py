@@ -14,8 +14,8 @@ from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.origins import OriginTable, held_values
 from wrapper_ir.frontends.inductor.convert.streams import Queues
-from wrapper_ir.frontends.inductor.convert.symbols import symbol_info
 from wrapper_ir.frontends.inductor.convert.values import (
+    symbol_info,
     tensor_layout,
     to_device,
     to_dtype,
