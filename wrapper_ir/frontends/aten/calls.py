@@ -14,21 +14,13 @@ import torch
 from wrapper_ir.frontends.aten.schemas import (
     Path,
     convert_arguments,
-    number_overload,
     relation_of,
     schema_of,
     type_at,
 )
-from wrapper_ir.frontends.aten.state import (
-    POISON,
-    SYMBOLIC,
-    Ref,
-    UnsupportedNodeError,
-    tensors_in,
-    to_device,
-)
+from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, tensors_in
 from wrapper_ir.frontends.aten.unbacked import Binding, bind_unbacked, bindings_of, kind_of
-from wrapper_ir.frontends.common.regions import declare
+from wrapper_ir.frontends.common.ops import SYMBOLIC, declare, number_overload, to_device
 from wrapper_ir.lines.args import CallResult, Relation, ResultBuffer, ResultSymbol
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel
@@ -93,8 +85,6 @@ def emit_call(
         text = str(op._schema)  # noqa: SLF001 - its only text
         raise UnsupportedNodeError(f"the schema cannot be read: {text}")
     chosen = number_overload(op, args)
-    if chosen is None:
-        raise UnsupportedNodeError("a number is given for a tensor, and no overload takes one")
     schema = schema_of(chosen)
     assert schema is not None
     if torch.Tag.inplace_view in chosen.tags:

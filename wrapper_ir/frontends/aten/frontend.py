@@ -23,7 +23,7 @@ from wrapper_ir.frontends.aten.sources import (
 )
 from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
 from wrapper_ir.frontends.common.names import free_names, with_symbols_named
-from wrapper_ir.frontends.common.regions import declare
+from wrapper_ir.frontends.common.ops import declare
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, Value
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel

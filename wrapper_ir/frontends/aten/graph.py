@@ -13,12 +13,8 @@ from wrapper_ir.frontends.aten.calls import call_op
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
 from wrapper_ir.frontends.aten.emitted import LAUNCH, NAMESPACE, convert_launch, convert_own
 from wrapper_ir.frontends.aten.schemas import is_op
-from wrapper_ir.frontends.aten.state import (
-    SYMBOLIC,
-    Ref,
-    UnsupportedNodeError,
-    is_guard,
-)
+from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, is_guard
+from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.lines.program import Constant, ConstantKind
 
 if TYPE_CHECKING:

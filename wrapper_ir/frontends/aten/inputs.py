@@ -9,7 +9,8 @@ import torch
 from sympy.core.relational import Relational
 
 from wrapper_ir.frontends.aten.sources import Place, PlaceKind
-from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref
+from wrapper_ir.frontends.aten.state import Ref
+from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, free_symbols

@@ -8,28 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from wrapper_ir.frontends.aten.state import (
-    SYMBOLIC,
-    Ref,
-    State,
-    UnsupportedNodeError,
-    to_device,
-    to_dtype,
-)
+from wrapper_ir.frontends.aten.state import Ref, State, UnsupportedNodeError, to_dtype
+from wrapper_ir.frontends.common.ops import SYMBOLIC, plain_argument
 from wrapper_ir.lines.args import (
     Access,
     Arg,
     BufferArg,
     DeviceArg,
     DTypeArg,
-    EnumArg,
-    EnumKind,
     ListArg,
     NamedArg,
     NoneArg,
     Relation,
     ScalarArg,
-    StringArg,
 )
 from wrapper_ir.lines.layout import Device
 from wrapper_ir.lines.schema import OpSchema, SchemaArg, SchemaError, SchemaType, parse_schema
@@ -41,7 +32,6 @@ __all__ = [
     "convert_arguments",
     "is_op",
     "may_be_views",
-    "number_overload",
     "relation_of",
     "schema_of",
     "type_at",
@@ -137,48 +127,6 @@ def may_be_views(op: Any, schema: OpSchema) -> bool:
     return name in _MAY_ALIAS or torch.Tag.maybe_aliasing_or_mutating in op.tags
 
 
-def number_overload(op: Any, args: Sequence[Any]) -> Any:
-    """Return the overload of an op that takes numbers where numbers are given for tensors.
-
-    Python's dispatcher takes ``mul.Tensor(x, 2)`` and makes a tensor of the number. A program says
-    what it means instead: the overload that takes a number there computes the same. ``None`` where
-    there is no such overload.
-    """
-    schema = schema_of(op)
-    assert schema is not None
-    positions = [
-        index
-        for index, (declared, given) in enumerate(zip(schema.args, args, strict=False))
-        if declared.type.is_tensor and not declared.type.is_list and isinstance(given, _NUMBERS)
-    ]
-    if not positions:
-        return op
-    packet = op.overloadpacket
-    for name in packet.overloads():
-        candidate = getattr(packet, name)
-        other = schema_of(candidate)
-        if other is not None and _fits(other.args, schema.args, positions):
-            return candidate
-    return None
-
-
-def _fits(
-    candidate: Sequence[SchemaArg], wanted: Sequence[SchemaArg], positions: Sequence[int]
-) -> bool:
-    """Return whether the schemas differ only in numbers for tensors at the positions."""
-    if len(candidate) != len(wanted):
-        return False
-    for index, (one, other) in enumerate(zip(candidate, wanted, strict=True)):
-        if one.name != other.name:
-            return False
-        if index in positions:
-            if (one.type.base, one.type.suffix) != ("Scalar", ""):
-                return False
-        elif (one.type.base, one.type.suffix) != (other.type.base, other.type.suffix):
-            return False
-    return True
-
-
 # Arguments of calls: values of nodes, each with the access that the schema says.
 
 
@@ -234,16 +182,11 @@ def _convert(state: State, value: Any, base: str, access: Access) -> Arg:
 
 def _plain(value: Any) -> Arg:
     """Return an argument that is neither a tensor nor a number."""
-    if isinstance(value, str):
-        return StringArg(value)
     if isinstance(value, torch.dtype):
         return DTypeArg(to_dtype(value))
-    if isinstance(value, torch.device):
-        return DeviceArg(to_device(value))
-    if isinstance(value, torch.layout):
-        return EnumArg(EnumKind.LAYOUT, str(value).removeprefix("torch."))
-    if isinstance(value, torch.memory_format):
-        return EnumArg(EnumKind.MEMORY_FORMAT, str(value).removeprefix("torch."))
+    found = plain_argument(value)
+    if found is not None:
+        return found
     raise UnsupportedNodeError(f"a value of type {type(value).__name__} is no argument of a line")
 
 

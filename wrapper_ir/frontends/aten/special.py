@@ -9,8 +9,9 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
-from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError, elements
+from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, elements
 from wrapper_ir.frontends.aten.unbacked import bind_item, bind_metadata
+from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import dim, is_relation
 from wrapper_ir.lines.layout import Layout

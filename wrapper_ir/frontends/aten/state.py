@@ -15,12 +15,14 @@ from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.aten.errors import Problem
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
+from wrapper_ir.frontends.common.ops import NoOverloadError, to_device
 from wrapper_ir.frontends.common.origins import origin_of
+from wrapper_ir.frontends.common.unbacked import UnknownWayError
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, scalar
 from wrapper_ir.lines.kernels import KernelDefinition
-from wrapper_ir.lines.layout import Device, Layout
+from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POISON",
-    "SYMBOLIC",
     "GraphWalk",
     "KernelOp",
     "Ref",
@@ -38,12 +39,8 @@ __all__ = [
     "is_guard",
     "target_of",
     "tensors_in",
-    "to_device",
     "to_dtype",
 ]
-
-SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
-"""Torch's symbolic numbers."""
 
 
 class UnsupportedNodeError(Exception):
@@ -94,11 +91,6 @@ def to_dtype(dtype: torch.dtype) -> DType:
         return DType.from_torch_name(str(dtype))
     except KeyError:
         raise UnsupportedNodeError(f"the IR has no element type {dtype}") from None
-
-
-def to_device(device: torch.device) -> Device:
-    """Return the device; a CPU has no index."""
-    return Device(device.type, None if device.type == "cpu" else device.index)
 
 
 @dataclass(slots=True)
@@ -280,7 +272,7 @@ class GraphWalk:
             return POISON
         try:
             return self._convert(self, node)
-        except UnsupportedNodeError as error:
+        except (UnsupportedNodeError, NoOverloadError, UnknownWayError) as error:
             self.state.report(node, str(error))
         except WrapperIRError as error:
             self.state.report(node, error.message)

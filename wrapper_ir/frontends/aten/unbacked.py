@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,9 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.aten.schemas import Path
-from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError
-from wrapper_ir.frontends.common.unbacked import (
-    Keys,
-    UnknownWayError,
-    Way,
-    bind_along,
-    split,
-    way_in,
-)
+from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
+from wrapper_ir.frontends.common.ops import SYMBOLIC
+from wrapper_ir.frontends.common.unbacked import Keys, Way, bind_along, split, way_in
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import (
@@ -31,19 +24,13 @@ from wrapper_ir.lines.symbols import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch.fx import Node
 
     from wrapper_ir.frontends.aten.state import GraphWalk
-__all__ = [
-    "Binding",
-    "bind_item",
-    "bind_metadata",
-    "bind_unbacked",
-    "bindings_of",
-    "kind_of",
-]
+
+__all__ = ["Binding", "bind_item", "bind_metadata", "bind_unbacked", "bindings_of", "kind_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +66,8 @@ def bind_unbacked(
     for binding in bindings:
         leaf = leaves.get(binding.path)
         if binding.keys and isinstance(leaf, Ref) and binding.symbol not in walk.state.draft.bound:
-            with _told(binding):
-                _bind(walk, node, binding, way_in(leaf.name, binding.keys))
+            way = way_in(binding.symbol, leaf.name, binding.keys)
+            _bind(walk, node, binding, way)
 
 
 def bind_item(walk: GraphWalk, node: Node) -> Any:
@@ -98,8 +85,7 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
     kind = kind_of(value)
     for binding in bindings_of(node):
         if binding.symbol not in state.draft.bound:
-            with _told(binding):
-                _bind(walk, node, binding, (ItemOf(tensor.name), binding.keys), kind)
+            _bind(walk, node, binding, (ItemOf(tensor.name), binding.keys), kind)
             number = state.draft.symbol(binding.symbol)
             return sympy.Ne(number, 0) if isinstance(value, torch.SymBool) else number
     known = value.node.expr
@@ -162,13 +148,3 @@ def _bind(
         dim=state.dim,
         origin=state.origin(node),
     )
-
-
-@contextlib.contextmanager
-def _told(binding: Binding) -> Iterator[None]:
-    """Say of which symbol the value cannot be found."""
-    try:
-        yield
-    except UnknownWayError as error:
-        reason = f"the way to {binding.symbol} is unknown: {error}"
-        raise UnsupportedNodeError(reason) from None

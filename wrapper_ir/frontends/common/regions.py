@@ -1,14 +1,15 @@
-"""Calls of ops and borders of regions: what a region gives is nobody else's."""
+"""Borders of regions: what a region gives is nobody else's."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from wrapper_ir.build.draft import at_start
+from wrapper_ir.frontends.common.ops import declare
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue
-from wrapper_ir.lines.kernels import ExternKernel, TorchOp
+from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.memory import Allocate
 
 if TYPE_CHECKING:
@@ -18,12 +19,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["copied", "declare", "own_results"]
-
-
-def declare(draft: ProgramDraft, op: Any) -> str:
-    """Return the name of an op of torch's registry, after declaring it where that was not done."""
-    return draft.declare(str(op.name()), TorchOp(str(op._schema)))  # noqa: SLF001 - its only text
+__all__ = ["copied", "own_results"]
 
 
 def copied(

@@ -40,8 +40,9 @@ Way: TypeAlias = tuple[SymbolSource, Keys]
 class UnknownWayError(Exception):
     """Keys lead to a symbol's value in a way that has no form. Never leaves a front end."""
 
-    def __init__(self, keys: Keys) -> None:
-        super().__init__(".".join(map(str, keys)))
+    def __init__(self, symbol: str, keys: Keys) -> None:
+        self.shown = ".".join(map(str, keys))
+        super().__init__(f"the way to {symbol} is unknown: {self.shown}")
 
 
 def split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
@@ -53,7 +54,7 @@ def split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
     return tuple(key.idx for key in keys[:count]), keys[count:]
 
 
-def way_in(buffer: str, keys: Keys) -> Way:
+def way_in(symbol: str, buffer: str, keys: Keys) -> Way:
     """Return the way to a symbol that begins in a tensor's metadata.
 
     Raises:
@@ -65,7 +66,7 @@ def way_in(buffer: str, keys: Keys) -> Way:
         return made(buffer, keys[1].idx), keys[2:]
     if method == "storage_offset":
         return StorageOffsetOf(buffer), keys[1:]
-    raise UnknownWayError(keys)
+    raise UnknownWayError(symbol, keys)
 
 
 def bind_along(
@@ -96,7 +97,7 @@ def bind_along(
         return
     kind = type(keys[0]).__name__
     if len(keys) > 1 or kind not in ("ConvertIntKey", "DivideByKey"):
-        raise UnknownWayError(keys)
+        raise UnknownWayError(symbol, keys)
     raw = draft.bind(draft.fresh(f"{symbol}_raw"), SymbolInfo(unbacked=True))
     draft.emit(BindSymbol(raw, source, origin=origin))
     value = draft.symbol(raw)

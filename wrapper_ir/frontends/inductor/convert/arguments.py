@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
+from wrapper_ir.frontends.common.ops import SYMBOLIC, plain_argument
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.objects import Method, convert_object
-from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
+from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Access,
     Arg,
     BufferArg,
-    DeviceArg,
     DTypeArg,
-    EnumArg,
-    EnumKind,
     ListArg,
     NamedArg,
     NoneArg,
     ObjectArg,
     ScalarArg,
-    StringArg,
 )
 
 if TYPE_CHECKING:
@@ -33,10 +30,9 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["Arguments", "bind_arguments", "is_tensor", "number_overload", "schema_access"]
+__all__ = ["Arguments", "bind_arguments", "is_tensor", "schema_access"]
 
 _NUMBERS: Final = (bool, int, float, complex, sympy.Basic)
-_SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 #: Positional and named arguments.
 Arguments = tuple[tuple[Arg, ...], tuple[NamedArg, ...]]
@@ -131,68 +127,15 @@ def _plain(scope: Scope, value: Any) -> Arg:
     """Return an argument that is no tensor."""
     if value is None or isinstance(value, ir.NoneAsConstantBuffer):
         return NoneArg()
-    if isinstance(value, (*_NUMBERS, *_SYMBOLIC)):
+    if isinstance(value, (*_NUMBERS, *SYMBOLIC)):
         return ScalarArg(scope.scalar(value))
     if isinstance(value, ir.ShapeAsConstantBuffer):
         return ScalarArg(scope.scalar(value.expr))
-    if isinstance(value, str):
-        return StringArg(value)
     if isinstance(value, torch.dtype):
         return DTypeArg(to_dtype(value))
-    if isinstance(value, torch.device):
-        return DeviceArg(to_device(value))
-    if isinstance(value, torch.layout):
-        return EnumArg(EnumKind.LAYOUT, str(value).removeprefix("torch."))
-    if isinstance(value, torch.memory_format):
-        return EnumArg(EnumKind.MEMORY_FORMAT, str(value).removeprefix("torch."))
+    found = plain_argument(value)
+    if found is not None:
+        return found
     raise UnsupportedLineError(
         kind="argument of an op", text=type(value).__name__, why="the IR has no such argument"
     )
-
-
-# Overloads of ops, where a number stands where the schema has a tensor.
-#
-# Python's dispatcher takes ``mul.Tensor(x, 2)`` and makes a tensor of the number. A program says
-# what it means instead: the overload that takes a number there computes the same.
-
-
-_GIVEN_NUMBERS = (int, float, complex, sympy.Basic, torch.SymInt, torch.SymFloat)
-
-
-def number_overload(op: torch._ops.OpOverload, args: Sequence[Any]) -> torch._ops.OpOverload:
-    """Return the overload of an op that takes numbers where numbers are given.
-
-    Raises:
-        UnsupportedLineError: There is none, so the number would have to become a tensor.
-    """
-    schema: Any = op._schema.arguments
-    positions = [
-        index
-        for index, (declared, given) in enumerate(zip(schema, args, strict=False))
-        if declared.type.kind() == "TensorType" and isinstance(given, _GIVEN_NUMBERS)
-    ]
-    if not positions:
-        return op
-    packet: Any = op.overloadpacket
-    for name in packet.overloads():
-        candidate: torch._ops.OpOverload = getattr(packet, name)
-        if _fits(candidate._schema.arguments, schema, positions):
-            return candidate
-    names = ", ".join(repr(schema[index].name) for index in positions)
-    raise UnsupportedLineError(
-        kind="call of an op", text=str(op), why=f"a number is given for the tensor {names}"
-    )
-
-
-def _fits(candidate: Sequence[Any], wanted: Sequence[Any], positions: Sequence[int]) -> bool:
-    """Return whether the schemas differ only in numbers for tensors at the positions.
-
-    What may only be named in one may be given by position in the other, as ``add``'s ``alpha``.
-    """
-    if len(candidate) != len(wanted):
-        return False
-    for index, (one, other) in enumerate(zip(candidate, wanted, strict=True)):
-        kind = "NumberType" if index in positions else other.type.kind()
-        if one.name != other.name or one.type.kind() != kind:
-            return False
-    return True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.convert.triton import convert_choice, convert_triton_call
-from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
+from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.flags import kernel_flags
 from wrapper_ir.frontends.inductor.notes import (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from wrapper_ir.frontends.common.regions import declare
+from wrapper_ir.frontends.common.ops import NoOverloadError, declare, number_overload, to_device
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments, number_overload
+from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
 from wrapper_ir.frontends.inductor.convert.functions import function_of
 from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
 from wrapper_ir.frontends.inductor.convert.operators import (
@@ -32,7 +32,6 @@ from wrapper_ir.frontends.inductor.convert.relations import (
 )
 from wrapper_ir.frontends.inductor.convert.streams import convert_stream_op, is_stream_op
 from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tensor_leaves
-from wrapper_ir.frontends.inductor.convert.values import to_device
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Arg,
@@ -210,7 +209,7 @@ class ExternConverter:
         """Emit the call of an op, and the declaration of the op where it is the first."""
         origin = self._scope.origin(node)
         if not isinstance(op, Method):
-            op = number_overload(op, args)
+            op = _with_numbers(op, args)
         ordered, named = bind_arguments(self._scope, op, args, kwargs, origin)
         if op is torch.ops.aten.addmm.out:
             ordered = self._with_rows(ordered, dict(named), origin)
@@ -353,6 +352,16 @@ def node_op(node: Any) -> torch._ops.OpOverload:
     raise UnsupportedLineError(
         kind="call of an op", text=name, why="it is no operator of torch's registry"
     )
+
+
+def _with_numbers(op: torch._ops.OpOverload, args: Sequence[Any]) -> torch._ops.OpOverload:
+    """Return the overload of an op that takes the numbers among its arguments."""
+    try:
+        found: torch._ops.OpOverload = number_overload(op, args)
+    except NoOverloadError as error:
+        why = f"a number is given for the tensor {error.names}"
+        raise UnsupportedLineError(kind="call of an op", text=str(op), why=why) from None
+    return found
 
 
 def _plain_args(node: Any) -> tuple[Any, ...]:

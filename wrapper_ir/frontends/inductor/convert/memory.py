@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.build.draft import at_start
-from wrapper_ir.frontends.common.regions import copied, declare
-from wrapper_ir.frontends.inductor.convert.values import to_device
+from wrapper_ir.frontends.common.ops import declare, to_device
+from wrapper_ir.frontends.common.regions import copied
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ListArg, NamedArg, ScalarArg
 from wrapper_ir.lines.dtype import DType

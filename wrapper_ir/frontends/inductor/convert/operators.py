@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.fx.node import has_side_effect
 
-from wrapper_ir.frontends.common.regions import declare
+from wrapper_ir.frontends.common.ops import declare
 from wrapper_ir.frontends.inductor.compat import inductor_config, ir, run_intermediate_hooks
 from wrapper_ir.frontends.inductor.convert.arguments import is_tensor
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import sympy
 
 from wrapper_ir.build.draft import at_start
-from wrapper_ir.frontends.common.regions import declare, own_results
+from wrapper_ir.frontends.common.ops import declare
+from wrapper_ir.frontends.common.regions import own_results
 from wrapper_ir.frontends.inductor.compat import V, ir
 from wrapper_ir.frontends.inductor.convert.interface import convert_results
 from wrapper_ir.frontends.inductor.convert.state import Scope

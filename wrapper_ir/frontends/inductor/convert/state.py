@@ -11,13 +11,13 @@ import torch
 
 from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
+from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.origins import OriginTable, held_values
 from wrapper_ir.frontends.inductor.convert.streams import Queues
 from wrapper_ir.frontends.inductor.convert.values import (
     symbol_info,
     tensor_layout,
-    to_device,
     to_dtype,
     to_layout,
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from wrapper_ir.frontends.inductor.convert.values import to_device
+from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.differences import user_streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.user_objects import device_of_stream, is_current_stream

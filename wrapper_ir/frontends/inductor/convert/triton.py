@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
+from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
+from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.pinning import Pinned, keep_machine_code, pin
 from wrapper_ir.frontends.inductor.triton_choices import fastest, nearest

@@ -39,7 +39,7 @@ def bind_unbacked(scope: Scope, leaves: Mapping[str, Mapping[Path, str]], line: 
             continue
         buffer = scope.resolve(leaves[line.output_name][path])
         try:
-            way = way_in(buffer, rest)
+            way = way_in(symbol.name, buffer, rest)
         except UnknownWayError as error:
             raise _unknown(buffer, error) from None
         _bind(scope, symbol, way)
@@ -78,5 +78,5 @@ def _bind(scope: Scope, symbol: sympy.Symbol, way: Way) -> None:
 
 def _unknown(what: str, error: UnknownWayError) -> UnsupportedLineError:
     return UnsupportedLineError(
-        kind="definition of a symbol", text=f"{what}: {error}", why="unknown way to its value"
+        kind="definition of a symbol", text=f"{what}: {error.shown}", why="unknown way to its value"
     )

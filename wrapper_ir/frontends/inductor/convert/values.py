@@ -9,16 +9,17 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.common.expressions import to_dim
+from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import SymT, symbol_is_type
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.dtype import DType
-from wrapper_ir.lines.layout import Device, Layout
+from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["known_values", "symbol_info", "to_device", "to_dtype", "to_layout"]
+__all__ = ["known_values", "symbol_info", "to_dtype", "to_layout"]
 
 
 @cache
@@ -34,12 +35,6 @@ def to_dtype(dtype: torch.dtype) -> DType:
         raise UnsupportedLineError(
             kind="element type", text=str(dtype), why="the IR has no such type"
         ) from None
-
-
-@cache
-def to_device(device: torch.device) -> Device:
-    """Return the device; a CPU has no index."""
-    return Device(device.type, None if device.type == "cpu" else device.index)
 
 
 def to_layout(source: Any) -> Layout:
