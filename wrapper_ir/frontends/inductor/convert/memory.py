@@ -87,7 +87,7 @@ def reuse(scope: Scope, line: Any) -> None:
         if begins_inside or _is_kept(scope, donor)
         else donor
     )
-    donor = scope.root(donor)
+    donor = scope.draft.owner(donor)
     scope.retire(donor)
     name = scope.define(line.reused_as.get_name(), layout)
     scope.emit(Reuse(out=name, donor=donor, origin=origin))
@@ -100,7 +100,7 @@ def _is_kept(scope: Scope, name: str) -> bool:
     inputs; but they are the caller's, who may look at them again. Results of a subgraph may share
     storage. And what an object was given it may keep.
     """
-    root = scope.root(name)
+    root = scope.draft.owner(name)
     return root in scope.lent or root in scope.held or root in scope.draft.constants
 
 

@@ -171,7 +171,7 @@ def inline_subgraph(
             if isinstance(operand, BufferArg):
                 _learn_shape(scope, value, scope.layout(operand.buffer))
                 scope.stand_for(name, operand.buffer)
-                scope.lent.add(outer.root(operand.buffer))
+                scope.lent.add(outer.draft.owner(operand.buffer))
             elif isinstance(operand, ScalarArg):
                 _learn(scope, value, operand.value)
             elif isinstance(operand, ObjectArg):
@@ -189,8 +189,8 @@ def inline_subgraph(
 
 def _shared_roots(outer: Scope, given: Sequence[str], operands: Sequence[Arg]) -> set[str]:
     """Return the storages of which a subgraph gives more than one name, or another one."""
-    roots = [outer.root(name) for name in given]
-    passed = {outer.root(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
+    roots = [outer.draft.owner(name) for name in given]
+    passed = {outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
     return {root for root in roots if root in passed or roots.count(root) > 1}
 
 

@@ -107,8 +107,8 @@ class Scope:
         self.objects: dict[str, str] = {}
         self.is_region = outer is not None
         self._views: dict[tuple[str, Layout], str] = {}
-        #: Memory made without contents -> the place after the line that made it.
-        self._unzeroed: dict[str, int] = {}
+        #: Memory made without contents.
+        self._unzeroed: set[str] = set()
         self._names: dict[str, str] = {}
         #: Buffers of Inductor's that begin inside of a storage -> from where Inductor counts there.
         self._ahead: dict[str, Dim] = {}
@@ -158,26 +158,15 @@ class Scope:
         if distance != 0:
             self._ahead[name] = distance
 
-    def root(self, name: str) -> str:
-        """Return the name that owns the storage of a buffer, or through which it came in."""
-        return self.draft.owner(name)
-
     def is_unwritten(self, name: str) -> bool:
         """Return whether a buffer lies in memory that was allocated and not written to since."""
-        root = self.root(self.resolve(name))
-        start = self._unzeroed.get(root)
-        if start is None:
-            return False
-        for index in range(start, len(self.body)):  # soon ends: what is made is used at once
-            found = effects(self.body[index])
-            if any(self.root(other) == root for other in (*found.writes, *found.takes)):
-                return False
-        return True
+        owner = self.draft.owner(self.resolve(name))
+        return owner in self._unzeroed and not self.draft.is_written(owner)
 
     def retire(self, donor: str) -> None:
         """Forget a storage's views: its names end where it is taken over."""
-        root = self.root(donor)
-        self._views = {key: v for key, v in self._views.items() if key[0] != root}
+        owner = self.draft.owner(donor)
+        self._views = {key: view for key, view in self._views.items() if key[0] != owner}
 
     def resolve(self, name: str) -> str:
         """Return the name under which a buffer of Inductor's is known here.
@@ -270,7 +259,7 @@ class Scope:
         """Return the name of a view of another layout, made now unless it is there already."""
         if layout == self.layout(base):
             return base
-        key = (self.root(base), layout)
+        key = (self.draft.owner(base), layout)
         if key not in self._views:
             name = self.define(self.draft.fresh(f"{base}_view"), layout)
             self.emit(Reinterpret(out=name, source=base, origin=origin))
@@ -370,7 +359,7 @@ class Scope:
         """Append a line."""
         self.draft.emit(line)
         if isinstance(line, Allocate) and not line.zeroed:
-            self._unzeroed[line.out] = len(self.body)
+            self._unzeroed.add(line.out)
 
     def emit_call(
         self, line: KernelCall | ExternKernel, nodes: Sequence[Any], leaves: Sequence[Any] = ()
@@ -387,7 +376,7 @@ class Scope:
         values = tuple(held.get(name, "") for name in effects(line).written)
         origin = self.shared.origins.of(nodes, values if any(values) else ())
         self.emit(dataclasses.replace(line, origin=origin))
-        self.held.update(map(self.root, effects(line).held))
+        self.held.update(map(self.draft.owner, effects(line).held))
 
     def origin(self, *nodes: Any) -> int | None:
         """Return the number of the joint origin of IR nodes."""

@@ -74,7 +74,7 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     args = [_argument(scope, note, param, given[param.name]) for param in kernel.params]
     for param, arg in zip(kernel.params, args, strict=True):
         if isinstance(arg, BufferArg) and pinned.signature[param.name].endswith(":16"):
-            scope.shared.aligned.add(scope.root(arg.buffer))
+            scope.shared.aligned.add(scope.draft.owner(arg.buffer))
     grid = _grid(scope, note, pinned, given)
     call = KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
     scope.emit_call(call, note.nodes)

@@ -54,8 +54,8 @@ def bind_item(scope: Scope, node: Any) -> None:
 
 def result_symbols(line: Any) -> list[tuple[sympy.Symbol, Path]]:
     """Return the symbols that are themselves leaves of a call's result, with their paths."""
-    split = ((symbol, *split(keypath)) for symbol, keypath in line.unbacked_bindings.items())
-    return [(symbol, path) for symbol, path, rest in split if not rest]
+    found = ((symbol, *split(keypath)) for symbol, keypath in line.unbacked_bindings.items())
+    return [(symbol, path) for symbol, path, rest in found if not rest]
 
 
 def tensor_leaves(line: Any) -> Iterator[tuple[Path, Any]]:
