@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from wrapper_ir.build.draft import Draft
-from wrapper_ir.build.values import LayoutLike, Size, device_of, layout_of
+from wrapper_ir.build.draft import ProgramDraft
+from wrapper_ir.build.values import LayoutLike, Size, device_of, here, layout_of
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines import Device, Dim, DType, Layout
 
@@ -24,7 +24,7 @@ class Part:
     def __init__(self, device: Device | str) -> None:
         #: Where buffers are unless said otherwise.
         self.device = device_of(device)
-        self._draft = Draft()
+        self._draft = ProgramDraft()
 
     def _layout(
         self,
@@ -49,8 +49,9 @@ def located(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
             return method(self, *args, **kwargs)
         except WrapperIRError as error:
             if error.origin is None:
-                draft = self._draft
-                error.origin = draft.origin(draft.here())
+                number = here(self._draft)
+                frame = self._draft.origins[number].frames[0]
+                error.origin = f"{frame.file}:{frame.line}"
             raise
 
     return call

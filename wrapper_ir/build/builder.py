@@ -9,19 +9,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+import sympy
+
 from wrapper_ir.build.base import located
 from wrapper_ir.build.control import Control
 from wrapper_ir.build.declarations import Declarations
 from wrapper_ir.build.errors import UnfinishedError
 from wrapper_ir.build.kernel_calls import KernelCalls
 from wrapper_ir.build.memory import Memory
-from wrapper_ir.build.preamble import preamble
 from wrapper_ir.build.regions import value_of
 from wrapper_ir.build.streams import Streams
 from wrapper_ir.build.values import choice
-from wrapper_ir.lines import Device, FrozenMap, GraphRole, Program, Stage, Value
+from wrapper_ir.lines import (
+    AnyLine,
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    BufferInput,
+    Device,
+    Dim,
+    GraphRole,
+    Input,
+    Program,
+    ScalarInput,
+    SizeOf,
+    Stage,
+    StrideOf,
+    SymbolSource,
+    Value,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.build.values import Buffer, Number
 
 
@@ -88,27 +109,78 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         """
         if self._results is None:
             raise UnfinishedError(reason="the results are missing", hint="call returns(...) first")
-        draft = self._draft
-        head = preamble(draft, check_inputs=self._check_inputs)
-        program = Program(
-            name=self.name,
-            inputs=tuple(draft.inputs),
-            results=self._results,
-            body=(*draft.definitions.values(), *head, *draft.bodies[0]),
-            buffers=FrozenMap(draft.layouts),
-            symbols=FrozenMap(draft.symbols),
-            constants=FrozenMap(draft.constants),
-            objects=FrozenMap(draft.objects),
-            streams=tuple(draft.streams),
-            events=tuple(draft.events),
-            mempools=tuple(draft.mempools),
+        program = self._draft.program(
+            self.name,
+            self._results,
+            head=_preamble(self._draft, self._input_origins, check_inputs=self._check_inputs),
             role=self.role,
             stage=self.stage,
-            origins=tuple(draft.origins),
-            data=dict(draft.values),
         )
         if verify:
             from wrapper_ir.verify import verify as check  # noqa: PLC0415 - a layer above
 
             check(program)
         return program
+
+
+# The preamble: bind the sizes of the inputs, and check them.
+
+
+def _preamble(
+    draft: ProgramDraft, origins: Mapping[Input, int], *, check_inputs: bool
+) -> tuple[AnyLine, ...]:
+    """Lines that bind each symbol which nothing else binds, and that check inputs.
+
+    A symbol is bound by the first size, else stride, that it alone is; the order is that of the
+    inputs. Ranges are checked too: what plans memory takes them for true. An input with a symbol
+    that the user binds is the user's to check.
+    """
+    bound: dict[str, int | None] = {}
+    lines: list[AnyLine] = []
+    for line in _binds(draft, origins):
+        if line.symbol not in bound and line.symbol not in draft.bound:
+            bound[line.symbol] = line.origin
+            lines.append(line)
+    if not check_inputs:
+        return tuple(lines)
+    scalars = [item for item in draft.inputs if isinstance(item, ScalarInput)]
+    bound.update((item.symbol, origins.get(item)) for item in scalars)
+    lines.extend(
+        AssertLayout(item.name, origin=origins.get(item))
+        for item in draft.inputs
+        if isinstance(item, BufferInput) and draft.buffers[item.name].symbols <= bound.keys()
+    )
+    for name, origin in bound.items():
+        lines.extend(_range(draft, name, origin, is_size=ScalarInput(name) not in origins))
+    return tuple(lines)
+
+
+def _binds(draft: ProgramDraft, origins: Mapping[Input, int]) -> Iterator[BindSymbol]:
+    names = [item.name for item in draft.inputs if isinstance(item, BufferInput)]
+    where = {i.name: o for i, o in origins.items() if isinstance(i, BufferInput)}
+    for name in names:
+        for position, size in enumerate(draft.buffers[name].size):
+            yield from _bind(size, SizeOf(name, position), where.get(name))
+    for name in names:
+        for position, stride in enumerate(draft.buffers[name].stride):
+            yield from _bind(stride, StrideOf(name, position), where.get(name))
+
+
+def _bind(value: Dim, source: SymbolSource, origin: int | None) -> Iterator[BindSymbol]:
+    if isinstance(value, sympy.Symbol):
+        yield BindSymbol(value.name, source, origin=origin)
+
+
+def _range(
+    draft: ProgramDraft, name: str, origin: int | None, *, is_size: bool
+) -> Iterator[AssertSymbol]:
+    info = draft.symbols[name]
+    symbol = draft.symbol(name)
+    parts = []
+    if info.lower is not None and not (is_size and info.lower <= 0):
+        parts.append(sympy.Ge(symbol, info.lower))
+    if info.upper is not None:
+        parts.append(sympy.Le(symbol, info.upper))
+    if parts:
+        message = f"{name} is outside its range"
+        yield AssertSymbol(sympy.And(*parts), message, origin=origin)

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from wrapper_ir.build.arguments import buffers_in
 from wrapper_ir.build.errors import ArgumentError, LayoutError, ResultError
-from wrapper_ir.build.values import Buffer, Number, Object, Result, device_of, dtype_of, layout_of
+from wrapper_ir.build.values import (
+    Buffer,
+    Number,
+    Object,
+    Result,
+    buffers_in,
+    device_of,
+    dtype_of,
+    layout_of,
+    new_buffer,
+    new_object,
+    own,
+    own_object,
+)
 from wrapper_ir.lines import (
     Access,
     Arg,
@@ -40,7 +52,7 @@ from wrapper_ir.lines import (
 )
 
 if TYPE_CHECKING:
-    from wrapper_ir.build.draft import Draft
+    from wrapper_ir.build.draft import ProgramDraft
 
 _ENUMS = {"Layout": EnumKind.LAYOUT, "MemoryFormat": EnumKind.MEMORY_FORMAT}
 
@@ -49,7 +61,7 @@ Given = Buffer | Object | Number | None | str | DType | Device | Sequence[Any]
 
 
 def kernel_args(
-    draft: Draft, name: str, params: tuple[Param, ...], given: Sequence[Given]
+    draft: ProgramDraft, name: str, params: tuple[Param, ...], given: Sequence[Given]
 ) -> tuple[Arg, ...]:
     """Arguments of a kernel, with the access that its parameters declare.
 
@@ -65,13 +77,13 @@ def kernel_args(
     return tuple(_kernel_arg(draft, name, p, value) for p, value in zip(params, given, strict=True))
 
 
-def _kernel_arg(draft: Draft, name: str, param: Param, value: Given) -> Arg:
+def _kernel_arg(draft: ProgramDraft, name: str, param: Param, value: Given) -> Arg:
     if isinstance(param, BufferParam):
         if not isinstance(value, Buffer):
             raise ArgumentError(
                 callee=f"kernel '{name}'", reason=f"parameter '{param.name}' takes a buffer"
             )
-        return BufferArg(draft.own(value).name, param.access)
+        return BufferArg(own(draft, value).name, param.access)
     if isinstance(value, Buffer) or not _is_number(value):
         raise ArgumentError(
             callee=f"kernel '{name}'", reason=f"parameter '{param.name}' takes a number"
@@ -80,7 +92,7 @@ def _kernel_arg(draft: Draft, name: str, param: Param, value: Given) -> Arg:
 
 
 def op_args(
-    draft: Draft, schema: OpSchema, given: Sequence[Given], named: Mapping[str, Given]
+    draft: ProgramDraft, schema: OpSchema, given: Sequence[Given], named: Mapping[str, Given]
 ) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
     """Arguments of an op, of the kinds and with the access that its schema declares.
 
@@ -109,7 +121,7 @@ def op_args(
     return args, tuple(kwargs)
 
 
-def _op_arg(draft: Draft, schema: OpSchema, declared: SchemaArg, value: Given) -> Arg:
+def _op_arg(draft: ProgramDraft, schema: OpSchema, declared: SchemaArg, value: Given) -> Arg:
     access = Access.READ
     if declared.type.writes:
         access = Access.WRITE if declared.keyword_only else Access.READ_WRITE
@@ -121,13 +133,13 @@ def _op_arg(draft: Draft, schema: OpSchema, declared: SchemaArg, value: Given) -
         ) from None
 
 
-def _arg(draft: Draft, base: str, access: Access, value: Given) -> Arg:
+def _arg(draft: ProgramDraft, base: str, access: Access, value: Given) -> Arg:
     if value is None:
         return NoneArg()
     if isinstance(value, Buffer):
-        return BufferArg(draft.own(value).name, access)
+        return BufferArg(own(draft, value).name, access)
     if isinstance(value, Object):
-        return ObjectArg(draft.own_object(value).name)
+        return ObjectArg(own_object(draft, value).name)
     if base == "ScalarType" and isinstance(value, (str, DType)):
         return DTypeArg(dtype_of(value))
     if base == "Device" and isinstance(value, (str, Device)):
@@ -142,7 +154,7 @@ def _arg(draft: Draft, base: str, access: Access, value: Given) -> Arg:
 
 
 def op_results(
-    draft: Draft,
+    draft: ProgramDraft,
     schema: OpSchema,
     results: Sequence[Any],
     args: tuple[Arg, ...],
@@ -176,11 +188,11 @@ def op_results(
             handles.append(result.layout)
             continue
         if isinstance(result.layout, str):
-            made = draft.define_object(result.name, result.layout)
+            made = new_object(draft, result.name, result.layout)
             found.append(ResultObject(made.name, made.class_name, path))
             handles.append(made)
             continue
-        buffer = draft.define(result.name, layout_of(result.layout, device=device))
+        buffer = new_buffer(draft, result.name, layout_of(result.layout, device=device))
         type_ = _type_at(schema, path)
         relation, of = _relation(type_, bound, result.relation, may_alias=may_alias)
         found.append(ResultBuffer(buffer.name, path, relation, of))
@@ -228,14 +240,14 @@ def _relation(
     return relation, tuple(dict.fromkeys(sources))
 
 
-def _device(draft: Draft, bound: list[tuple[SchemaArg, Arg]]) -> Device | None:
+def _device(draft: ProgramDraft, bound: list[tuple[SchemaArg, Arg]]) -> Device | None:
     """Return the default device of the results: that of the arguments."""
     for _, arg in bound:
         if isinstance(arg, DeviceArg):
             return arg.device
     for _, arg in bound:
         for name in buffers_in(arg):
-            return draft.layouts[name].device
+            return draft.buffers[name].device
     return None
 
 

@@ -15,7 +15,7 @@ from wrapper_ir.build.regions import (
     operand_of,
     operands_of,
 )
-from wrapper_ir.build.values import Buffer, Number, choice
+from wrapper_ir.build.values import Buffer, Number, choice, here, new_symbol, own
 from wrapper_ir.lines import (
     AssertLayout,
     AssertSymbol,
@@ -61,7 +61,7 @@ class Control(Part):
             dimension: Which, from 0.
             name: Of a symbol that is declared and not bound yet, or of a new one.
         """
-        return self._bind(name, SizeOf(self._draft.own(buffer).name, dimension))
+        return self._bind(name, SizeOf(own(self._draft, buffer).name, dimension))
 
     @located
     def stride(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
@@ -72,17 +72,17 @@ class Control(Part):
             dimension: Which, from 0.
             name: Of a symbol that is declared and not bound yet, or of a new one.
         """
-        return self._bind(name, StrideOf(self._draft.own(buffer).name, dimension))
+        return self._bind(name, StrideOf(own(self._draft, buffer).name, dimension))
 
     @located
     def storage_offset(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
         """A symbol bound to a storage offset, in elements."""
-        return self._bind(name, StorageOffsetOf(self._draft.own(buffer).name))
+        return self._bind(name, StorageOffsetOf(own(self._draft, buffer).name))
 
     @located
     def item(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
         """A symbol bound to the only element of a buffer; waits for the device."""
-        dtype = self._draft.own(buffer).dtype
+        dtype = own(self._draft, buffer).dtype
         kind = SymbolKind.INT if dtype.is_integral else SymbolKind.FLOAT
         kind = SymbolKind.BOOL if dtype.short == "bool" else kind
         return self._bind(name, ItemOf(buffer.name), SymbolInfo(kind, unbacked=True))
@@ -91,7 +91,7 @@ class Control(Part):
         self, name: str | None, source: SymbolSource, info: SymbolInfo | None = None
     ) -> sympy.Symbol:
         found = self._binding(name, info or SymbolInfo(unbacked=True))
-        self._draft.add(BindSymbol(found.name, source, origin=self._draft.here()))
+        self._draft.emit(BindSymbol(found.name, source, origin=here(self._draft)))
         return found
 
     def _binding(self, name: str | None, info: SymbolInfo) -> sympy.Symbol:
@@ -100,7 +100,7 @@ class Control(Part):
         if name is not None and name in draft.symbols and name not in draft.bound:
             found = draft.symbol(name)
         else:
-            found = draft.declare(name, info)
+            found = new_symbol(draft, name, info)
         draft.bound.add(found.name)
         return found
 
@@ -108,7 +108,7 @@ class Control(Part):
     def compute(self, value: Number, *, name: str | None = None) -> sympy.Symbol:
         """A symbol bound to the value of an expression."""
         found = self._binding(name, SymbolInfo(kind_of(value)))
-        self._draft.add(ComputeSymbol(found.name, value, origin=self._draft.here()))
+        self._draft.emit(ComputeSymbol(found.name, value, origin=here(self._draft)))
         return found
 
     # Checks and remarks.
@@ -121,7 +121,7 @@ class Control(Part):
             condition: Such as ``n <= 64``; for equality ``sympy.Eq(n, m)``.
             message: What the error says where it does not hold.
         """
-        self._draft.add(AssertSymbol(condition, message, origin=self._draft.here()))
+        self._draft.emit(AssertSymbol(condition, message, origin=here(self._draft)))
 
     @located
     def check_layout(self, buffer: Buffer, subject: str = "input", *, alignment: int = 0) -> None:
@@ -132,13 +132,13 @@ class Control(Part):
             subject: What it is, in the words of the error.
             alignment: What its address has to be a multiple of, in bytes; 0 for anything.
         """
-        name = self._draft.own(buffer).name
-        self._draft.add(AssertLayout(name, subject, alignment, origin=self._draft.here()))
+        name = own(self._draft, buffer).name
+        self._draft.emit(AssertLayout(name, subject, alignment, origin=here(self._draft)))
 
     @located
     def comment(self, text: str) -> None:
         """A remark for the reader, kept in every target."""
-        self._draft.add(Comment(text, origin=self._draft.here()))
+        self._draft.emit(Comment(text, origin=here(self._draft)))
 
     @located
     def probe(
@@ -159,12 +159,12 @@ class Control(Part):
         Raises:
             ArgumentError: There is no such level or side.
         """
-        buffers = tuple(self._draft.own(v).name for v in shown if isinstance(v, Buffer))
+        buffers = tuple(own(self._draft, v).name for v in shown if isinstance(v, Buffer))
         numbers = tuple(v for v in shown if not isinstance(v, Buffer))
         found = choice(ProbeLevel, level, "the level of a probe")
         side = choice(When, when, "the side of a probe")
-        line = Probe(label, side, found, buffers, numbers, origin=self._draft.here())
-        self._draft.add(line)
+        line = Probe(label, side, found, buffers, numbers, origin=here(self._draft))
+        self._draft.emit(line)
 
     # Regions.
 
@@ -189,12 +189,12 @@ class Control(Part):
             The handle of the result, a list of them if the regions give a tuple, or ``None``.
         """
         draft = self._draft
-        origin = draft.here()
+        origin = here(draft)
         chosen_by = operand_of(draft, predicate)
         given = operands_of(draft, operands)
         regions, is_many = self._branches("cond", operands, (then, orelse))
         results, handles = define_results(draft, "cond", regions[0].results)
-        draft.add(Cond(results, chosen_by, given, *regions, origin=origin))
+        draft.emit(Cond(results, chosen_by, given, *regions, origin=origin))
         return _handed(handles, is_many=is_many)
 
     @located
@@ -221,12 +221,12 @@ class Control(Part):
         if not cases:
             raise ArgumentError(callee="switch", reason="there are no cases")
         draft = self._draft
-        origin = draft.here()
+        origin = here(draft)
         chosen_by = operand_of(draft, selector)
         given = operands_of(draft, operands)
         regions, is_many = self._branches("switch", operands, cases)
         results, handles = define_results(draft, "switch", regions[0].results)
-        draft.add(Switch(results, chosen_by, given, regions, origin=origin))
+        draft.emit(Switch(results, chosen_by, given, regions, origin=origin))
         return _handed(handles, is_many=is_many)
 
     def _branches(
@@ -265,7 +265,7 @@ class Control(Part):
             Handles of the last carried values, or of all.
         """
         draft = self._draft
-        origin = draft.here()
+        origin = here(draft)
         operands = [*carried, *captured]
         args = operands_of(draft, operands)
         test, _ = build_region(draft, operands, condition)
@@ -273,12 +273,12 @@ class Control(Part):
         if len(round_.results) != len(carried):
             counts = f"{len(round_.results)} values for {len(carried)} carried"
             raise ResultError(callee="while_loop", reason=f"the body gives {counts}")
-        rounds = draft.declare(None, SymbolInfo(lower=0, unbacked=True)) if stacked else None
+        rounds = new_symbol(draft, None, SymbolInfo(lower=0, unbacked=True)) if stacked else None
         lead = () if rounds is None else (rounds,)
         results, handles = define_results(draft, "while_loop", carried, lead)
         count = len(carried)
         line = While(results, args[:count], args[count:], test, round_, stacked, origin=origin)
-        draft.add(line)
+        draft.emit(line)
         if rounds is not None:
             self._bind_rounds(rounds, results)
         return handles
@@ -290,8 +290,8 @@ class Control(Part):
         for result in results:
             if isinstance(result, ResultBuffer):
                 self._draft.bound.add(rounds.name)
-                line = BindSymbol(rounds.name, SizeOf(result.out, 0), origin=self._draft.here())
-                self._draft.add(line)
+                line = BindSymbol(rounds.name, SizeOf(result.out, 0), origin=here(self._draft))
+                self._draft.emit(line)
                 return
         raise ResultError(callee="while_loop", reason="numbers cannot be stacked")
 

@@ -8,13 +8,26 @@ import sympy
 
 from wrapper_ir.build.base import Part, located
 from wrapper_ir.build.errors import ArgumentError
-from wrapper_ir.build.values import Buffer, LayoutLike, Object, Size, choice, device_of, dtype_of
+from wrapper_ir.build.values import (
+    Buffer,
+    LayoutLike,
+    Object,
+    Size,
+    choice,
+    device_of,
+    dtype_of,
+    here,
+    new_buffer,
+    new_object,
+    new_symbol,
+)
 from wrapper_ir.lines import (
     BufferInput,
     Constant,
     ConstantKind,
     Device,
     DType,
+    Input,
     Layout,
     ObjectConstant,
     ObjectInput,
@@ -26,6 +39,15 @@ from wrapper_ir.lines import (
 
 class Declarations(Part):
     """Symbols, inputs and constants."""
+
+    def __init__(self, device: Device | str) -> None:
+        super().__init__(device)
+        #: Where the first call for each input stands.
+        self._input_origins: dict[Input, int] = {}
+
+    def _take(self, item: Input) -> None:
+        self._draft.inputs.append(item)
+        self._input_origins.setdefault(item, here(self._draft))
 
     @located
     def symbol(
@@ -60,7 +82,7 @@ class Declarations(Part):
                 reason = f"{given!r} is no integer, as bounds and hints are"
                 raise ArgumentError(callee=f"symbol '{name}'", reason=reason)
         found = choice(SymbolKind, kind, f"the kind of symbol '{name}'")
-        return self._draft.declare(name, SymbolInfo(found, min, max, hint, unbacked))
+        return new_symbol(self._draft, name, SymbolInfo(found, min, max, hint, unbacked))
 
     @located
     def input(
@@ -87,8 +109,8 @@ class Declarations(Part):
             LayoutError: The arguments say no layout.
             NameTakenError: There is a buffer of that name.
         """
-        buffer = self._draft.define(name, self._layout(dtype, size, stride, device))
-        self._draft.take_input(BufferInput(buffer.name, donated))
+        buffer = new_buffer(self._draft, name, self._layout(dtype, size, stride, device))
+        self._take(BufferInput(buffer.name, donated))
         return buffer
 
     @located
@@ -105,7 +127,7 @@ class Declarations(Part):
         if not isinstance(given, sympy.Symbol):
             reason = f"{given!r} is no symbol; declare it: b.symbol(name)"
             raise ArgumentError(callee="scalar_input", reason=reason)
-        self._draft.take_input(ScalarInput(symbol.name))
+        self._take(ScalarInput(symbol.name))
         self._draft.bound.add(symbol.name)
         return symbol
 
@@ -137,12 +159,12 @@ class Declarations(Part):
             raise ArgumentError(callee="constant", reason="it has neither a value nor a layout")
         found_kind = choice(ConstantKind, kind, f"the kind of constant '{name}'")
         found = _layout_of_tensor(value) if layout is None else self._layout(layout)
-        buffer = self._draft.define(name, found)
-        tied = self._draft.tied(value)
+        buffer = new_buffer(self._draft, name, found)
+        tied = next(iter(self._draft.names_of(value)), None)
         qualified = name if qualified_name is None else qualified_name
         self._draft.constants[name] = Constant(qualified, found_kind, mutable, tied)
         if value is not None:
-            self._draft.values[name] = value
+            self._draft.hold(name, value)
         return buffer
 
     @located
@@ -157,8 +179,8 @@ class Declarations(Part):
             NameTakenError: There is a buffer or an object of that name.
             IllegalNameError: That is no name of a class.
         """
-        made = self._draft.define_object(name, class_name)
-        self._draft.take_input(ObjectInput(name, class_name))
+        made = new_object(self._draft, name, class_name)
+        self._take(ObjectInput(name, class_name))
         return made
 
     @located
@@ -182,11 +204,11 @@ class Declarations(Part):
             NameTakenError: There is a buffer or an object of that name.
             IllegalNameError: That is no name of a class.
         """
-        made = self._draft.define_object(name, class_name)
+        made = new_object(self._draft, name, class_name)
         qualified = name if qualified_name is None else qualified_name
         self._draft.objects[name] = ObjectConstant(class_name, qualified)
         if value is not None:
-            self._draft.values[name] = value
+            self._draft.hold(name, value)
         return made
 
 

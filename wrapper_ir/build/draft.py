@@ -1,211 +1,271 @@
-"""A program while it is being built: what was said so far, and which names are taken."""
+"""A program in the making, which the builder and every front end fill.
+
+It knows which names are taken, what has been declared, which lines there are, and whose storage
+each buffer is. A front end says in calls of it what it has found; at the end it asks for the
+:class:`~wrapper_ir.lines.Program`.
+"""
 
 from __future__ import annotations
 
-import linecache
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from wrapper_ir.build.arguments import buffers_in
-from wrapper_ir.build.errors import (
-    ArgumentError,
-    ForeignValueError,
-    IllegalNameError,
-    NameTakenError,
-)
-from wrapper_ir.build.values import Buffer, Kernel, Object
 from wrapper_ir.lines import (
-    CPU,
     AnyLine,
-    Arg,
     Constant,
-    Device,
     Event,
-    Frame,
+    FrozenMap,
+    GraphRole,
     Input,
     KernelDefinition,
     Layout,
     MemoryPool,
     ObjectConstant,
     Origin,
+    Program,
+    Stage,
     Stream,
     SymbolInfo,
     SymbolKind,
+    TorchOp,
+    Value,
+    effects,
     real_symbol,
     symbol,
 )
-from wrapper_ir.lines.schema import CLASS_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     import sympy
 
-_HERE: Final = str(Path(__file__).parent)
+T = TypeVar("T")
 
 
-class Draft:
-    """The state that all calls of one builder share."""
+@dataclass(slots=True)
+class ProgramDraft:
+    """What is said of a program so far.
 
-    def __init__(self) -> None:
-        self.inputs: list[Input] = []
-        self.definitions: dict[str, KernelDefinition] = {}
-        self.layouts: dict[str, Layout] = {}
-        self.symbols: dict[str, SymbolInfo] = {}
-        self.constants: dict[str, Constant] = {}
-        self.objects: dict[str, ObjectConstant] = {}
-        self.streams: list[Stream] = []
-        self.events: list[Event] = []
-        self.mempools: list[MemoryPool] = []
-        #: Where lines go that do not say so.
-        self.stream = self.mempool = 0
-        self.values: dict[str, object] = {}
-        self.origins: list[Origin] = []
-        #: Lines of the region being built, innermost last.
-        self.bodies: list[list[AnyLine]] = [[]]
-        #: Symbols that a line or an input binds.
-        self.bound: set[str] = set()
-        self.input_origins: dict[Input, int] = {}
-        self._origin_ids: dict[tuple[str, int], int] = {}
-        self._counts: dict[str, int] = {}
-        self._object_names: set[str] = set()
+    Attributes:
+        inputs: What the caller passes, in order.
+        buffers: Layout of every buffer, those of regions included.
+        symbols: What is known of every symbol.
+        constants: The tensors that belong to the program.
+        objects: The objects of custom classes that belong to it.
+        data: Values of constants and objects, by name.
+        definitions: Kernels and library ops, in the order of first use.
+        streams: The streams besides the caller's, counted from 1.
+        events: The events, counted from 1.
+        mempools: The memory pools besides the allocator's own, counted from 1.
+        stream: The stream of lines that do not say theirs.
+        mempool: The memory pool of lines that do not say theirs.
+        bound: Symbols that a line, a region or an input binds; each is bound once in a program.
+        reserved: Names that fresh ones must differ from besides those in use.
+        bodies: Lines of the program and of the regions that are open, innermost last.
+        placed: Gives each line that is emitted the stream and the memory pool of the block that it
+            stands in, for front ends whose lines do not say theirs.
+    """
 
-    def add(self, line: AnyLine) -> None:
-        """Appends a line to the region being built."""
-        self.bodies[-1].append(line)
+    inputs: list[Input] = field(default_factory=list)
+    buffers: dict[str, Layout] = field(default_factory=dict)
+    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
+    constants: dict[str, Constant] = field(default_factory=dict)
+    objects: dict[str, ObjectConstant] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    definitions: dict[str, KernelDefinition] = field(default_factory=dict)
+    streams: list[Stream] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    mempools: list[MemoryPool] = field(default_factory=list)
+    stream: int = 0
+    mempool: int = 0
+    bound: set[str] = field(default_factory=set)
+    reserved: set[str] = field(default_factory=set)
+    bodies: list[list[AnyLine]] = field(default_factory=lambda: [[]])
+    placed: Callable[[AnyLine], AnyLine] | None = None
+    _origins: dict[Origin, int] = field(default_factory=dict)
+    #: The next number to try behind each stem.
+    _numbers: dict[str, int] = field(default_factory=dict)
+    #: Names of data, by the value's identity; ``data`` keeps the value alive.
+    _named: dict[int, list[str]] = field(default_factory=dict)
+    #: Lines whose effects are not in the three below yet.
+    _unseen: list[AnyLine] = field(default_factory=list)
+    _roots: dict[str, frozenset[str]] = field(default_factory=dict)
+    _uncertain: set[str] = field(default_factory=set)
+    _written: set[str] = field(default_factory=set)
 
-    def take_input(self, item: Input) -> None:
-        """Appends an input."""
-        self.inputs.append(item)
-        self.input_origins.setdefault(item, self.here())
+    # Names.
 
-    def tied(self, value: object) -> str | None:
-        """The constant that has this very tensor for its value already."""
-        if value is None:
-            return None
-        same = (name for name, known in self.values.items() if known is value)
-        return next(same, None)
+    def fresh(
+        self,
+        stem: str,
+        among: Container[str] | None = None,
+        *,
+        first: int = 1,
+        is_bare: bool = True,
+    ) -> str:
+        """Return a name that nothing else has: the stem, or the stem with the first free number.
 
-    def place(self, args: Sequence[Arg], default: Device) -> tuple[Device, int]:
-        """Return the default device and stream of a call: its first buffer's, and the block's."""
-        for arg in args:
-            for name in buffers_in(arg):
-                return self.layouts[name].device, self.stream_on(self.layouts[name].device)
-        return default, self.stream_on(default)
+        Args:
+            stem: What the name begins with.
+            among: The names that it must differ from; by default all of buffers and symbols, and
+                those that are reserved.
+            first: The first number to try.
+            is_bare: Whether the stem alone will do; else it is ``buf0``, not ``buf_1``.
+        """
+        taken = self._is_taken if among is None else among.__contains__
+        if is_bare and not taken(stem):
+            return stem
+        start = f"{stem}_" if is_bare else stem
+        number = self._numbers.get(stem, first)
+        while taken(f"{start}{number}"):
+            number += 1
+        self._numbers[stem] = number + 1
+        return f"{start}{number}"
 
-    def stream_on(self, device: Device) -> int:
-        """The stream of the block, where a device has streams."""
-        return 0 if device == CPU else self.stream
+    def _is_taken(self, name: str) -> bool:
+        return name in self.reserved or name in self.buffers or name in self.symbols
 
-    def here(self) -> int:
-        """The origin of the user's line that called the builder."""
-        frame = sys._getframe(1)  # noqa: SLF001 - the only way to ask for one frame, not all
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-            frame = frame.f_back
-        file, number = frame.f_code.co_filename, frame.f_lineno
-        known = self._origin_ids.get((file, number))
-        if known is not None:
-            return known
-        code = linecache.getline(file, number).strip()
-        self.origins.append(Origin(frames=(Frame(file, number, frame.f_code.co_name, code),)))
-        return self._origin_ids.setdefault((file, number), len(self.origins) - 1)
+    # Symbols.
 
-    def origin(self, index: int) -> str:
-        """An origin in words, for errors."""
-        frame = self.origins[index].frames[0]
-        return f"{frame.file}:{frame.line}"
-
-    def define(self, name: str | None, layout: Layout, stem: str = "buf") -> Buffer:
-        """A handle of a new buffer."""
-        if name is None:
-            name = self._fresh(stem, self.layouts)
-        self._check(name, "buffer", self.layouts)
-        self._check(name, "buffer", self._object_names)
-        self.layouts[name] = layout
-        return Buffer(name, layout, self)
-
-    def define_object(self, name: str | None, class_name: str) -> Object:
-        """A handle of a new object; it shares no name with a buffer."""
-        if name is None:
-            name = self._fresh("object", {**self.layouts, **dict.fromkeys(self._object_names)})
-        self._check(name, "object", self.layouts)
-        self._check(name, "object", self._object_names)
-        if CLASS_NAME.fullmatch(class_name) is None:
-            raise IllegalNameError(name=class_name, what="class")
-        self._object_names.add(name)
-        return Object(name, class_name, self)
-
-    def declare(self, name: str | None, info: SymbolInfo, stem: str = "u") -> sympy.Symbol:
-        """A new symbol."""
-        if name is None:
-            name = self._fresh(stem, self.symbols)
-        self._check(name, "symbol", self.symbols)
-        self.symbols[name] = info
-        return self.symbol(name)
+    def bind(self, name: str, info: SymbolInfo) -> str:
+        """Note that a line, a region or an input binds a symbol; what is known of it stays so."""
+        self.symbols.setdefault(name, info)
+        self.bound.add(name)
+        return name
 
     def symbol(self, name: str) -> sympy.Symbol:
-        """The symbol of a declared name."""
+        """Return the symbol of a declared name."""
         is_real = self.symbols[name].kind is SymbolKind.FLOAT
         return real_symbol(name) if is_real else symbol(name)
 
-    def define_kernel(self, definition: KernelDefinition) -> Kernel:
-        """A handle of a new kernel."""
-        self._check(definition.name, "kernel", self.definitions)
-        self.definitions[definition.name] = definition
-        return Kernel(definition, self)
+    # What the program owns, declares and comes from.
 
-    def define_op(self, definition: KernelDefinition) -> None:
-        """Keeps the declaration of an op."""
-        self.definitions[definition.name] = definition
+    def hold(self, name: str, value: object) -> None:
+        """Keep the value of a constant or an object."""
+        self.data[name] = value
+        self._named.setdefault(id(value), []).append(name)
 
-    def own(self, handle: Buffer) -> Buffer:
-        """The handle, which must be of this program.
+    def names_of(self, value: object) -> Sequence[str]:
+        """Return the constants and objects whose value is this very one."""
+        return self._named.get(id(value), ())
 
-        Raises:
-            ArgumentError: it is no buffer.
-            ForeignValueError: it is another program's.
+    def declare(self, name: str, source: TorchOp, origin: int | None = None) -> str:
+        """Declare a library op, or a method, unless that is done, and return its name."""
+        self.definitions.setdefault(name, KernelDefinition(name, (), source, origin=origin))
+        return name
+
+    def origin(self, origin: Origin) -> int:
+        """Return the number of an origin; equal ones have the same."""
+        return self._origins.setdefault(origin, len(self._origins))
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """The table of origins."""
+        return tuple(self._origins)
+
+    @staticmethod
+    def number(known: list[T], item: T) -> int:
+        """Return the number of a stream, an event or a pool in its list, where a new one goes."""
+        if item not in known:
+            known.append(item)
+        return known.index(item) + 1
+
+    # Lines.
+
+    def emit(self, line: AnyLine) -> None:
+        """Append a line to the region that is open."""
+        if self.placed is not None:
+            line = self.placed(line)
+        self.bodies[-1].append(line)
+        self._unseen.append(line)
+
+    @contextlib.contextmanager
+    def region(self, body: list[AnyLine] | None = None) -> Iterator[list[AnyLine]]:
+        """Have lines go to the body of a region, a new one unless it is given, in a block."""
+        self.bodies.append([] if body is None else body)
+        try:
+            yield self.bodies[-1]
+        finally:
+            self.bodies.pop()
+
+    # Storage. What the lines so far say of it is looked at when somebody asks.
+
+    def roots(self, name: str) -> frozenset[str]:
+        """Return the names whose storage a buffer is or may be: its own, or those it is a view of.
+
+        Parameters of a region are names of their own.
         """
-        given: object = handle
-        if not isinstance(given, Buffer):
-            raise ArgumentError(callee="the builder", reason=f"{given!r} is no buffer of its")
-        if handle.owner is not self:
-            raise ForeignValueError(what="buffer", name=handle.name)
-        return handle
+        self._look()
+        return self._roots.get(name) or frozenset((name,))
 
-    def own_object(self, handle: Object) -> Object:
-        """The handle, which must be of this program.
+    def owner(self, name: str) -> str:
+        """Return the name that owns a buffer's storage; its own where that is not certain."""
+        roots = self.roots(name)
+        return next(iter(roots)) if len(roots) == 1 else name
 
-        Raises:
-            ForeignValueError: it is another program's.
+    def is_certain(self, name: str) -> bool:
+        """Return whether it is known of a buffer whose storage it is."""
+        self._look()
+        return name not in self._uncertain
+
+    def is_written(self, name: str) -> bool:
+        """Return whether some line writes to the storage that a name owns."""
+        self._look()
+        return name in self._written
+
+    def _look(self) -> None:
+        for line in self._unseen:
+            found = effects(line)
+            for name, source, may in found.aliases:
+                sources = self._roots.get(source) or frozenset((source,))
+                self._roots[name] = self._roots.get(name, frozenset()) | sources
+                if may or source in self._uncertain:
+                    self._uncertain.add(name)
+            for name in found.writes:
+                self._written |= self._roots.get(name) or {name}
+        self._unseen.clear()
+
+    # The end.
+
+    def program(
+        self,
+        name: str,
+        results: Sequence[Value],
+        *,
+        head: Sequence[AnyLine] = (),
+        role: GraphRole = GraphRole.INFERENCE,
+        stage: Stage = Stage.LOGICAL,
+    ) -> Program:
+        """Return the program.
+
+        Args:
+            name: Its name.
+            results: What the caller gets, in order.
+            head: Lines before the others, behind the definitions.
+            role: Which graph of a model it is.
+            stage: Whether the ends of storage are explicit.
         """
-        if handle.owner is not self:
-            raise ForeignValueError(what="object", name=handle.name)
-        return handle
+        return Program(
+            name=name,
+            inputs=tuple(self.inputs),
+            results=tuple(results),
+            body=(*self.definitions.values(), *head, *self.bodies[0]),
+            buffers=FrozenMap(self.buffers),
+            symbols=FrozenMap(self.symbols),
+            constants=FrozenMap(self.constants),
+            objects=FrozenMap(self.objects),
+            streams=tuple(self.streams),
+            events=tuple(self.events),
+            mempools=tuple(self.mempools),
+            role=role,
+            stage=stage,
+            origins=self.origins,
+            data=dict(self.data),
+        )
 
-    def own_kernel(self, handle: Kernel) -> KernelDefinition:
-        """Return the definition that a handle stands for; it must belong to this program.
 
-        Raises:
-            ArgumentError: it is no kernel.
-            ForeignValueError: it is another program's.
-        """
-        given: object = handle
-        if not isinstance(given, Kernel):
-            raise ArgumentError(callee="the builder", reason=f"{given!r} is no kernel of its")
-        if handle.owner is not self:
-            raise ForeignValueError(what="kernel", name=handle.definition.name)
-        return handle.definition
-
-    def _fresh(self, stem: str, taken: Mapping[str, object]) -> str:
-        while True:
-            count = self._counts.get(stem, 0)
-            self._counts[stem] = count + 1
-            if f"{stem}{count}" not in taken:
-                return f"{stem}{count}"
-
-    def _check(self, name: str, what: str, taken: Container[str]) -> None:
-        if not (name.isascii() and name.isidentifier()):
-            raise IllegalNameError(name=name, what=what)
-        if name in taken:
-            raise NameTakenError(name=name, what=what)
+def at_start(layout: Layout) -> Layout:
+    """Return the layout at the start of a storage of its own."""
+    return Layout(layout.dtype, layout.device, layout.size, layout.stride)

@@ -2,30 +2,79 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wrapper_ir.build.base import Part, located
 from wrapper_ir.build.calls import Given, kernel_args, op_args, op_results
 from wrapper_ir.build.errors import ArgumentError, ResultError
-from wrapper_ir.build.kernels import BufferParams, ScalarParams, params_of, triton_signature
-from wrapper_ir.build.values import Kernel, LayoutLike, Result, Size, device_of, size_of
+from wrapper_ir.build.values import (
+    Kernel,
+    LayoutLike,
+    Result,
+    Size,
+    device_of,
+    dtype_of,
+    here,
+    new_kernel,
+    own_kernel,
+    place,
+    size_of,
+    stream_on,
+)
 from wrapper_ir.lines import (
+    Access,
     BufferArg,
+    BufferParam,
     CppKernel,
     Device,
+    DType,
     ExternKernel,
     KernelCall,
     KernelDefinition,
     Param,
+    ScalarParam,
+    ScalarType,
     TorchOp,
     TritonKernel,
     parse_schema,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import sympy
+
+
+BufferParams: TypeAlias = Sequence[tuple[str, DType | str]]
+"""Names and element types."""
+
+ScalarParams: TypeAlias = Sequence[str | tuple[str, ScalarType | str]]
+"""Names, or names and machine types; without one it is a 64-bit integer."""
+
+#: Triton's names of the types of parameters.
+_TRITON_TYPES = {
+    DType.FLOAT64: "fp64",
+    DType.FLOAT32: "fp32",
+    DType.FLOAT16: "fp16",
+    DType.BFLOAT16: "bf16",
+    DType.FLOAT8_E4M3FN: "fp8e4nv",
+    DType.FLOAT8_E5M2: "fp8e5",
+    DType.INT64: "i64",
+    DType.INT32: "i32",
+    DType.INT16: "i16",
+    DType.INT8: "i8",
+    DType.UINT8: "u8",
+    DType.BOOL: "i1",
+}
+_TRITON_SCALARS = {
+    ScalarType.INT64: "i64",
+    ScalarType.INT32: "i32",
+    ScalarType.UINT64: "u64",
+    ScalarType.FLOAT64: "fp64",
+    ScalarType.FLOAT32: "fp32",
+    ScalarType.BOOL: "i1",
+}
 
 
 class _Wanted(NamedTuple):
@@ -76,7 +125,7 @@ class KernelCalls(Part):
             NameTakenError: There is a kernel of that name.
         """
         if params is None:
-            params = params_of(updates, reads, writes, scalars)
+            params = _params_of(updates, reads, writes, scalars)
         source = CppKernel(code, entry, isa, tuple(flags))
         return self._kernel(name, tuple(params), source)
 
@@ -119,8 +168,8 @@ class KernelCalls(Part):
             ArgumentError: A type has no name in Triton.
             NameTakenError: There is a kernel of that name.
         """
-        found = params_of(updates, reads, writes, scalars) if params is None else tuple(params)
-        types = triton_signature(found) if signature is None else tuple(signature.items())
+        found = _params_of(updates, reads, writes, scalars) if params is None else tuple(params)
+        types = _triton_signature(found) if signature is None else tuple(signature.items())
         source = TritonKernel(
             code,
             entry or name,
@@ -135,8 +184,8 @@ class KernelCalls(Part):
     def _kernel(
         self, name: str, params: tuple[Param, ...], source: CppKernel | TritonKernel
     ) -> Kernel:
-        definition = KernelDefinition(name, params, source, origin=self._draft.here())
-        return self._draft.define_kernel(definition)
+        definition = KernelDefinition(name, params, source, origin=here(self._draft))
+        return new_kernel(self._draft, definition)
 
     @located
     def call(
@@ -161,14 +210,14 @@ class KernelCalls(Part):
             ArgumentError: There are more or fewer than parameters, or one is of another kind.
         """
         draft = self._draft
-        definition = draft.own_kernel(kernel)
+        definition = own_kernel(draft, kernel)
         found = kernel_args(draft, definition.name, definition.params, args)
         buffers = [arg.buffer for arg in found if isinstance(arg, BufferArg)]
-        where = draft.layouts[buffers[0]].device if buffers else self.device
+        where = draft.buffers[buffers[0]].device if buffers else self.device
         where = where if device is None else device_of(device)
-        stream = draft.stream_on(where) if stream is None else stream
-        origin = draft.here()
-        draft.add(KernelCall(definition.name, found, where, stream, size_of(grid), origin=origin))
+        stream = stream_on(draft, where) if stream is None else stream
+        origin = here(draft)
+        draft.emit(KernelCall(definition.name, found, where, stream, size_of(grid), origin=origin))
 
     @located
     def extern(
@@ -238,7 +287,7 @@ class KernelCalls(Part):
         if name not in draft.definitions:
             name = parse_schema(name).name
         if name not in draft.definitions:
-            draft.define_op(KernelDefinition(name, (), op, origin=draft.here()))
+            draft.declare(name, op, here(draft))
         source_of = draft.definitions[name].source
         if not isinstance(source_of, TorchOp):
             raise ArgumentError(callee=name, reason="it is a kernel; use call()")
@@ -251,13 +300,13 @@ class KernelCalls(Part):
         found, handles = op_results(
             draft, declared, wanted, found_args, found_kwargs, may_alias=asked.may_alias
         )
-        place: object = on
-        if on is not None and not (isinstance(place, tuple) and len(place) == 2):
+        pair: object = on
+        if on is not None and not (isinstance(pair, tuple) and len(pair) == 2):
             raise ArgumentError(callee=name, reason="'on' takes a pair: the device and the stream")
-        where, stream = on or draft.place(
-            [*found_args, *(arg for _, arg in found_kwargs)], self.device
+        where, stream = on or place(
+            draft, [*found_args, *(arg for _, arg in found_kwargs)], self.device
         )
-        draft.add(
+        draft.emit(
             ExternKernel(
                 name,
                 found_args,
@@ -266,9 +315,63 @@ class KernelCalls(Part):
                 device_of(where),
                 stream,
                 draft.mempool,
-                origin=draft.here(),
+                origin=here(draft),
             )
         )
         if result is not None:
             return handles[0]
         return handles if results is not None else None
+
+
+# Kernel definitions from lists of parameters.
+
+
+def _params_of(
+    updates: BufferParams, reads: BufferParams, writes: BufferParams, scalars: ScalarParams
+) -> tuple[Param, ...]:
+    """Parameters in the function's order: updated, read and written buffers, then numbers."""
+    return (
+        *_buffers(updates, Access.READ_WRITE),
+        *_buffers(reads, Access.READ),
+        *_buffers(writes, Access.WRITE),
+        *map(_scalar, scalars),
+    )
+
+
+def _triton_signature(params: tuple[Param, ...]) -> tuple[tuple[str, str], ...]:
+    """The Triton types of a kernel's parameters.
+
+    Raises:
+        ArgumentError: a parameter has an element type that Triton has no name for.
+    """
+    return tuple((param.name, _triton_type(param)) for param in params)
+
+
+def _triton_type(param: Param) -> str:
+    if isinstance(param, ScalarParam):
+        return _TRITON_SCALARS[param.type]
+    if param.dtype not in _TRITON_TYPES:
+        reason = f"Triton has no name for {param.dtype.torch_name}; give the signature"
+        raise ArgumentError(callee=f"parameter '{param.name}'", reason=reason)
+    return f"*{_TRITON_TYPES[param.dtype]}"
+
+
+def _buffers(params: BufferParams, access: Access) -> list[BufferParam]:
+    given: Sequence[object] = params
+    for param in given:
+        if not isinstance(param, (tuple, list)) or len(param) != 2:
+            reason = f"{param!r} is no pair of name and element type, such as ('x', 'f32')"
+            raise ArgumentError(callee="parameters", reason=reason)
+    return [BufferParam(name, dtype_of(dtype), access) for name, dtype in params]
+
+
+def _scalar(given: str | tuple[str, ScalarType | str]) -> ScalarParam:
+    if isinstance(given, str):
+        return ScalarParam(given)
+    name, type_ = given
+    try:
+        return ScalarParam(name, ScalarType(type_))
+    except ValueError:
+        names = ", ".join(t.value for t in ScalarType)
+        reason = f"numbers are not of type {type_!r}, but {names}"
+        raise ArgumentError(callee=f"parameter '{name}'", reason=reason) from None

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from wrapper_ir.build.base import Part, located
 from wrapper_ir.build.errors import LayoutError
-from wrapper_ir.build.values import Buffer, LayoutLike, Size, dtype_of, size_of
+from wrapper_ir.build.values import (
+    Buffer,
+    LayoutLike,
+    Size,
+    dtype_of,
+    here,
+    new_buffer,
+    own,
+    size_of,
+    stream_on,
+)
 from wrapper_ir.lines import (
     CPU,
     Allocate,
@@ -55,11 +65,11 @@ class Memory(Part):
             LayoutError: The arguments say no layout.
             NameTakenError: There is a buffer of that name.
         """
-        buffer = self._draft.define(name, self._layout(dtype, size, stride, device))
+        buffer = new_buffer(self._draft, name, self._layout(dtype, size, stride, device))
         draft = self._draft
-        stream = draft.stream_on(buffer.device)
+        stream = stream_on(draft, buffer.device)
         mempool = 0 if buffer.device == CPU else draft.mempool
-        draft.add(Allocate(buffer.name, memory, zeroed, stream, mempool, origin=draft.here()))
+        draft.emit(Allocate(buffer.name, memory, zeroed, stream, mempool, origin=here(draft)))
         return buffer
 
     @located
@@ -70,8 +80,8 @@ class Memory(Part):
             buffer: What owns the storage; all views of it end as well.
             after: Streams that may be at work on it, besides the one that it was allocated on.
         """
-        name = self._draft.own(buffer).name
-        self._draft.add(Free(name, tuple(after), origin=self._draft.here()))
+        name = own(self._draft, buffer).name
+        self._draft.emit(Free(name, tuple(after), origin=here(self._draft)))
 
     @located
     def reuse(
@@ -94,12 +104,12 @@ class Memory(Part):
             stride: Strides, in elements; row-major by default.
             name: The buffer's name; a fresh one by default.
         """
-        layout = self._draft.own(donor).layout
+        layout = own(self._draft, donor).layout
         if dtype is not None or size is not None:
             like = donor if dtype is None else dtype
             layout = self._layout(like, size, stride, donor.device)
-        buffer = self._draft.define(name, layout)
-        self._draft.add(Reuse(buffer.name, donor.name, origin=self._draft.here()))
+        buffer = new_buffer(self._draft, name, layout)
+        self._draft.emit(Reuse(buffer.name, donor.name, origin=here(self._draft)))
         return buffer
 
     @located
@@ -120,8 +130,8 @@ class Memory(Part):
             memory: Which memory of the device.
         """
         layout = self._layout(DType.UINT8, (nbytes,), None, device)
-        buffer = self._draft.define(name, layout, "pool")
-        self._draft.add(AllocatePool(buffer.name, memory, origin=self._draft.here()))
+        buffer = new_buffer(self._draft, name, layout, "pool")
+        self._draft.emit(AllocatePool(buffer.name, memory, origin=here(self._draft)))
         return buffer
 
     @located
@@ -145,10 +155,10 @@ class Memory(Part):
             stride: Strides, in elements; row-major by default.
             name: The buffer's name; a fresh one by default.
         """
-        layout = self._layout(dtype, size, stride, self._draft.own(pool).device)
-        buffer = self._draft.define(name, layout)
-        line = AllocateFromPool(buffer.name, pool.name, dim(offset), origin=self._draft.here())
-        self._draft.add(line)
+        layout = self._layout(dtype, size, stride, own(self._draft, pool).device)
+        buffer = new_buffer(self._draft, name, layout)
+        line = AllocateFromPool(buffer.name, pool.name, dim(offset), origin=here(self._draft))
+        self._draft.emit(line)
         return buffer
 
     # Views. Their offsets count from the start of the storage, as in the program.
@@ -178,7 +188,7 @@ class Memory(Part):
         Raises:
             LayoutError: ``source`` begins inside of an element of ``dtype``.
         """
-        kind = self._draft.own(source).dtype if dtype is None else dtype_of(dtype)
+        kind = own(self._draft, source).dtype if dtype is None else dtype_of(dtype)
         if offset is None:
             offset = _rescaled(source, kind)
         layout = self._layout(kind, size, stride, source.device, offset)
@@ -196,7 +206,7 @@ class Memory(Part):
         Raises:
             LayoutError: The buffer is not row-major.
         """
-        layout = self._draft.own(source).layout
+        layout = own(self._draft, source).layout
         if not layout.is_contiguous:
             reason = "only a row-major buffer can be seen with other sizes without a copy"
             raise LayoutError(given=source, reason=reason)
@@ -217,7 +227,7 @@ class Memory(Part):
         Raises:
             LayoutError: The order does not name each dimension once.
         """
-        layout = self._draft.own(source).layout
+        layout = own(self._draft, source).layout
         given: object = order
         if not isinstance(given, Sequence) or sorted(given) != list(range(layout.rank)):
             raise LayoutError(given=given, reason=f"it orders no {layout.rank} dimensions")
@@ -248,7 +258,7 @@ class Memory(Part):
         Raises:
             LayoutError: There is no such dimension.
         """
-        layout = self._draft.own(source).layout
+        layout = own(self._draft, source).layout
         if not 0 <= dimension < layout.rank:
             raise LayoutError(given=source, reason=f"it has no dimension {dimension}")
         sizes = tuple(length if d == dimension else s for d, s in enumerate(layout.size))
@@ -257,8 +267,8 @@ class Memory(Part):
         return self._view(source, found, name)
 
     def _view(self, source: Buffer, layout: Layout, name: str | None) -> Buffer:
-        buffer = self._draft.define(name, layout)
-        self._draft.add(Reinterpret(buffer.name, source.name, origin=self._draft.here()))
+        buffer = new_buffer(self._draft, name, layout)
+        self._draft.emit(Reinterpret(buffer.name, source.name, origin=here(self._draft)))
         return buffer
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
 
+from wrapper_ir.build.draft import at_start
 from wrapper_ir.build.errors import ArgumentError, ResultError
-from wrapper_ir.build.values import Buffer, Number
+from wrapper_ir.build.values import Buffer, Number, new_buffer, new_symbol, own
 from wrapper_ir.lines import (
     Access,
     BufferArg,
@@ -32,7 +33,7 @@ from wrapper_ir.lines.expr import is_relation
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wrapper_ir.build.draft import Draft
+    from wrapper_ir.build.draft import ProgramDraft
 
 Operand: TypeAlias = Buffer | Number
 """What a region is given."""
@@ -41,20 +42,22 @@ Handle: TypeAlias = Buffer | sympy.Symbol
 """What a region's parameter or a line's result is known by."""
 
 
-def operands_of(draft: Draft, operands: Sequence[Operand]) -> tuple[BufferArg | ScalarArg, ...]:
+def operands_of(
+    draft: ProgramDraft, operands: Sequence[Operand]
+) -> tuple[BufferArg | ScalarArg, ...]:
     """Operands as lines say them: regions read them."""
     return tuple(operand_of(draft, operand) for operand in operands)
 
 
-def operand_of(draft: Draft, operand: Operand) -> BufferArg | ScalarArg:
+def operand_of(draft: ProgramDraft, operand: Operand) -> BufferArg | ScalarArg:
     """One operand."""
     if isinstance(operand, Buffer):
-        return BufferArg(draft.own(operand).name, Access.READ)
+        return BufferArg(own(draft, operand).name, Access.READ)
     return ScalarArg(operand)
 
 
 def build_region(
-    draft: Draft, operands: Sequence[Operand], body: Callable[..., Any]
+    draft: ProgramDraft, operands: Sequence[Operand], body: Callable[..., Any]
 ) -> tuple[Region, bool]:
     """The region that ``body`` makes when it is called with handles of the region's parameters.
 
@@ -68,25 +71,22 @@ def build_region(
     handles: list[Handle] = []
     for operand in operands:
         if isinstance(operand, Buffer):
-            buffer = draft.define(None, at_start(operand.layout), "p")
+            buffer = new_buffer(draft, None, at_start(operand.layout), "p")
             params.append(BufferInput(buffer.name))
             handles.append(buffer)
         else:
-            found = draft.declare(None, SymbolInfo(kind_of(operand)))
+            found = new_symbol(draft, None, SymbolInfo(kind_of(operand)))
             draft.bound.add(found.name)
             params.append(ScalarInput(found.name))
             handles.append(found)
-    draft.bodies.append([])
-    try:
+    with draft.region() as lines:
         given = body(*handles)
-    finally:
-        lines = draft.bodies.pop()
     is_many = isinstance(given, (tuple, list))
     results = tuple(value_of(draft, value) for value in (given if is_many else (given,)))
     return Region(tuple(params), tuple(lines), results), is_many
 
 
-def value_of(draft: Draft, given: object) -> Value:
+def value_of(draft: ProgramDraft, given: object) -> Value:
     """One result.
 
     Raises:
@@ -95,14 +95,14 @@ def value_of(draft: Draft, given: object) -> Value:
     if given is None:
         return NoneValue()
     if isinstance(given, Buffer):
-        return BufferValue(draft.own(given).name)
+        return BufferValue(own(draft, given).name)
     if isinstance(given, (bool, int, float, complex, sympy.Basic)):
         return ScalarValue(given)
     raise ArgumentError(callee="results", reason=f"{given!r} cannot be one")
 
 
 def define_results(
-    draft: Draft, callee: str, values: Sequence[Value | Operand], lead: tuple[Any, ...] = ()
+    draft: ProgramDraft, callee: str, values: Sequence[Value | Operand], lead: tuple[Any, ...] = ()
 ) -> tuple[tuple[CallResult, ...], list[Handle]]:
     """Results like ``values``, in buffers and symbols of their own.
 
@@ -121,27 +121,22 @@ def define_results(
     for path, value in zip(paths, values, strict=True):
         if isinstance(value, (BufferValue, Buffer)):
             name = value.buffer if isinstance(value, BufferValue) else value.name
-            like = draft.layouts[name]
+            like = draft.buffers[name]
             layout = at_start(like)
             if lead:
                 layout = Layout.contiguous(like.dtype, (*lead, *like.size), like.device)
-            buffer = draft.define(None, layout)
+            buffer = new_buffer(draft, None, layout)
             found.append(ResultBuffer(buffer.name, path))
             handles.append(buffer)
         elif isinstance(value, NoneValue):
             raise ResultError(callee=callee, reason="a region gives none, which is no value")
         else:
             number = value.value if isinstance(value, ScalarValue) else value
-            known = draft.declare(None, SymbolInfo(kind_of(number), unbacked=True))
+            known = new_symbol(draft, None, SymbolInfo(kind_of(number), unbacked=True))
             draft.bound.add(known.name)
             found.append(ResultSymbol(known.name, path))
             handles.append(known)
     return tuple(found), handles
-
-
-def at_start(layout: Layout) -> Layout:
-    """The layout at the start of a storage of its own."""
-    return Layout(layout.dtype, layout.device, layout.size, layout.stride)
 
 
 def kind_of(value: object) -> SymbolKind:

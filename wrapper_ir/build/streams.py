@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.build.base import Part, located
 from wrapper_ir.build.errors import ArgumentError
-from wrapper_ir.build.values import device_of
+from wrapper_ir.build.values import device_of, here
 from wrapper_ir.lines import (
     CPU,
     Device,
@@ -75,8 +75,8 @@ class Streams(Part):
             event: The event's number.
             stream: The stream's number.
         """
-        self._draft.add(
-            RecordEvent(event, self._device_of(stream), stream, origin=self._draft.here())
+        self._draft.emit(
+            RecordEvent(event, self._device_of(stream), stream, origin=here(self._draft))
         )
 
     @located
@@ -87,8 +87,8 @@ class Streams(Part):
             event: The event's number.
             stream: The stream's number.
         """
-        self._draft.add(
-            WaitEvent(event, self._device_of(stream), stream, origin=self._draft.here())
+        self._draft.emit(
+            WaitEvent(event, self._device_of(stream), stream, origin=here(self._draft))
         )
 
     @located
@@ -98,11 +98,11 @@ class Streams(Part):
         Args:
             event: The event's number.
         """
-        origin = self._draft.here()
+        origin = here(self._draft)
         if event is None:
-            self._draft.add(Synchronize(self.device, origin=origin))
+            self._draft.emit(Synchronize(self.device, origin=origin))
         else:
-            self._draft.add(WaitEvent(event, CPU, origin=origin))
+            self._draft.emit(WaitEvent(event, CPU, origin=origin))
 
     def _device_of(self, stream: int) -> Device:
         if stream == 0:

@@ -1,27 +1,52 @@
-"""Arguments and results of the builder's calls: handles, and the many ways to give a layout."""
+"""Arguments and results of the builder's calls: handles, and the many ways to give a layout.
+
+A handle belongs to the draft of one program; what a call is given must be of its own.
+"""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import linecache
+import sys
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import sympy
 
-from wrapper_ir.build.errors import ArgumentError, LayoutError
+from wrapper_ir.build.errors import (
+    ArgumentError,
+    ForeignValueError,
+    IllegalNameError,
+    LayoutError,
+    NameTakenError,
+)
 from wrapper_ir.lines import (
+    CPU,
     DTYPE_BY_SHORT_NAME,
+    Arg,
+    BufferArg,
     Device,
     Dim,
     DType,
+    Frame,
     KernelDefinition,
     Layout,
+    ListArg,
+    Origin,
     Relation,
+    SymbolInfo,
     UnsupportedExprError,
     contiguous_strides,
 )
 from wrapper_ir.lines.expr import dims
+from wrapper_ir.lines.schema import CLASS_NAME
+
+if TYPE_CHECKING:
+    from wrapper_ir.build.draft import ProgramDraft
+
+_HERE: Final = str(Path(__file__).parent)
 
 E = TypeVar("E", bound=enum.Enum)
 
@@ -220,3 +245,150 @@ def layout_of(
     sizes = size_of(size)
     strides = contiguous_strides(sizes) if stride is None else size_of(stride)
     return Layout(dtype, Device("cpu") if device is None else device, sizes, strides, offset)
+
+
+# Handles of a draft.
+
+
+def new_buffer(draft: ProgramDraft, name: str | None, layout: Layout, stem: str = "buf") -> Buffer:
+    """A handle of a new buffer, under a fresh name if none is given.
+
+    Raises:
+        IllegalNameError: the name is no identifier.
+        NameTakenError: a buffer or an object has it.
+    """
+    if name is None:
+        name = draft.fresh(stem, draft.buffers, first=0, is_bare=False)
+    _check(name, "buffer", draft.buffers)
+    _check(name, "buffer", draft.reserved)
+    draft.buffers[name] = layout
+    return Buffer(name, layout, draft)
+
+
+def new_object(draft: ProgramDraft, name: str | None, class_name: str) -> Object:
+    """A handle of a new object; it shares no name with a buffer.
+
+    Raises:
+        IllegalNameError: the name is no identifier, or the class is none.
+        NameTakenError: a buffer or an object has it.
+    """
+    if name is None:
+        taken = draft.buffers.keys() | draft.reserved
+        name = draft.fresh("object", taken, first=0, is_bare=False)
+    _check(name, "object", draft.buffers)
+    _check(name, "object", draft.reserved)
+    if CLASS_NAME.fullmatch(class_name) is None:
+        raise IllegalNameError(name=class_name, what="class")
+    draft.reserved.add(name)
+    return Object(name, class_name, draft)
+
+
+def new_symbol(
+    draft: ProgramDraft, name: str | None, info: SymbolInfo, stem: str = "u"
+) -> sympy.Symbol:
+    """A new symbol, which nothing binds yet.
+
+    Raises:
+        IllegalNameError: the name is no identifier.
+        NameTakenError: another symbol has it.
+    """
+    if name is None:
+        name = draft.fresh(stem, draft.symbols, first=0, is_bare=False)
+    _check(name, "symbol", draft.symbols)
+    draft.symbols[name] = info
+    return draft.symbol(name)
+
+
+def new_kernel(draft: ProgramDraft, definition: KernelDefinition) -> Kernel:
+    """A handle of a new kernel.
+
+    Raises:
+        IllegalNameError: its name is no identifier.
+        NameTakenError: another kernel has it.
+    """
+    _check(definition.name, "kernel", draft.definitions)
+    draft.definitions[definition.name] = definition
+    return Kernel(definition, draft)
+
+
+def _check(name: str, what: str, taken: Container[str]) -> None:
+    if not (name.isascii() and name.isidentifier()):
+        raise IllegalNameError(name=name, what=what)
+    if name in taken:
+        raise NameTakenError(name=name, what=what)
+
+
+def own(draft: ProgramDraft, handle: Buffer) -> Buffer:
+    """The handle, which must be of this program.
+
+    Raises:
+        ArgumentError: it is no buffer.
+        ForeignValueError: it is another program's.
+    """
+    given: object = handle
+    if not isinstance(given, Buffer):
+        raise ArgumentError(callee="the builder", reason=f"{given!r} is no buffer of its")
+    if handle.owner is not draft:
+        raise ForeignValueError(what="buffer", name=handle.name)
+    return handle
+
+
+def own_object(draft: ProgramDraft, handle: Object) -> Object:
+    """The handle, which must be of this program.
+
+    Raises:
+        ForeignValueError: it is another program's.
+    """
+    if handle.owner is not draft:
+        raise ForeignValueError(what="object", name=handle.name)
+    return handle
+
+
+def own_kernel(draft: ProgramDraft, handle: Kernel) -> KernelDefinition:
+    """Return the definition that a handle stands for; it must belong to this program.
+
+    Raises:
+        ArgumentError: it is no kernel.
+        ForeignValueError: it is another program's.
+    """
+    given: object = handle
+    if not isinstance(given, Kernel):
+        raise ArgumentError(callee="the builder", reason=f"{given!r} is no kernel of its")
+    if handle.owner is not draft:
+        raise ForeignValueError(what="kernel", name=handle.definition.name)
+    return handle.definition
+
+
+# Places: of a call among devices and streams, and of the user's line in the source.
+
+
+def buffers_in(arg: Arg) -> list[str]:
+    """Names of the buffers in an argument."""
+    if isinstance(arg, BufferArg):
+        return [arg.buffer]
+    if isinstance(arg, ListArg):
+        return [name for item in arg.items for name in buffers_in(item)]
+    return []
+
+
+def place(draft: ProgramDraft, args: Sequence[Arg], default: Device) -> tuple[Device, int]:
+    """Return the default device and stream of a call: its first buffer's, and the block's."""
+    for arg in args:
+        for name in buffers_in(arg):
+            return draft.buffers[name].device, stream_on(draft, draft.buffers[name].device)
+    return default, stream_on(draft, default)
+
+
+def stream_on(draft: ProgramDraft, device: Device) -> int:
+    """The stream of the block, where a device has streams."""
+    return 0 if device == CPU else draft.stream
+
+
+def here(draft: ProgramDraft) -> int:
+    """The origin of the user's line that called the builder."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the only way to ask for one frame, not all
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    file, number = frame.f_code.co_filename, frame.f_lineno
+    code = linecache.getline(file, number).strip()
+    return draft.origin(Origin(frames=(Frame(file, number, frame.f_code.co_name, code),)))

@@ -34,7 +34,7 @@ from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx import probes as _probes  # noqa: F401 - likewise
 from wrapper_ir.emitters.fx.errors import KernelDeviceError
 from wrapper_ir.emitters.fx.packing import is_packed, packed_params, unpack
-from wrapper_ir.emitters.fx.triton import declare_triton
+from wrapper_ir.emitters.fx.triton import declare_triton, kernel_index
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, ScalarType
 from wrapper_ir.runtime import CppSource, load_kernels
@@ -335,6 +335,18 @@ class KernelSet:
     def names(self) -> tuple[str, ...]:
         """The names of the kernels' own ops."""
         return tuple(dict.fromkeys(map(op_name, self.definitions)))
+
+    @property
+    def called(self) -> dict[str, tuple[KernelDefinition, tuple[int | None, ...]]]:
+        """The kernels by what nodes call them by: an op's name, or the index of a Triton kernel.
+
+        With each comes what its form says of memories, nothing for its own op.
+        """
+        found: dict[str, tuple[KernelDefinition, tuple[int | None, ...]]] = {}
+        found.update((op_name(each), (each, ())) for each in self.definitions)
+        found.update((str(kernel_index(each)), (each, ())) for each in self.triton)
+        found.update((form.name, (form.definition, form.memories)) for form in self.forms)
+        return found
 
     def build(self) -> None:
         """Compile what is not compiled yet; Triton kernels when it is known where they run."""

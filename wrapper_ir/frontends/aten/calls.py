@@ -1,4 +1,4 @@
-"""Calls of ops: one node, one ``ExternKernel``."""
+"""Calls of ops: one node, one ``ExternKernel``; one that works on copies, the copies besides."""
 
 from __future__ import annotations
 
@@ -11,37 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.frontends.aten.arguments import convert_arguments
 from wrapper_ir.frontends.aten.schemas import (
     Path,
-    number_overload,
+    convert_arguments,
     relation_of,
     schema_of,
-    schema_text,
     type_at,
 )
-from wrapper_ir.frontends.aten.state import (
-    POISON,
-    SYMBOLIC,
-    Ref,
-    UnsupportedNodeError,
-    tensors_in,
-    to_device,
-)
+from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, tensors_in
 from wrapper_ir.frontends.aten.unbacked import Binding, bind_unbacked, bindings_of, kind_of
+from wrapper_ir.frontends.common.ops import SYMBOLIC, declare, number_overload, to_device
 from wrapper_ir.lines.args import CallResult, Relation, ResultBuffer, ResultSymbol
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import CPU, Device
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from wrapper_ir.frontends.aten.graph import GraphWalk
-    from wrapper_ir.frontends.aten.state import State
+    from wrapper_ir.frontends.aten.state import GraphWalk, State
     from wrapper_ir.lines.schema import OpSchema
 
-__all__ = ["Expected", "call_op", "declare", "emit_call", "expected_of"]
+__all__ = ["Expected", "auto_functionalized", "call_op", "emit_call", "expected_of"]
 
 
 def call_op(walk: GraphWalk, node: Node) -> Any:
@@ -91,10 +82,9 @@ def emit_call(
     """Emit the call of an op with given values; the node tells what comes out of it."""
     expected = expected or expected_of(node)
     if schema_of(op) is None:
-        raise UnsupportedNodeError(f"the schema cannot be read: {schema_text(op)}")
+        text = str(op._schema)  # noqa: SLF001 - its only text
+        raise UnsupportedNodeError(f"the schema cannot be read: {text}")
     chosen = number_overload(op, args)
-    if chosen is None:
-        raise UnsupportedNodeError("a number is given for a tensor, and no overload takes one")
     schema = schema_of(chosen)
     assert schema is not None
     if torch.Tag.inplace_view in chosen.tags:
@@ -103,7 +93,7 @@ def emit_call(
     call = _Call(walk.state, chosen, schema, _sources(schema, args, kwargs), expected)
     value = call.results(expected.value)
     line = ExternKernel(
-        op=declare(walk.state, chosen),
+        op=declare(walk.state.draft, chosen),
         args=ordered,
         kwargs=named,
         results=tuple(call.defined),
@@ -114,14 +104,6 @@ def emit_call(
     walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
     bind_unbacked(walk, node, expected.bindings, call.leaves)
     return value
-
-
-def declare(state: State, op: Any) -> str:
-    """Return the name of an op, after declaring it where that was not done."""
-    name = str(op.name())
-    definition = KernelDefinition(name, (), TorchOp(schema_text(op)))
-    state.definitions.setdefault(name, definition)
-    return name
 
 
 def _sources(
@@ -216,7 +198,7 @@ class _Call:
         if own and isinstance(value, SYMBOLIC):
             name = state.bind(own[0].symbol, kind_of(value), unbacked=True)
             self.defined.append(ResultSymbol(name, path))
-            return state.symbol(name)
+            return state.draft.symbol(name)
         if isinstance(value, (bool, int, float, *SYMBOLIC)):
             return state.scalar(value)
         raise UnsupportedNodeError(f"a result of type {type(value).__name__} has no form")
@@ -227,7 +209,7 @@ class _Call:
             return to_device(value.device)
         for names in self._sources.values():
             for name in names:
-                return self._state.buffers[name].device
+                return self._state.draft.buffers[name].device
         return CPU
 
 
@@ -237,7 +219,7 @@ def same_layout(state: State, name: str, value: torch.Tensor) -> str:
     Raises:
         UnsupportedNodeError: The op has changed its shape, which a buffer's name stands for.
     """
-    have, found = state.buffers[name], state.layout_of(value)
+    have, found = state.draft.buffers[name], state.layout_of(value)
     if (have.size, have.dtype) != (found.size, found.dtype):
         raise UnsupportedNodeError("it changes the shape of its argument")
     return name
@@ -269,3 +251,67 @@ def _used_parts(node: Node) -> set[Path] | None:
             return None
         found.add((index,))
     return found
+
+
+# Ops that write, in graphs that do not: torch wraps them to work on copies.
+
+
+def auto_functionalized(walk: GraphWalk, node: Node) -> Any:
+    """Convert a call of a writing op on copies: clones, then the op itself.
+
+    The node's value is what the op returns, and then the clones.
+    """
+    op: Any = node.args[0]
+    schema = schema_of(op)
+    whole = node.meta.get("val")
+    if schema is None or not isinstance(whole, (list, tuple)):
+        raise UnsupportedNodeError("its op cannot be told")
+    given = {name: walk.value(value) for name, value in node.kwargs.items()}
+    bases = list(given.pop("_all_bases", []))
+    clones = [_cloned(walk, node, base, index) for index, base in enumerate(bases)]
+    kwargs: dict[str, Any] = {}
+    for declared in schema.args:
+        if declared.name in given:
+            kwargs[declared.name] = given[declared.name]
+        elif declared.type.writes:
+            kwargs[declared.name] = _target(
+                given, declared.name, clones, is_list=declared.type.is_list
+            )
+    count = len(whole) - len(bases)
+    value = tuple(whole[:count])
+    returned: Any = value if schema.returns_tuple else value[0] if value else None
+    expected = Expected(node.name, returned)
+    found = emit_call(walk, node, op, (), kwargs, expected)
+    firsts = list(found) if schema.returns_tuple and found is not None else [found]
+    return [*firsts[:count], *clones] if schema.returns else [*([None] * count), *clones]
+
+
+def _cloned(walk: GraphWalk, node: Node, base: Any, index: int) -> Any:
+    if not isinstance(base, Ref):
+        return base
+    op = torch.ops.aten.clone.default
+    value = node.meta["val"][index - len(node.kwargs.get("_all_bases", ()))]  # type: ignore[arg-type]
+    return emit_call(walk, node, op, (base,), {}, Expected(f"{base.name}_clone", value))
+
+
+def _target(given: Mapping[str, Any], name: str, clones: list[Any], *, is_list: bool) -> Any:
+    """Return the clone that stands for a written argument.
+
+    Raises:
+        UnsupportedNodeError: The argument is a part of what was cloned.
+    """
+    if is_list:
+        length = given.get(f"_{name}_length")
+        if length is None:
+            return None
+        return [_clone(given, f"{name}_{item}", clones) for item in range(length)]
+    return _clone(given, name, clones)
+
+
+def _clone(given: Mapping[str, Any], name: str, clones: list[Any]) -> Any:
+    index = given.get(f"_{name}_base_index")
+    if index is None:
+        return None
+    if any(f"_{name}_{part}" in given for part in ("size", "slice_dim", "stride")):
+        raise UnsupportedNodeError(f"its argument {name!r} is a part of a larger tensor")
+    return clones[index]

@@ -1,19 +1,24 @@
-"""Higher-order ops: choices and loops as regions, wrappers inlined."""
+"""Higher-order ops: choices and loops as isolated regions, wrappers inlined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import sympy
 import torch
+from torch.fx import GraphModule
 
-from wrapper_ir.frontends.aten.calls import expected_of
-from wrapper_ir.frontends.aten.functionalized import auto_functionalized
-from wrapper_ir.frontends.aten.regions import RegionBuilder, operand
-from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError
+from wrapper_ir.build.draft import at_start
+from wrapper_ir.frontends.aten.calls import auto_functionalized, expected_of
+from wrapper_ir.frontends.aten.sources import completed
+from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError
 from wrapper_ir.frontends.aten.unbacked import bind_unbacked, bindings_of, kind_of
+from wrapper_ir.frontends.common.ops import SYMBOLIC
+from wrapper_ir.frontends.common.regions import copied, own_results
 from wrapper_ir.lines.args import (
+    Access,
     Arg,
     BufferArg,
     BufferValue,
@@ -21,19 +26,183 @@ from wrapper_ir.lines.args import (
     NoneValue,
     ResultBuffer,
     ResultSymbol,
+    ScalarArg,
+    ScalarValue,
     Value,
 )
-from wrapper_ir.lines.control import SELECTOR_TYPES, Cond, Region, Switch, While
-from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.control import (
+    SELECTOR_TYPES,
+    BufferInput,
+    Cond,
+    Input,
+    Region,
+    ScalarInput,
+    Switch,
+    While,
+)
+from wrapper_ir.lines.expr import is_relation
+from wrapper_ir.lines.program import AnyLine, SymbolKind
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from wrapper_ir.frontends.aten.graph import GraphWalk
+    from wrapper_ir.frontends.aten.state import GraphWalk
+    from wrapper_ir.lines.layout import Layout
 
-__all__ = ["HIGHER_ORDER"]
+__all__ = ["HIGHER_ORDER", "to_value"]
 
 Results: TypeAlias = tuple[CallResult, ...]
+
+
+def operand(value: Any) -> BufferArg | ScalarArg:
+    """Return a value as what a region is given."""
+    if isinstance(value, Ref):
+        return BufferArg(value.name, Access.READ)
+    if isinstance(value, (bool, int, float, sympy.Basic)):
+        return ScalarArg(value)
+    raise UnsupportedNodeError(f"a region takes no value of type {type(value).__name__}")
+
+
+def to_value(value: Any) -> Value:
+    """Return a value as a result of a program or a region."""
+    if value is None:
+        return NoneValue()
+    if isinstance(value, Ref):
+        return BufferValue(value.name)
+    if isinstance(value, (bool, int, float, complex, sympy.Basic)):
+        return ScalarValue(value)
+    raise UnsupportedNodeError(f"a result of type {type(value).__name__} has no form")
+
+
+@dataclass(slots=True)
+class Built:
+    """A region that is being made, to whose body lines may be added."""
+
+    params: tuple[Input, ...]
+    body: list[AnyLine]
+    results: list[Value]
+
+    @property
+    def region(self) -> Region:
+        """The region as it is now."""
+        return Region(self.params, tuple(self.body), tuple(self.results))
+
+
+class RegionBuilder:
+    """Builds the regions of one line.
+
+    What is a number outside and stays the same inside is not passed: regions see the symbols bound
+    before them. What a loop carries is passed in any case.
+
+    Args:
+        walk: The walk that the line belongs to.
+        node: The node of the line.
+        given: The values that both regions take.
+        carried: How many of them a loop carries.
+    """
+
+    def __init__(self, walk: GraphWalk, node: Node, given: Sequence[Any], carried: int = 0) -> None:
+        self._walk = walk
+        self._node = node
+        self._given = tuple(given)
+        self._carried = carried
+
+    def _is_passed(self, position: int) -> bool:
+        return position < self._carried or isinstance(self._given[position], Ref)
+
+    def build(self, module: Any) -> Built:
+        """Convert a graph into a region."""
+        if not isinstance(module, GraphModule):
+            raise UnsupportedNodeError("what it calls is no graph")
+        state = self._walk.state
+        module = completed(module)
+        places = [n for n in module.graph.nodes if n.op == "placeholder"]
+        if len(places) != len(self._given):
+            raise UnsupportedNodeError("a graph takes another number of arguments")
+        known = dict(state.known)
+        params: list[Input] = []
+        inside = [
+            self._param(position, place, value, params)
+            for position, (place, value) in enumerate(zip(places, self._given, strict=True))
+        ]
+        problems = len(state.problems)
+        with state.draft.region() as body:
+            out = self._walk.inline(module, inside)
+            values = list(out) if isinstance(out, (list, tuple)) else [out]
+            if len(state.problems) > problems or any(value is POISON for value in values):
+                raise UnsupportedNodeError("its graph has nodes without a form")
+            lent = [item.name for item in inside if isinstance(item, Ref)]
+            results = own_results(
+                state.draft, map(to_value, values), lent, lambda: state.origin(self._node)
+            )
+        state.known = known
+        return Built(tuple(params), body, results)
+
+    def _param(self, position: int, place: Node, value: Any, params: list[Input]) -> Any:
+        """Return what a placeholder of a graph is inside of the region."""
+        state = self._walk.state
+        known = place.meta.get("val")
+        if not self._is_passed(position):
+            self._learn(known, value)
+            return value
+        if isinstance(value, Ref):
+            outer = state.draft.buffers[value.name]
+            if isinstance(known, torch.Tensor):
+                for size, given in zip(known.shape, outer.size, strict=True):
+                    self._learn(size, given)
+            start = state.start_of(known) if isinstance(known, torch.Tensor) else 0
+            name = state.define_like(place.name, at_start(outer), start)
+            params.append(BufferInput(name))
+            return Ref(name)
+        kind = SymbolKind.FLOAT if isinstance(value, float) else SymbolKind.INT
+        kind = SymbolKind.BOOL if is_relation(value) else kind
+        symbol = state.bind_fresh(place.name, kind)
+        params.append(ScalarInput(symbol))
+        self._learn(known, state.draft.symbol(symbol))
+        return state.draft.symbol(symbol)
+
+    def _learn(self, inner: Any, outer: Any) -> None:
+        """Note what one of torch's symbols, known inside only, is outside."""
+        if isinstance(inner, SYMBOLIC):
+            expr = inner.node.expr
+            if self._walk.state.is_new(expr) and isinstance(outer, (int, float, sympy.Basic)):
+                self._walk.state.known[expr.name] = outer
+
+    def finish(self, built: Built, results: Sequence[CallResult]) -> None:
+        """Bring what a region gives into the layouts of the line's results."""
+        outer = iter(results)
+        for position, value in enumerate(built.results):
+            if isinstance(value, NoneValue):
+                continue
+            wanted = next(outer)
+            if isinstance(value, BufferValue) and isinstance(wanted, ResultBuffer):
+                layout = self._walk.state.draft.buffers[wanted.out]
+                built.results[position] = self._conformed(built, value, layout)
+
+    def _conformed(self, built: Built, value: BufferValue, wanted: Layout) -> BufferValue:
+        state = self._walk.state
+        have = state.draft.buffers[value.buffer]
+        is_same = have.stride == wanted.stride or have.size != wanted.size
+        if is_same or not all(map(state.is_bound, wanted.stride)):
+            return value
+        with state.draft.region(built.body):
+            return BufferValue(copied(state.draft, value.buffer, wanted, state.origin(self._node)))
+
+    def operands(self, *regions: Built) -> tuple[Arg, ...]:
+        """Return what the line passes, for writing where a region writes."""
+        passed = [v for n, v in enumerate(self._given) if self._is_passed(n)]
+        found: list[Arg] = []
+        for position, value in enumerate(passed):
+            arg: Arg = operand(value)
+            if isinstance(arg, BufferArg):
+                names = {getattr(built.params[position], "name", "") for built in regions}
+                if any(map(self._walk.state.draft.is_written, names)):
+                    arg = BufferArg(arg.buffer, Access.READ_WRITE)
+            found.append(arg)
+        return tuple(found)
+
+
+# Higher-order ops.
 
 
 def _cond(walk: GraphWalk, node: Node) -> Any:
@@ -53,7 +222,7 @@ def _switch(walk: GraphWalk, node: Node) -> Any:
         return Switch(results, selector, operands, tuple(regions))
 
     if isinstance(selector, BufferArg):
-        dtype = walk.state.buffers[selector.buffer].dtype
+        dtype = walk.state.draft.buffers[selector.buffer].dtype
         if dtype not in SELECTOR_TYPES:
             raise UnsupportedNodeError(f"what it chooses by is {dtype.torch_name}, not an integer")
     return _choice(walk, node, cases, tuple(rest[0]) if rest else (), line)
@@ -70,7 +239,7 @@ def _choice(
     builder = RegionBuilder(walk, node, given)
     built = [builder.build(graph) for graph in graphs]
     whole = node.meta.get("val")
-    results, value = _defined(walk, node, whole, built[0].region.results)
+    results, value = _defined(walk, node, whole, built[0].results)
     for each in built:
         builder.finish(each, results)
     made = line(results, builder.operands(*built), [each.region for each in built])
@@ -87,7 +256,7 @@ def _while(walk: GraphWalk, node: Node) -> Any:
         carried = tuple(_laid_out(walk, node, item, like) for item, like in pairs)
     builder = RegionBuilder(walk, node, (*carried, *captured), carried=len(carried))
     first, second = builder.build(condition), builder.build(body)
-    results, value = _defined(walk, node, whole, second.region.results)
+    results, value = _defined(walk, node, whole, second.results)
     builder.finish(second, results)
     operands = builder.operands(first, second)
     walk.emit(
@@ -108,10 +277,10 @@ def _laid_out(walk: GraphWalk, node: Node, value: Any, like: Any) -> Any:
     """Return a value that a loop carries in the layout in which it goes round."""
     if not isinstance(value, Ref) or not isinstance(like, torch.Tensor):
         return value
-    have, wanted = walk.state.buffers[value.name], walk.state.layout_of(like)
+    have, wanted = walk.state.draft.buffers[value.name], walk.state.layout_of(like)
     if have.size != wanted.size or have.stride == wanted.stride:
         return value
-    return RegionBuilder.copied(walk, node, value, wanted)
+    return Ref(copied(walk.state.draft, value.name, wanted, walk.state.origin(node)))
 
 
 def _defined(
@@ -139,7 +308,7 @@ def _defined(
         else:
             symbol = _symbol(walk, node, index, value)
             results.append(ResultSymbol(symbol, path))
-            given.append(walk.state.symbol(symbol))
+            given.append(walk.state.draft.symbol(symbol))
     return tuple(results), given
 
 
@@ -147,9 +316,8 @@ def _buffer(walk: GraphWalk, wanted: str, value: Any, inside: BufferValue) -> st
     """Define a result laid out as torch says, or else as what a region gives."""
     if isinstance(value, torch.Tensor):
         return walk.state.define(wanted, value)
-    like = walk.state.buffers[inside.buffer]
-    layout = Layout(like.dtype, like.device, like.size, like.stride)
-    return walk.state.define_like(wanted, layout)
+    like = walk.state.draft.buffers[inside.buffer]
+    return walk.state.define_like(wanted, at_start(like))
 
 
 def _symbol(walk: GraphWalk, node: Node, index: int, value: Any) -> str:
@@ -159,8 +327,8 @@ def _symbol(walk: GraphWalk, node: Node, index: int, value: Any) -> str:
     name = walk.state.bind_fresh(f"{node.name}_{index}", kind_of(value))
     if isinstance(value, SYMBOLIC):
         expr = value.node.expr
-        if expr.is_Symbol and expr.name not in walk.state.symbols:
-            walk.state.known[expr.name] = walk.state.symbol(name)
+        if walk.state.is_new(expr):
+            walk.state.known[expr.name] = walk.state.draft.symbol(name)
     return name
 
 
@@ -176,7 +344,7 @@ def _inlined(position: int) -> Convert:
         module, *given = (walk.value(arg) for arg in node.args[position:])
         if position == 0 and given and isinstance(given[0], str):
             given = given[1:]  # the name of the region
-        return walk.inline(node, module, given)
+        return walk.inline(module, given)
 
     return convert
 

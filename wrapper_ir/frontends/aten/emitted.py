@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from torch.fx import GraphModule, Node
 
-    from wrapper_ir.frontends.aten.graph import GraphWalk
+    from wrapper_ir.frontends.aten.state import GraphWalk
     from wrapper_ir.lines.kernels import KernelDefinition
 
 __all__ = ["LAUNCH", "NAMESPACE", "convert_launch", "convert_own", "is_emitted", "kernels_of"]
@@ -47,31 +47,15 @@ def is_emitted(module: GraphModule) -> bool:
 
 
 def kernels_of(module: GraphModule) -> dict[str, KernelOp]:
-    """Return the kernels of a module that the FX emitter made, by the names of their ops."""
-    kernels = getattr(module, _KERNELS, None)
-    definitions, launched = (getattr(kernels, name, ()) for name in ("definitions", "triton"))
-    if not definitions and not launched:
-        return {}
-    # For our own graphs only.
-    from wrapper_ir.emitters.fx.kernels import op_name  # noqa: PLC0415
-    from wrapper_ir.emitters.fx.triton import kernel_index  # noqa: PLC0415
-
-    found = {NAMESPACE + op_name(each): KernelOp(each) for each in definitions}
-    found |= {_launch_key(kernel_index(each)): KernelOp(each) for each in launched}
-    for form in getattr(kernels, "forms", ()):
-        found[NAMESPACE + form.name] = KernelOp(form.definition, form.memories)
-    return found
-
-
-def _launch_key(index: object) -> str:
-    """Return the key that stands for an op's name in launches of a Triton kernel."""
-    return f"{LAUNCH}[{index}]"
+    """Return the kernels of a module that the FX emitter made, by what nodes call them by."""
+    called = getattr(getattr(module, _KERNELS, None), "called", {})
+    return {name: KernelOp(*each) for name, each in called.items()}
 
 
 def convert_launch(walk: GraphWalk, node: Node) -> None:
     """Convert a launch of a Triton kernel of the program that a graph was emitted from."""
     state, given = walk.state, walk.value(dict(node.kwargs))
-    kernel = state.kernels.get(_launch_key(given.get("kernel_idx")))
+    kernel = state.kernels.get(str(given.get("kernel_idx")))
     if kernel is None:
         raise UnsupportedNodeError("its Triton kernel is none of a program")
     definition = kernel.definition
@@ -90,16 +74,16 @@ def convert_launch(walk: GraphWalk, node: Node) -> None:
 def convert_own(walk: GraphWalk, node: Node) -> Any:
     """Convert a call of one of our own ops."""
     target: Any = node.target
-    name = target.name()
+    name = target.name().removeprefix(NAMESPACE)
     kernel = walk.state.kernels.get(name)
     if kernel is not None:
         return _kernel(walk, node, kernel)
-    check = _CHECKS.get(name.removeprefix(NAMESPACE))
+    check = _CHECKS.get(name)
     if check is None:
         return call_op(walk, node)
     values = [walk.value(arg) for arg in node.args]
     check(walk, node, *values)
-    return values[0] if name.removeprefix(NAMESPACE) in _LAYING_OUT else None
+    return values[0] if name in _LAYING_OUT else None
 
 
 def _kernel(walk: GraphWalk, node: Node, kernel: KernelOp) -> None:
@@ -124,7 +108,7 @@ def _call(
 ) -> None:
     """Convert a call of a kernel; it runs where its first tensor is that is on a GPU, if one is."""
     state = walk.state
-    state.definitions.setdefault(definition.name, definition)
+    state.draft.definitions.setdefault(definition.name, definition)
     args: list[Arg] = []
     devices = []
     for param, value in zip(definition.params, values, strict=True):
@@ -134,9 +118,7 @@ def _call(
         if not isinstance(value, Ref):
             raise UnsupportedNodeError(f"its kernel's parameter '{param.name}' takes a tensor")
         args.append(BufferArg(value.name, param.access))
-        devices.append(state.buffers[value.name].device)
-        if param.access.writes:
-            state.written.add(value.name)
+        devices.append(state.draft.buffers[value.name].device)
     devices.sort(key=CPU.__eq__)
     device = devices[0] if devices else CPU
     walk.emit(KernelCall(definition.name, tuple(args), device, 0, grid, origin=state.origin(node)))
@@ -147,11 +129,13 @@ def _part(walk: GraphWalk, node: Node, memory: Any, distance: Any, param: Buffer
     if not isinstance(memory, Ref):
         raise UnsupportedNodeError(f"its kernel's parameter '{param.name}' takes a tensor")
     state, size = walk.state, param.dtype.itemsize
-    whole = state.buffers[memory.name]
+    whole = state.draft.buffers[memory.name]
     offset = _divided(dim(whole.offset * whole.dtype.itemsize + distance), size)
     count = _divided(dim(whole.nbytes - distance), size)
     layout = Layout(param.dtype, whole.device, (count,), (1,), offset)
-    name = state.define_part(f"{memory.name}_{param.name}", memory.name, layout)
+    name = state.define_like(
+        f"{memory.name}_{param.name}", layout, state.starts.get(memory.name, 0)
+    )
     walk.emit(Reinterpret(name, memory.name, origin=state.origin(node)))
     return Ref(name)
 

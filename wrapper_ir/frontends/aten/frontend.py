@@ -9,13 +9,11 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from wrapper_ir.frontends.aten.calls import declare
+from wrapper_ir.frontends.aten.control import to_value
 from wrapper_ir.frontends.aten.emitted import is_emitted, kernels_of
 from wrapper_ir.frontends.aten.errors import NotAModelError, UnsupportedGraphError
-from wrapper_ir.frontends.aten.graph import GraphWalk
-from wrapper_ir.frontends.aten.guards import guards_of
-from wrapper_ir.frontends.aten.inputs import Beginning
-from wrapper_ir.frontends.aten.regions import to_value
+from wrapper_ir.frontends.aten.graph import constant, convert_node
+from wrapper_ir.frontends.aten.inputs import Beginning, guards_of
 from wrapper_ir.frontends.aten.sources import (
     PlaceKind,
     Source,
@@ -23,18 +21,16 @@ from wrapper_ir.frontends.aten.sources import (
     source_of_export,
     source_of_module,
 )
-from wrapper_ir.frontends.aten.state import POISON, Ref, State, UnsupportedNodeError
+from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
 from wrapper_ir.frontends.common.names import free_names, with_symbols_named
+from wrapper_ir.frontends.common.ops import declare
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, Value
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.program import (
-    AnyLine,
     Constant,
     FrozenMap,
-    GraphRole,
     Program,
-    Stage,
 )
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.verify import verify
@@ -43,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from torch.fx import Node
+
+    from wrapper_ir.build.draft import ProgramDraft
 
 __all__ = ["capture", "from_fx"]
 
@@ -123,38 +121,24 @@ class _Conversion:
         if is_emitted(source.module):
             ranges = {}  # its checks say them; torch's own assume that no size is 0 or 1
         self._state = State(ranges=ranges, hints=hints, kernels=kernels)
-        self._body: list[AnyLine] = []
-        self._walk = GraphWalk(self._state, source.module, self._body)
+        self._walk = GraphWalk(self._state, source.module, convert_node)
 
     def program(self, name: str) -> Program:
         state = self._state
         results: tuple[Value, ...] = ()
         beginning = self._beginning()
         if beginning is not None:
-            self._body.extend(beginning.lines)
-            self._body.extend(guards_of(self._source.module, state))
+            for line in guards_of(self._source.module, state):
+                self._walk.emit(line)
             outputs = self._walk.run(self._given(beginning))
             if not state.problems:
                 results = self._results(list(outputs))
         if state.problems or beginning is None:
             raise UnsupportedGraphError(problems=tuple(state.problems))
-        program = Program(
-            name=name,
-            inputs=tuple(beginning.inputs),
-            results=results,
-            body=(*state.definitions.values(), *self._body),
-            buffers=FrozenMap(state.buffers),
-            symbols=FrozenMap(state.symbols),
-            constants=FrozenMap(state.constants),
-            role=GraphRole.INFERENCE,
-            stage=Stage.LOGICAL,
-            in_spec=self._source.in_spec,
-            out_spec=self._source.out_spec,
-            origins=state.origins,
-            data=dict(state.data),
-        )
+        program = state.draft.program(name, results)
+        program = program.replace(in_spec=self._source.in_spec, out_spec=self._source.out_spec)
         program = with_symbols_named(program, free_names(program, beginning.names))
-        return _finished(program, state)
+        return _finished(program, state.draft)
 
     def _beginning(self) -> Beginning | None:
         try:
@@ -176,7 +160,7 @@ class _Conversion:
 
     def _constant(self, node: Node, name: str, tensor: Any, kind: Any) -> Any:
         try:
-            return Ref(self._walk.constant(name, tensor, kind))
+            return Ref(constant(self._state, name, tensor, kind))
         except UnsupportedNodeError as error:
             if node.users:
                 self._state.report(node, str(error))
@@ -209,28 +193,27 @@ class _Conversion:
 
     def _separate(self, outputs: list[Any], targets: Mapping[int, Ref]) -> None:
         """Copy what an earlier one of the copies to come would change."""
-        roots = self._state.roots
+        roots = self._state.draft.roots
         earlier: set[str] = set()
         for position, target in targets.items():
             value = outputs[position]
-            if isinstance(value, Ref) and roots[value.name] & earlier and value != target:
+            if isinstance(value, Ref) and roots(value.name) & earlier and value != target:
                 outputs[position] = self._cloned(value)
-            earlier |= roots[target.name]
+            earlier |= roots(target.name)
 
     def _cloned(self, value: Ref) -> Ref:
         state = self._state
-        op = declare(state, torch.ops.aten.clone.default)
-        name = state.define_like(f"{value.name}_clone", state.buffers[value.name])
-        self._body.append(ExternKernel(op, (BufferArg(value.name),), results=(ResultBuffer(name),)))
+        op = declare(state.draft, torch.ops.aten.clone.default)
+        name = state.define_like(f"{value.name}_clone", state.draft.buffers[value.name])
+        self._walk.emit(ExternKernel(op, (BufferArg(value.name),), results=(ResultBuffer(name),)))
         return Ref(name)
 
     def _copy(self, target: Ref, value: Ref, node: Any) -> None:
         state = self._state
-        op = declare(state, torch.ops.aten.copy_.default)
-        state.written.add(target.name)
+        op = declare(state.draft, torch.ops.aten.copy_.default)
         args = (BufferArg(target.name, Access.WRITE), BufferArg(value.name))
-        device = state.buffers[target.name].device
-        self._body.append(ExternKernel(op, args, device=device, origin=state.origin(node)))
+        device = state.draft.buffers[target.name].device
+        self._walk.emit(ExternKernel(op, args, device=device, origin=state.origin(node)))
 
 
 def _symbols(source: Source) -> tuple[dict[str, tuple[int | None, int | None]], dict[str, int]]:
@@ -262,19 +245,18 @@ def _bound(value: Any) -> int | None:
     return int(value) if is_known else None
 
 
-def _finished(program: Program, state: State) -> Program:
+def _finished(program: Program, draft: ProgramDraft) -> Program:
     """Return the program with the constants that it uses, and what is true of each."""
     touched = {v.buffer for v in program.results if isinstance(v, BufferValue)}
     for _, line in walk(program):
         touched.update(effects(line, program).touched)
     names = [name for name in program.constants if name in touched]
-    written = {root for name in state.written for root in state.roots[name]}
-    ties = _ties({name: state.data[name] for name in names})
+    ties = _ties({name: draft.data[name] for name in names})
     constants = {
         name: Constant(
             program.constants[name].qualified_name,
             program.constants[name].kind,
-            name in written,
+            draft.is_written(name),
             ties.get(name),
         )
         for name in names
@@ -283,7 +265,7 @@ def _finished(program: Program, state: State) -> Program:
     return program.replace(
         constants=FrozenMap(constants),
         buffers=FrozenMap({n: la for n, la in program.buffers.items() if n not in dropped}),
-        data={name: state.data[name].detach() for name in names},
+        data={name: draft.data[name].detach() for name in names},
     )
 
 

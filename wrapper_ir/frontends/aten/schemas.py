@@ -1,4 +1,4 @@
-"""Torch's operators: their schemas, which overload takes a number, what results may be views."""
+"""Torch's operators: their schemas, arguments and overloads, and what results may be views."""
 
 from __future__ import annotations
 
@@ -8,23 +8,41 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from wrapper_ir.frontends.aten.state import SYMBOLIC
-from wrapper_ir.lines.args import Relation
+from wrapper_ir.frontends.aten.state import Ref, State, UnsupportedNodeError, to_dtype
+from wrapper_ir.frontends.common.ops import SYMBOLIC, plain_argument
+from wrapper_ir.lines.args import (
+    Access,
+    Arg,
+    BufferArg,
+    DeviceArg,
+    DTypeArg,
+    ListArg,
+    NamedArg,
+    NoneArg,
+    Relation,
+    ScalarArg,
+)
+from wrapper_ir.lines.layout import Device
 from wrapper_ir.lines.schema import OpSchema, SchemaArg, SchemaError, SchemaType, parse_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "convert_arguments",
     "is_op",
     "may_be_views",
-    "number_overload",
     "relation_of",
     "schema_of",
     "type_at",
 ]
 
 Path = tuple[int | str, ...]
+
+_NUMBERS: Final = (bool, int, float, complex, sympy.Basic, *SYMBOLIC)
+
+#: Ops that write every element of their first argument without a look at it; schemas do not tell.
+_OVERWRITING: Final = ("aten::copy_", "aten::fill_", "aten::zero_")
 
 #: Ops whose schema says "view" and which copy when they must: known only at run time.
 _MAY_COPY: Final = frozenset(
@@ -62,11 +80,6 @@ def schema_of(op: Any) -> OpSchema | None:
         return parse_schema(text)
     except SchemaError:
         return None
-
-
-def schema_text(op: Any) -> str:
-    """Return the schema of an op as text."""
-    return str(op._schema)  # noqa: SLF001 - as above
 
 
 def type_at(schema: OpSchema, path: Path) -> SchemaType | None:
@@ -114,47 +127,75 @@ def may_be_views(op: Any, schema: OpSchema) -> bool:
     return name in _MAY_ALIAS or torch.Tag.maybe_aliasing_or_mutating in op.tags
 
 
-def number_overload(op: Any, args: Sequence[Any]) -> Any:
-    """Return the overload of an op that takes numbers where numbers are given for tensors.
+# Arguments of calls: values of nodes, each with the access that the schema says.
 
-    Python's dispatcher takes ``mul.Tensor(x, 2)`` and makes a tensor of the number. A program says
-    what it means instead: the overload that takes a number there computes the same. ``None`` where
-    there is no such overload.
+
+def convert_arguments(
+    state: State, schema: OpSchema, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
+    """Return the arguments of a call, with what the schema says is done to them.
+
+    Raises:
+        UnsupportedNodeError: One has no place in the schema, or no form in the IR.
     """
-    schema = schema_of(op)
-    assert schema is not None
-    positions = [
-        index
-        for index, (declared, given) in enumerate(zip(schema.args, args, strict=False))
-        if declared.type.is_tensor and not declared.type.is_list and _is_number(given)
-    ]
-    if not positions:
-        return op
-    packet = op.overloadpacket
-    for name in packet.overloads():
-        candidate = getattr(packet, name)
-        other = schema_of(candidate)
-        if other is not None and _fits(other.args, schema.args, positions):
-            return candidate
-    return None
+    positional = schema.positional
+    if len(args) > len(positional):
+        raise UnsupportedNodeError(f"{len(args)} arguments for {len(positional)} parameters")
+    pairs = zip(positional, args, strict=False)
+    ordered = tuple(_declared(state, schema, declared, value) for declared, value in pairs)
+    named = []
+    for name, value in kwargs.items():
+        declared = schema.arg(name)
+        if declared is None:
+            raise UnsupportedNodeError(f"the schema has no argument {name!r}")
+        named.append((name, _declared(state, schema, declared, value)))
+    return ordered, tuple(named)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (bool, int, float, complex, sympy.Basic, *SYMBOLIC))
+def _declared(state: State, schema: OpSchema, declared: SchemaArg, value: Any) -> Arg:
+    try:
+        return _convert(state, value, declared.type.base, _access(schema, declared))
+    except UnsupportedNodeError as error:
+        raise UnsupportedNodeError(f"argument {declared.name!r}: {error}") from None
 
 
-def _fits(
-    candidate: Sequence[SchemaArg], wanted: Sequence[SchemaArg], positions: Sequence[int]
-) -> bool:
-    """Return whether the schemas differ only in numbers for tensors at the positions."""
-    if len(candidate) != len(wanted):
-        return False
-    for index, (one, other) in enumerate(zip(candidate, wanted, strict=True)):
-        if one.name != other.name:
-            return False
-        if index in positions:
-            if (one.type.base, one.type.suffix) != ("Scalar", ""):
-                return False
-        elif (one.type.base, one.type.suffix) != (other.type.base, other.type.suffix):
-            return False
-    return True
+def _access(schema: OpSchema, declared: SchemaArg) -> Access:
+    if not declared.type.writes:
+        return Access.READ
+    overwrites = declared.keyword_only or schema.name.partition(".")[0] in _OVERWRITING
+    return Access.WRITE if overwrites else Access.READ_WRITE
+
+
+def _convert(state: State, value: Any, base: str, access: Access) -> Arg:
+    if isinstance(value, (list, tuple, torch.Size)):
+        return ListArg(tuple(_convert(state, item, base, access) for item in value))
+    if isinstance(value, Ref):
+        return BufferArg(value.name, access)
+    if value is None:
+        return NoneArg()
+    if isinstance(value, _NUMBERS):
+        return ScalarArg(_number(state, value, base))
+    if base == "Device" and isinstance(value, str):
+        return DeviceArg(Device.parse(value))
+    return _plain(value)
+
+
+def _plain(value: Any) -> Arg:
+    """Return an argument that is neither a tensor nor a number."""
+    if isinstance(value, torch.dtype):
+        return DTypeArg(to_dtype(value))
+    found = plain_argument(value)
+    if found is not None:
+        return found
+    raise UnsupportedNodeError(f"a value of type {type(value).__name__} is no argument of a line")
+
+
+def _number(state: State, value: Any, base: str) -> Any:
+    """Return a number in the schema's type: torch takes True for an int, and 1 for a bool."""
+    if isinstance(value, bool) and base in ("int", "SymInt"):
+        return int(value)
+    if isinstance(value, int) and base in ("bool", "SymBool"):
+        return bool(value)
+    if isinstance(value, bool) and base in ("float", "SymFloat"):
+        return float(value)
+    return state.scalar(value)

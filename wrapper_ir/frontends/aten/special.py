@@ -9,8 +9,9 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
-from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError, elements
+from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, elements
 from wrapper_ir.frontends.aten.unbacked import bind_item, bind_metadata
+from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import dim, is_relation
 from wrapper_ir.lines.layout import Layout
@@ -20,7 +21,7 @@ from wrapper_ir.lines.symbols import AssertSymbol
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from wrapper_ir.frontends.aten.graph import GraphWalk
+    from wrapper_ir.frontends.aten.state import GraphWalk
 
 __all__ = ["OPS"]
 
@@ -89,18 +90,18 @@ def _as_strided(walk: GraphWalk, node: Node) -> Any:
     source, *rest = (walk.value(arg) for arg in node.args)
     offset = rest[2] if len(rest) > 2 else walk.value(node.kwargs.get("storage_offset"))
     value = node.meta.get("val")
-    is_known = isinstance(source, Ref) and source.name not in state.uncertain
+    is_known = isinstance(source, Ref) and state.draft.is_certain(source.name)
     if not is_known or not isinstance(value, torch.Tensor):
         return call_op(walk, node)
-    have, found = state.buffers[source.name], state.layout_of(value)
+    have, found = state.draft.buffers[source.name], state.layout_of(value)
     if offset is None:
         begin = have.offset
     else:
-        begin = dim(offset - elements(state.starts[source.name], found.dtype.itemsize))
+        begin = dim(offset - elements(state.starts.get(source.name, 0), found.dtype.itemsize))
     layout = Layout(found.dtype, found.device, found.size, found.stride, begin)
     name = state.define_view(node.name, value, Relation.ALIAS, (source.name,))
-    state.buffers[name] = layout
-    owner = source.name if offset is None else min(state.roots[source.name])
+    state.draft.buffers[name] = layout
+    owner = source.name if offset is None else min(state.draft.roots(source.name))
     walk.emit(Reinterpret(name, owner, origin=state.origin(node)))
     return Ref(name)
 

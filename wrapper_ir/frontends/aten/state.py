@@ -1,32 +1,36 @@
-"""State of a conversion: names, layouts, symbols, storage, and errors so far."""
+"""State of a conversion, and the walk over a graph that has it grow."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
+from torch.fx import GraphModule
 
+from wrapper_ir.build.draft import ProgramDraft
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.aten.errors import Problem
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
+from wrapper_ir.frontends.common.ops import NoOverloadError, to_device
 from wrapper_ir.frontends.common.origins import origin_of
+from wrapper_ir.frontends.common.unbacked import UnknownWayError
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.dtype import DType
-from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, real_symbol, scalar, symbol
+from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, scalar
 from wrapper_ir.lines.kernels import KernelDefinition
-from wrapper_ir.lines.layout import Device, Layout
-from wrapper_ir.lines.origin import Origin
-from wrapper_ir.lines.program import Constant, SymbolInfo, SymbolKind
+from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
 __all__ = [
     "POISON",
-    "SYMBOLIC",
+    "GraphWalk",
     "KernelOp",
     "Ref",
     "State",
@@ -35,12 +39,8 @@ __all__ = [
     "is_guard",
     "target_of",
     "tensors_in",
-    "to_device",
     "to_dtype",
 ]
-
-SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
-"""Torch's symbolic numbers."""
 
 
 class UnsupportedNodeError(Exception):
@@ -93,67 +93,28 @@ def to_dtype(dtype: torch.dtype) -> DType:
         raise UnsupportedNodeError(f"the IR has no element type {dtype}") from None
 
 
-def to_device(device: torch.device) -> Device:
-    """Return the device; a CPU has no index."""
-    return Device(device.type, None if device.type == "cpu" else device.index)
-
-
 @dataclass(slots=True)
 class State:
     """State of the whole program, which grows while its graphs are converted.
 
     Attributes:
+        draft: The program so far.
         ranges: Inclusive bounds of torch's symbols, by name.
         hints: Typical values of torch's symbols, by name.
-        buffers: Layout of every name.
-        symbols: What is known of every symbol that is bound.
-        constants: The tensors that belong to the program.
-        data: Their values.
-        definitions: Ops and kernels, in the order of first use.
+        kernels: Kernels that ops stand for, by what nodes call them by.
         problems: Nodes without a form.
-        roots: For each name the names whose storage it is or may be.
-        starts: Bytes from the start of torch's storage to where a name's storage begins for us.
-        uncertain: Names of which it is not known whether they are views.
-        written: Names whose storage some line writes to.
+        starts: Bytes from the start of torch's storage to where a name's storage begins for us, if
+            there are any.
         known: What torch's symbols inside a region are outside of it.
-        kernels: Kernels that ops stand for, by the ops' names.
     """
 
+    draft: ProgramDraft = field(default_factory=ProgramDraft)
     ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     hints: Mapping[str, int] = field(default_factory=dict)
-    buffers: dict[str, Layout] = field(default_factory=dict)
-    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
-    constants: dict[str, Constant] = field(default_factory=dict)
-    data: dict[str, torch.Tensor] = field(default_factory=dict)
-    definitions: dict[str, KernelDefinition] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    roots: dict[str, frozenset[str]] = field(default_factory=dict)
-    starts: dict[str, Dim] = field(default_factory=dict)
-    uncertain: set[str] = field(default_factory=set)
-    written: set[str] = field(default_factory=set)
-    known: dict[str, Scalar] = field(default_factory=dict)
     kernels: Mapping[str, KernelOp] = field(default_factory=dict)
-    _origins: dict[Origin, int] = field(default_factory=dict)
-    _counts: dict[str, int] = field(default_factory=dict)
-
-    # Names.
-
-    def fresh(self, wanted: str) -> str:
-        """Return a buffer name that nothing else has, like the one wanted."""
-        return self._fresh(wanted, self.buffers)
-
-    def fresh_symbol(self, wanted: str) -> str:
-        """Return a name for a symbol that nothing else has."""
-        return self._fresh(wanted, self.symbols)
-
-    def _fresh(self, wanted: str, taken: Mapping[str, object]) -> str:
-        stem = re.sub(r"[^A-Za-z0-9_]", "_", wanted) or "buf"
-        stem = f"_{stem}" if stem[0].isdigit() else stem
-        name = stem
-        while name in taken:
-            self._counts[stem] = self._counts.get(stem, 0) + 1
-            name = f"{stem}_{self._counts[stem]}"
-        return name
+    problems: list[Problem] = field(default_factory=list)
+    starts: dict[str, Dim] = field(default_factory=dict)
+    known: dict[str, Scalar] = field(default_factory=dict)
 
     # Buffers.
 
@@ -162,10 +123,10 @@ class State:
         return self.define_like(wanted, self.layout_of(tensor), self.start_of(tensor))
 
     def define_like(self, wanted: str, layout: Layout, start: Dim = 0) -> str:
-        """Introduce a buffer with storage of its own and a layout."""
-        name = self.fresh(wanted)
-        self.buffers[name] = layout
-        self.roots[name] = frozenset((name,))
+        """Introduce a buffer of a layout, in storage that begins so many bytes behind torch's."""
+        draft = self.draft
+        name = draft.fresh(_identifier(wanted), draft.buffers)
+        draft.buffers[name] = layout
         self.starts[name] = start
         return name
 
@@ -174,33 +135,12 @@ class State:
     ) -> str:
         """Introduce a buffer that is, or may be, a view of other buffers' storage."""
         layout, start = self.layout_of(tensor), self.start_of(tensor)
-        starts = {self.starts[source] for source in sources}
+        starts = {self.starts.get(source, 0) for source in sources}
         if relation is Relation.ALIAS and len(starts) == 1:
-            (start,) = starts
-            distance = dim(self.start_of(tensor) - start)
-            layout = Layout(
-                layout.dtype,
-                layout.device,
-                layout.size,
-                layout.stride,
-                elements(distance, layout.dtype.itemsize),
-            )
-        name = self.fresh(wanted)
-        if relation is Relation.MAY_ALIAS or not self.uncertain.isdisjoint(sources):
-            self.uncertain.add(name)
-        self.buffers[name] = layout
-        self.roots[name] = frozenset().union(*(self.roots[source] for source in sources))
-        self.starts[name] = start
-        return name
-
-    def define_part(self, wanted: str, source: str, layout: Layout) -> str:
-        """Introduce a buffer that is a view of a buffer's storage, laid out as said."""
-        name = self.fresh(wanted)
-        if source in self.uncertain:
-            self.uncertain.add(name)
-        self.buffers[name] = layout
-        self.roots[name], self.starts[name] = self.roots[source], self.starts[source]
-        return name
+            distance = dim(start - next(iter(starts)))
+            offset = elements(distance, layout.dtype.itemsize)
+            layout, start = replace(layout, offset=offset), next(iter(starts))
+        return self.define_like(wanted, layout, start)
 
     def layout_of(self, tensor: torch.Tensor) -> Layout:
         """Return the layout of a tensor at the start of a storage.
@@ -245,40 +185,103 @@ class State:
         lower, upper = self.ranges.get(name, (None, None))
         if kind is SymbolKind.FLOAT:
             lower = upper = None
-        self.symbols[name] = SymbolInfo(kind, lower, upper, self.hints.get(name), unbacked)
-        return name
+        info = SymbolInfo(kind, lower, upper, self.hints.get(name), unbacked)
+        return self.draft.bind(name, info)
 
     def bind_fresh(self, wanted: str, kind: SymbolKind = SymbolKind.INT) -> str:
         """Introduce a symbol of our own, which a line or an input binds."""
-        name = self.fresh_symbol(wanted)
-        self.symbols[name] = SymbolInfo(kind, unbacked=True)
-        return name
-
-    def symbol(self, name: str) -> sympy.Symbol:
-        """Return the symbol of a name that is bound."""
-        is_real = self.symbols[name].kind is SymbolKind.FLOAT
-        return real_symbol(name) if is_real else symbol(name)
+        name = self.draft.fresh(_identifier(wanted), self.draft.symbols)
+        return self.draft.bind(name, SymbolInfo(kind, unbacked=True))
 
     def is_bound(self, value: Any) -> bool:
         """Return whether every symbol of an expression is bound."""
-        return free_symbols(value) <= self.symbols.keys()
+        return free_symbols(value) <= self.draft.bound
+
+    def is_new(self, symbol: Any) -> bool:
+        """Return whether an expression of torch's is a symbol that nothing has told yet."""
+        return symbol.is_Symbol and symbol.name not in self.draft.bound
 
     # Origins and problems.
 
-    @property
-    def origins(self) -> tuple[Origin, ...]:
-        """The table of origins."""
-        return tuple(self._origins)
-
     def origin(self, *nodes: Node, values: tuple[str, ...] = ()) -> int:
         """Return the number of the joint origin of nodes; of calls also what values they leave."""
-        return self._origins.setdefault(origin_of(nodes, values), len(self._origins))
+        return self.draft.origin(origin_of(nodes, values))
 
     def report(self, node: Node, reason: str) -> None:
         """Note that a node has no form."""
         frames = origin_of([node]).frames
         source = f"{frames[-1].file}:{frames[-1].line}" if frames else ""
         self.problems.append(Problem(node.name, target_of(node), reason, source))
+
+
+class GraphWalk:
+    """Converts one graph into lines of the region that is open.
+
+    Args:
+        state: What belongs to the whole program.
+        module: Holds the graph, and what its ``get_attr`` nodes name.
+        convert: Converts a node that is neither a placeholder nor the output, and gives its value;
+            nodes that call graphs walk these in turn.
+    """
+
+    def __init__(
+        self, state: State, module: GraphModule, convert: Callable[[GraphWalk, Node], Any]
+    ) -> None:
+        self.state = state
+        self.module = module
+        self.values: dict[Node, Any] = {}
+        self._convert = convert
+
+    def run(self, given: Sequence[Any]) -> Any:
+        """Convert every node, placeholders having the values given; return what the graph does.
+
+        What cannot be converted is reported to the state, and so is only what comes first: nodes
+        that use such a node are passed over.
+        """
+        left = iter(given)
+        result: Any = None
+        for node in self.module.graph.nodes:
+            if node.op == "placeholder":
+                self.values[node] = next(left)
+            elif node.op == "output":
+                result = self.value(node.args[0])
+            else:
+                self.values[node] = self._converted(node)
+        return result
+
+    def value(self, arg: Any) -> Any:
+        """Return an argument of a node with the values of nodes in their places."""
+        return torch.fx.node.map_arg(arg, lambda node: self.values[node])
+
+    def emit(self, line: AnyLine) -> None:
+        """Append a line."""
+        self.state.draft.emit(line)
+
+    def inline(self, module: Any, given: Sequence[Any]) -> Any:
+        """Convert a graph that a node calls, as if its nodes stood here.
+
+        Raises:
+            UnsupportedNodeError: It is no graph.
+        """
+        if not isinstance(module, GraphModule):
+            raise UnsupportedNodeError("what it calls is no graph")
+        return GraphWalk(self.state, module, self._convert).run(given)
+
+    def _converted(self, node: Node) -> Any:
+        if any(self.values.get(source) is POISON for source in node.all_input_nodes):
+            return POISON
+        try:
+            return self._convert(self, node)
+        except (UnsupportedNodeError, NoOverloadError, UnknownWayError) as error:
+            self.state.report(node, str(error))
+        except WrapperIRError as error:
+            self.state.report(node, error.message)
+        return POISON
+
+
+def _identifier(wanted: str) -> str:
+    stem = re.sub(r"[^A-Za-z0-9_]", "_", wanted) or "buf"
+    return f"_{stem}" if stem[0].isdigit() else stem
 
 
 def is_guard(node: Node) -> bool:

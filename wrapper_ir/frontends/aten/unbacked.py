@@ -9,14 +9,13 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.aten.schemas import Path
-from wrapper_ir.frontends.aten.state import SYMBOLIC, Ref, UnsupportedNodeError
-from wrapper_ir.lines import expr as ours
+from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
+from wrapper_ir.frontends.common.ops import SYMBOLIC
+from wrapper_ir.frontends.common.unbacked import Keys, Way, bind_along, split, way_in
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import (
-    AssertSymbol,
     BindSymbol,
-    ComputeSymbol,
     ItemOf,
     SizeOf,
     StorageOffsetOf,
@@ -29,15 +28,9 @@ if TYPE_CHECKING:
 
     from torch.fx import Node
 
-    from wrapper_ir.frontends.aten.graph import GraphWalk
-__all__ = [
-    "Binding",
-    "bind_item",
-    "bind_metadata",
-    "bind_unbacked",
-    "bindings_of",
-    "kind_of",
-]
+    from wrapper_ir.frontends.aten.state import GraphWalk
+
+__all__ = ["Binding", "bind_item", "bind_metadata", "bind_unbacked", "bindings_of", "kind_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +45,13 @@ class Binding:
 
     symbol: str
     path: Path
-    keys: tuple[Any, ...]
+    keys: Keys
 
 
 def bindings_of(node: Node) -> list[Binding]:
     """Return the symbols that a node binds, as torch noted them."""
     found: Mapping[Any, Any] = node.meta.get("unbacked_bindings") or {}
-    bindings = []
-    for symbol, keypath in found.items():
-        keys = tuple(keypath)
-        count = 0
-        while count < len(keys) and type(keys[count]).__name__ == "SequenceKey":
-            count += 1
-        path = tuple(key.idx for key in keys[:count])
-        bindings.append(Binding(str(symbol), path, keys[count:]))
-    return bindings
+    return [Binding(str(symbol), *split(keypath)) for symbol, keypath in found.items()]
 
 
 def kind_of(value: Any) -> SymbolKind:
@@ -80,9 +65,9 @@ def bind_unbacked(
     """Bind what the metadata of a node's results decides."""
     for binding in bindings:
         leaf = leaves.get(binding.path)
-        if binding.keys and isinstance(leaf, Ref) and binding.symbol not in walk.state.symbols:
-            source, rest = _source(leaf.name, binding)
-            _bind(walk, node, binding, source, rest)
+        if binding.keys and isinstance(leaf, Ref) and binding.symbol not in walk.state.draft.bound:
+            way = way_in(binding.symbol, leaf.name, binding.keys)
+            _bind(walk, node, binding, way)
 
 
 def bind_item(walk: GraphWalk, node: Node) -> Any:
@@ -94,25 +79,25 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
     if not isinstance(tensor, Ref):
         raise UnsupportedNodeError("what is read is no tensor")
     if not isinstance(value, SYMBOLIC):
-        name = state.bind_fresh(node.name, _kind_in(state.buffers[tensor.name].dtype))
+        name = state.bind_fresh(node.name, _kind_in(state.draft.buffers[tensor.name].dtype))
         walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
-        return state.symbol(name)
+        return state.draft.symbol(name)
     kind = kind_of(value)
     for binding in bindings_of(node):
-        if binding.symbol not in state.symbols:
-            _bind(walk, node, binding, ItemOf(tensor.name), binding.keys, kind)
-            number = state.symbol(binding.symbol)
+        if binding.symbol not in state.draft.bound:
+            _bind(walk, node, binding, (ItemOf(tensor.name), binding.keys), kind)
+            number = state.draft.symbol(binding.symbol)
             return sympy.Ne(number, 0) if isinstance(value, torch.SymBool) else number
     known = value.node.expr
-    if known.is_Symbol and known.name in state.symbols:
-        return state.symbol(known.name)  # read before
+    if known.is_Symbol and known.name in state.draft.bound:
+        return state.draft.symbol(known.name)  # read before
     # Torch has noted nothing: it knows the number by now, or another tool has made the graph.
     if known.is_Symbol and known.name not in state.known:
         name = state.bind(known.name, kind, unbacked=True)
     else:
         name = state.bind_fresh(node.name, kind)
     walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
-    return state.symbol(name)
+    return state.draft.symbol(name)
 
 
 def _kind_in(dtype: DType) -> SymbolKind:
@@ -133,7 +118,7 @@ def bind_metadata(walk: GraphWalk, node: Node) -> None:
     value: Any = node.meta["val"]
     tensor, *rest = (walk.value(arg) for arg in node.args)
     expr = value.node.expr
-    is_new = expr.is_Symbol and expr.name not in (state.symbols.keys() | state.known.keys())
+    is_new = expr.is_Symbol and expr.name not in (state.draft.bound | state.known.keys())
     if not is_new or not isinstance(tensor, Ref):
         return
     target: Any = node.target
@@ -147,49 +132,19 @@ def bind_metadata(walk: GraphWalk, node: Node) -> None:
         walk.emit(BindSymbol(name, source, origin=state.origin(node)))
 
 
-def _source(buffer: str, binding: Binding) -> tuple[SymbolSource, tuple[Any, ...]]:
-    """Return where in a tensor's metadata a symbol is found, and the keys that are left."""
-    keys = binding.keys
-    method = getattr(keys[0], "name", None)
-    if method in ("size", "stride") and len(keys) > 1 and hasattr(keys[1], "idx"):
-        made = SizeOf if method == "size" else StrideOf
-        return made(buffer, keys[1].idx), keys[2:]
-    if method == "storage_offset":
-        return StorageOffsetOf(buffer), keys[1:]
-    raise _unknown(binding)
-
-
 def _bind(
     walk: GraphWalk,
     node: Node,
     binding: Binding,
-    source: SymbolSource,
-    keys: tuple[Any, ...],
+    way: Way,
     kind: SymbolKind = SymbolKind.INT,
 ) -> None:
-    """Bind a symbol to a source, by way of what the remaining keys do to the value."""
     state = walk.state
-    origin = state.origin(node)
-    if not keys:
-        name = state.bind(binding.symbol, kind, unbacked=True)
-        walk.emit(BindSymbol(name, source, origin=origin))
-        return
-    key = type(keys[0]).__name__
-    if len(keys) > 1 or key not in ("ConvertIntKey", "DivideByKey"):
-        raise _unknown(binding)
-    raw = state.bind_fresh(f"{binding.symbol}_raw")
-    walk.emit(BindSymbol(raw, source, origin=origin))
-    value = state.symbol(raw)
-    if key == "ConvertIntKey":
-        result = ours.Where(sympy.Ne(value, 0), sympy.S.One, sympy.S.Zero)
-    else:
-        divisor = state.dim(keys[0].divisor)
-        message = f"{binding.symbol} is not divisible by {divisor}"
-        walk.emit(AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin))
-        result = ours.FloorDiv(value, divisor)
-    walk.emit(ComputeSymbol(state.bind(binding.symbol, unbacked=True), result, origin=origin))
-
-
-def _unknown(binding: Binding) -> UnsupportedNodeError:
-    shown = ".".join(str(key) for key in binding.keys)
-    return UnsupportedNodeError(f"the way to {binding.symbol} is unknown: {shown}")
+    bind_along(
+        state.draft,
+        binding.symbol,
+        way,
+        bind=lambda: state.bind(binding.symbol, kind, unbacked=True),
+        dim=state.dim,
+        origin=state.origin(node),
+    )

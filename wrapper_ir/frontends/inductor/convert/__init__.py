@@ -7,7 +7,6 @@ object of Inductor's: those keep the whole graph alive.
 
 from __future__ import annotations
 
-from wrapper_ir.frontends.inductor.convert.graph import convert_graph
-from wrapper_ir.frontends.inductor.convert.passing import Passing, passing_of
+from wrapper_ir.frontends.inductor.convert.graph import Passing, convert_graph, passing_of
 
 __all__ = ["Passing", "convert_graph", "passing_of"]

@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
+from wrapper_ir.frontends.common.ops import SYMBOLIC, plain_argument
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.objects import Method, convert_object
-from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
+from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Access,
     Arg,
     BufferArg,
-    DeviceArg,
     DTypeArg,
-    EnumArg,
-    EnumKind,
     ListArg,
     NamedArg,
     NoneArg,
     ObjectArg,
     ScalarArg,
-    StringArg,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Arguments", "bind_arguments", "is_tensor", "schema_access"]
 
 _NUMBERS: Final = (bool, int, float, complex, sympy.Basic)
-_SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 #: Positional and named arguments.
 Arguments = tuple[tuple[Arg, ...], tuple[NamedArg, ...]]
@@ -131,20 +127,15 @@ def _plain(scope: Scope, value: Any) -> Arg:
     """Return an argument that is no tensor."""
     if value is None or isinstance(value, ir.NoneAsConstantBuffer):
         return NoneArg()
-    if isinstance(value, (*_NUMBERS, *_SYMBOLIC)):
+    if isinstance(value, (*_NUMBERS, *SYMBOLIC)):
         return ScalarArg(scope.scalar(value))
     if isinstance(value, ir.ShapeAsConstantBuffer):
         return ScalarArg(scope.scalar(value.expr))
-    if isinstance(value, str):
-        return StringArg(value)
     if isinstance(value, torch.dtype):
         return DTypeArg(to_dtype(value))
-    if isinstance(value, torch.device):
-        return DeviceArg(to_device(value))
-    if isinstance(value, torch.layout):
-        return EnumArg(EnumKind.LAYOUT, str(value).removeprefix("torch."))
-    if isinstance(value, torch.memory_format):
-        return EnumArg(EnumKind.MEMORY_FORMAT, str(value).removeprefix("torch."))
+    found = plain_argument(value)
+    if found is not None:
+        return found
     raise UnsupportedLineError(
         kind="argument of an op", text=type(value).__name__, why="the IR has no such argument"
     )

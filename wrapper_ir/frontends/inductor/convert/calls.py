@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.convert.triton import convert_triton_call
-from wrapper_ir.frontends.inductor.convert.triton_choice import convert_choice
-from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
+from wrapper_ir.frontends.common.ops import to_device
+from wrapper_ir.frontends.inductor.convert.triton import convert_choice, convert_triton_call
+from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.flags import kernel_flags
 from wrapper_ir.frontends.inductor.notes import (
@@ -75,14 +75,11 @@ def _definition(scope: Scope, note: KernelNote) -> str:
     params = tuple(map(_parameter, note.params))
     key = (note.name, note.code, params)
     if key not in shared.kernel_names:
-        name, number = note.name, 1
-        while name in shared.definitions:
-            number += 1
-            name = f"{note.name}_{number}"
+        name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
         isa, flags = kernel_flags()
         source = CppKernel(note.code, entry=note.name, isa=isa, flags=flags)
         origin = scope.origin(*note.nodes)
-        shared.definitions[name] = KernelDefinition(name, params, source, origin=origin)
+        scope.draft.definitions[name] = KernelDefinition(name, params, source, origin=origin)
         shared.kernel_names[key] = name
     return shared.kernel_names[key]
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 
+from wrapper_ir.build.draft import at_start
+from wrapper_ir.frontends.common.regions import copied
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.regions import (
     Branch,
     ConvertLines,
     call_op,
-    copied,
     inline_subgraph,
 )
 from wrapper_ir.frontends.inductor.differences import Choice, choice_of
@@ -102,7 +103,7 @@ class ControlConverter:
         if layout.dtype is DType.BOOL:
             return operand
         truth = Layout(DType.BOOL, layout.device, layout.size, layout.stride)
-        name = self._scope.shared.fresh_name(f"{operand.buffer}_truth")
+        name = self._scope.draft.fresh(f"{operand.buffer}_truth")
         made = ResultBuffer(self._scope.define(name, truth))
         args = (operand, ScalarArg(0))
         op = torch.ops.aten.ne.Scalar
@@ -171,7 +172,7 @@ class ControlConverter:
         """
         name = self._externs.leaves.get(node.get_name(), {}).get((position,))
         if name is not None and isinstance(operand, BufferArg):
-            self._scope.stand_for(name, copied(self._scope, operand.buffer, origin))
+            self._scope.stand_for(name, copied(self._scope.draft, operand.buffer, origin=origin))
 
     def _call(self, node: Any) -> None:
         operands = [self._operand(item, None) for item in node.inputs]
@@ -230,12 +231,11 @@ class ControlConverter:
                 )
             output = outputs.get(position)
             like = scope.layout(value.buffer) if output is None else scope.to_layout(output.layout)
-            plain = Layout(like.dtype, like.device, like.size, like.stride)
             wanted = f"{node.get_name()}_{position}" if output is None else output.get_name()
             place = position if places is None else places[position]
             self._externs.leaves.setdefault(node.get_name(), {})[(place,)] = wanted
             path = () if count == len(values) == 1 else (position,)
-            results.append(ResultBuffer(scope.define(wanted, plain), path))
+            results.append(ResultBuffer(scope.define(wanted, at_start(like)), path))
         return tuple(results)
 
 

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
+from wrapper_ir.frontends.common.ops import NoOverloadError, declare, number_overload, to_device
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
 from wrapper_ir.frontends.inductor.convert.functions import function_of
-from wrapper_ir.frontends.inductor.convert.hooks import HOOK, hooked_name
 from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
-from wrapper_ir.frontends.inductor.convert.overloads import number_overload
-from wrapper_ir.frontends.inductor.convert.printing import PRINT, print_arguments
-from wrapper_ir.frontends.inductor.convert.random_state import (
+from wrapper_ir.frontends.inductor.convert.operators import (
     GET_STATE,
+    HOOK,
+    PRINT,
     SET_STATE,
     STATE,
+    hooked_name,
+    print_arguments,
     runs_and_saves,
     runs_with,
 )
@@ -30,7 +32,6 @@ from wrapper_ir.frontends.inductor.convert.relations import (
 )
 from wrapper_ir.frontends.inductor.convert.streams import convert_stream_op, is_stream_op
 from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tensor_leaves
-from wrapper_ir.frontends.inductor.convert.values import to_device
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Arg,
@@ -117,7 +118,13 @@ class ExternConverter:
             self._run_with(node, *args, **kwargs)
         elif is_stream_op(node.op_overload):
             given = (*args, *kwargs.values())
-            convert_stream_op(self._scope, node.op_overload, given, self._scope.origin(node))
+            convert_stream_op(
+                self._scope.shared.queues,
+                node.op_overload,
+                given,
+                self._scope.origin(node),
+                is_region=self._scope.is_region,
+            )
         elif node.op_overload is torch.ops.higher_order.call_torchbind:
             receiver, method, *rest = args
             self.call(node, method_of(receiver, method), (receiver, *rest), kwargs, results=True)
@@ -137,11 +144,11 @@ class ExternConverter:
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op with a state of the generator, which is as before then."""
         scope = self._scope
-        before = scope.define(scope.shared.fresh_name(f"{node.get_name()}_state"), STATE)
+        before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), STATE)
         self._emit(node, GET_STATE, (), {}, [ResultBuffer(before)])
         self._emit(node, SET_STATE, (state,), {}, [])
         self._emit(node, op, args, kwargs, self._results(node))
-        scope.emit(ExternKernel(scope.shared.declare(SET_STATE), (BufferArg(before),)))
+        scope.emit(ExternKernel(declare(scope.draft, SET_STATE), (BufferArg(before),)))
 
     def show(self, node: Any) -> None:
         """Show the tensor that a node computes to Inductor's hooks, where they are asked for."""
@@ -202,21 +209,21 @@ class ExternConverter:
         """Emit the call of an op, and the declaration of the op where it is the first."""
         origin = self._scope.origin(node)
         if not isinstance(op, Method):
-            op = number_overload(op, args)
+            op = _with_numbers(op, args)
         ordered, named = bind_arguments(self._scope, op, args, kwargs, origin)
         if op is torch.ops.aten.addmm.out:
             ordered = self._with_rows(ordered, dict(named), origin)
         if op._schema.name in _QUANTISING:
             self._note_quantised(defined, (*ordered, *(value for _, value in named)))
         if op._schema.name in _PACKING:
-            shared = self._scope.shared
-            shared.buffers.update((r.out, _PACKED) for r in defined if isinstance(r, ResultBuffer))
+            buffers = self._scope.draft.buffers
+            buffers.update((r.out, _PACKED) for r in defined if isinstance(r, ResultBuffer))
         related = tuple(_related(op, result, ordered, named) for result in defined)
         self._note_offsets(op, related, getattr(node, "origins", None) or ())
         self._note_kinds(op, related, getattr(node, "origins", None) or ())
         device = node.get_device()
         line = ExternKernel(
-            op=self._scope.shared.declare(op),
+            op=self._declared(op),
             args=ordered,
             kwargs=named,
             results=related,
@@ -224,6 +231,10 @@ class ExternConverter:
         )
         names = self.leaves.get(node.get_name(), {}).values() if defined else ()
         self._scope.emit_call(line, [node], [self._scope.graph.get_buffer(n) for n in names])
+
+    def _declared(self, op: torch._ops.OpOverload | Method) -> str:
+        draft = self._scope.draft
+        return draft.declare(op.name(), op.source) if isinstance(op, Method) else declare(draft, op)
 
     def _with_rows(
         self, args: tuple[Arg, ...], named: Mapping[str, Arg], origin: int | None
@@ -258,7 +269,7 @@ class ExternConverter:
                 layout, viewed = scope.layout(result.out), scope.layout(result.of[0])
                 begin = viewed.offset * viewed.dtype.itemsize + scope.dim(distance)
                 offset = scope.dim(begin / sympy.Integer(layout.dtype.itemsize))
-                scope.shared.buffers[result.out] = replace(layout, offset=offset)
+                scope.draft.buffers[result.out] = replace(layout, offset=offset)
 
     def _note_kinds(
         self,
@@ -277,7 +288,7 @@ class ExternConverter:
             if isinstance(found, torch.Tensor) and found.layout is not torch.strided:
                 kind = LayoutKind(str(found.layout).removeprefix("torch."))
                 layout = self._scope.layout(result.out)
-                self._scope.shared.buffers[result.out] = replace(layout, kind=kind)
+                self._scope.draft.buffers[result.out] = replace(layout, kind=kind)
 
     def _note_quantised(self, results: Sequence[CallResult], args: Sequence[Any]) -> None:
         """Give a result the element type that the call asks for: Inductor knows none of these."""
@@ -285,7 +296,7 @@ class ExternConverter:
         for result in results:
             if dtype is not None and isinstance(result, ResultBuffer):
                 layout = self._scope.layout(result.out)
-                self._scope.shared.buffers[result.out] = replace(layout, dtype=dtype)
+                self._scope.draft.buffers[result.out] = replace(layout, dtype=dtype)
 
     def _results(self, node: Any) -> list[CallResult]:
         """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""
@@ -341,6 +352,16 @@ def node_op(node: Any) -> torch._ops.OpOverload:
     raise UnsupportedLineError(
         kind="call of an op", text=name, why="it is no operator of torch's registry"
     )
+
+
+def _with_numbers(op: torch._ops.OpOverload, args: Sequence[Any]) -> torch._ops.OpOverload:
+    """Return the overload of an op that takes the numbers among its arguments."""
+    try:
+        found: torch._ops.OpOverload = number_overload(op, args)
+    except NoOverloadError as error:
+        why = f"a number is given for the tensor {error.names}"
+        raise UnsupportedLineError(kind="call of an op", text=str(op), why=why) from None
+    return found
 
 
 def _plain_args(node: Any) -> tuple[Any, ...]:

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
+import torch
 from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.objects import object_input
-from wrapper_ir.frontends.inductor.convert.replaced import (
-    allow_any_size,
-    layout_at_entry,
-    replaced_inputs,
-)
+from wrapper_ir.frontends.inductor.convert.origins import op_called
+from wrapper_ir.frontends.inductor.differences import gives_data
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import BufferValue, NoneValue, ScalarValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
-from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, SizeOf, StrideOf
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, SizeOf, StrideOf
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping
+
+    from torch.fx import Node
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["convert_inputs", "convert_results"]
+__all__ = [
+    "allow_any_size",
+    "assert_alignment",
+    "assert_layout",
+    "convert_inputs",
+    "convert_results",
+    "layout_at_entry",
+    "replaced_inputs",
+]
 
 #: What sympy makes of a float.
 _FLOATS = (sympy.Float, Infinity, NegativeInfinity, NaN)
@@ -105,9 +115,8 @@ def _input(scope: Scope, name: str, value: Any, donated: set[str]) -> Input:
 def _unnamed_number(scope: Scope, name: str, kind: SymbolKind) -> ScalarInput:
     """Return an input that binds a symbol which nothing uses: its value is known otherwise."""
     name = scope.name(name)
-    scope.shared.symbols[name] = SymbolInfo(kind)
     scope.bound.add(name)
-    scope.shared.bound.add(name)
+    scope.draft.bind(name, SymbolInfo(kind))
     return ScalarInput(name)
 
 
@@ -164,3 +173,108 @@ def _result(scope: Scope, node: Any) -> Value:
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, ir.TensorBox)
+
+
+# Checks of what a graph is given and of what library ops return: layouts and addresses.
+
+
+_INPUT: Final = "input"
+
+
+def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
+    """Check the layout of an input or of an op's result.
+
+    Args:
+        scope: Where the check goes.
+        name: Inductor's name of the buffer.
+        op_name: Inductor's name of the op, ``input`` for an input.
+        writer: The node whose result it is.
+    """
+    check = _check(scope, name, op_name, writer)
+    if _last_check(scope, check) is None:
+        scope.emit(check)
+
+
+def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer: Any) -> None:
+    """Check an address too, in the same line as the layout where that comes right before.
+
+    Args:
+        scope: Where the check goes.
+        name: Inductor's name of the buffer.
+        bytes_: What the address has to be a multiple of.
+        op_name: Inductor's name of the op, ``input`` for an input.
+        writer: The node whose result it is.
+    """
+    check = _check(scope, name, op_name, writer)
+    last = _last_check(scope, check)
+    if last is not None:
+        scope.body.remove(last)
+    scope.emit(dataclasses.replace(check, alignment=bytes_))
+
+
+def _check(scope: Scope, name: str, op_name: str, writer: Any) -> AssertLayout:
+    subject = op_called(op_name, writer)
+    origin = scope.origin(writer) if subject != _INPUT else None
+    return AssertLayout(scope.resolve(name), subject, origin=origin)
+
+
+def _last_check(scope: Scope, check: AssertLayout) -> AssertLayout | None:
+    """Return the check of the same buffer among those that the body ends with."""
+    for line in reversed(scope.body):
+        if not isinstance(line, AssertLayout):
+            return None
+        if line.buffer == check.buffer:
+            return line
+    return None
+
+
+# Inputs that a graph gives other data (``x.data = y``) and reads nothing of.
+#
+# That changes what a tensor is. Dynamo's guards and, before torch 2.15, Inductor's graphs tell of
+# such an input what it is afterwards; the node that stands for it tells what it comes with. Since
+# nothing is read, any size will do, one of 0 or 1 that its symbol's range excludes among them.
+
+
+def replaced_inputs(graph: Any) -> Mapping[str, Node]:
+    """Return the inputs, by name, whose only use is to be given other data."""
+    return {
+        node.target: node
+        for node in graph.module.graph.nodes
+        if node.op == "placeholder"
+        and len(node.users) == 1
+        and gives_data((user := next(iter(node.users))).target)
+        and user.args[0] is node
+        and user.args[1] is not node
+    }
+
+
+def layout_at_entry(node: Node) -> Any:
+    """Return the layout that an input has before it is given other data."""
+    value = node.meta["val"]
+    size, stride = ([_expression(n) for n in numbers] for numbers in (value.shape, value.stride()))
+    return ir.FixedLayout(value.device, value.dtype, size, stride)
+
+
+def allow_any_size(scope: Scope, node: Node) -> None:
+    """Lift the range of a symbol that is a size of this input and of nothing else."""
+    others = [n for n in scope.graph.module.graph.nodes if n is not node and n not in node.users]
+    for symbol in layout_at_entry(node).size:
+        if isinstance(symbol, sympy.Symbol) and not any(_tells(n, symbol) for n in others):
+            scope.draft.symbols[symbol.name] = replace(
+                scope.draft.symbols[symbol.name], lower=0, upper=None
+            )
+
+
+def _expression(number: int | torch.SymInt) -> sympy.Expr:
+    return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
+
+
+def _tells(node: Node, symbol: sympy.Symbol) -> bool:
+    """Say whether a symbol is in what a node gives; one that is only an input tells nothing."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.SymInt):
+        return bool(node.users) and symbol in value.node.expr.free_symbols
+    if not isinstance(value, torch.Tensor):
+        return False
+    numbers = (*value.shape, *value.stride(), value.storage_offset())
+    return any(isinstance(n, torch.SymInt) and symbol in n.node.expr.free_symbols for n in numbers)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.frontends.inductor.convert.calls import convert_kernel_call
-from wrapper_ir.frontends.inductor.convert.checks import assert_alignment, assert_layout
 from wrapper_ir.frontends.inductor.convert.control import ControlConverter
 from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
-from wrapper_ir.frontends.inductor.convert.memory import allocate, reinterpret, reuse
-from wrapper_ir.frontends.inductor.convert.parts import make_whole
+from wrapper_ir.frontends.inductor.convert.interface import assert_alignment, assert_layout
+from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.streams import host_waits
 from wrapper_ir.frontends.inductor.convert.strings import StringConverter
 from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked
@@ -115,8 +114,7 @@ class LineConverter:
             handler(self, entry)
 
     def _refuse_on_stream(self, node: Any) -> None:
-        queues = self._scope.shared.queues
-        if queues.stream or queues.mempool:
+        if self._scope.shared.queues.is_open:
             raise UnsupportedLineError(
                 kind=type(node).__name__,
                 text=str(node.get_name()),
@@ -138,14 +136,14 @@ class LineConverter:
         self._scope.shared.queues.enter_stream(entry.line)
 
     def _exit_stream(self, entry: Entry) -> None:
-        self._scope.shared.queues.stream = 0
+        self._scope.draft.stream = 0
 
     def _enter_mempool(self, entry: Entry) -> None:
         self._refuse_in_region(entry)
         self._scope.shared.queues.enter_mempool(entry.line)
 
     def _exit_mempool(self, entry: Entry) -> None:
-        self._scope.shared.queues.mempool = 0
+        self._scope.draft.mempool = 0
 
     def _refuse_in_region(self, entry: Entry) -> None:
         """Refuse a block in a branch, a loop's body or a subgraph, unless it is the caller's."""
@@ -191,10 +189,10 @@ class LineConverter:
         self._scope.emit(ComputeSymbol(self._scope.bind(arg.inner), value))
 
     def _unbacked(self, entry: Entry) -> None:
-        bind_unbacked(self._scope, self._externs, entry.line)
+        bind_unbacked(self._scope, self._externs.leaves, entry.line)
 
     def _item(self, entry: Entry) -> None:
-        host_waits(self._scope)
+        host_waits(self._scope.shared.queues)
         bind_item(self._scope, entry.line.node)
 
     def _assert_layout(self, entry: Entry) -> None:

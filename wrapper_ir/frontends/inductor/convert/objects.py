@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.control import ObjectInput
+from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import ObjectConstant
 from wrapper_ir.runtime import class_of
 
@@ -38,9 +39,9 @@ class Method:
         return f"{self.class_name}.{self._schema.name}"
 
     @property
-    def schema(self) -> str:
-        """Its schema under that name."""
-        return f"{self.class_name}.{self._schema}"
+    def source(self) -> TorchOp:
+        """Its declaration, under that name."""
+        return TorchOp(f"{self.class_name}.{self._schema}", is_method=True)
 
 
 def method_of(receiver: Any, name: str) -> Method:
@@ -79,7 +80,7 @@ def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
     if scope.is_region:
         raise _in_region(name)
     made = scope.objects[name] = scope.name(name)
-    scope.shared.reserved.add(made)
+    scope.draft.reserved.add(made)
     return ObjectInput(made, class_of(real_object(name, node.get_value())))
 
 
@@ -94,12 +95,12 @@ def convert_object(scope: Scope, node: Any) -> str:
         raise _in_region(name)
     if name not in scope.objects:
         value = real_object(name, node.get_value())
-        known = (n for n in scope.shared.objects if scope.shared.data[n] is value)
-        made = next(known, "") or scope.shared.fresh_name(_OTHER.sub("_", name))
+        known = (n for n in scope.draft.names_of(value) if n in scope.draft.objects)
+        made = next(known, "") or scope.draft.fresh(_OTHER.sub("_", name))
         scope.objects[name] = made
-        scope.shared.reserved.add(made)
-        scope.shared.objects[made] = ObjectConstant(class_of(value), name)
-        scope.shared.data[made] = value
+        scope.draft.reserved.add(made)
+        scope.draft.objects[made] = ObjectConstant(class_of(value), name)
+        scope.draft.hold(made, value)
     return scope.objects[name]
 
 

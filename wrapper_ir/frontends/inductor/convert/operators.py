@@ -11,10 +11,38 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.fx.node import has_side_effect
 
+from wrapper_ir.frontends.common.ops import declare
+from wrapper_ir.frontends.inductor.compat import inductor_config, ir, run_intermediate_hooks
+from wrapper_ir.frontends.inductor.convert.arguments import is_tensor
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.lines.args import BufferArg, BufferValue, StringArg
+from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.layout import CPU, Layout
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["define"]
+    from wrapper_ir.frontends.inductor.convert.state import Scope
+    from wrapper_ir.lines.args import Value
+    from wrapper_ir.lines.control import Input
+
+__all__ = [
+    "GET_STATE",
+    "HOOK",
+    "PRINT",
+    "SET_STATE",
+    "STATE",
+    "add_check",
+    "add_checks",
+    "define",
+    "hooked_name",
+    "print_arguments",
+    "prints",
+    "runs_and_saves",
+    "runs_with",
+]
 
 _NAMESPACE: Final = "wrapper_ir_inductor"
 _library: Final[Any] = torch.library.Library(_NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
@@ -41,3 +69,208 @@ def define(
     if fake is not None:
         torch.library.register_fake(f"{_NAMESPACE}::{name}", fake, lib=_library)
     return has_side_effect(getattr(getattr(torch.ops, _NAMESPACE), name).default)
+
+
+# Inductor's checks for NaN and infinity (``nan_asserts``), as calls of an op.
+#
+# Inductor asserts in Python that what a graph is given and what it returns is finite, and what each
+# Triton kernel was given and has written, in lines of text after its call. A program calls
+# operators only, so the check is one of torch's registry, and every emitter calls it like any
+# other.
+
+
+def _check(value: torch.Tensor, name: str) -> None:
+    """Raise what Inductor's assertion does unless every element is finite."""
+    for found, what in ((torch.isnan, "NaN"), (torch.isinf, "infinity")):
+        if bool(found(value).any()):
+            raise AssertionError(f"{name} has {what} (torch._inductor.config.nan_asserts)")
+
+
+FINITE: Final = define(
+    "assert_finite(Tensor value, str name) -> ()", _check, fake=lambda value, name: None
+)
+
+
+def add_checks(scope: Scope, start: int, inputs: Sequence[Input], results: Sequence[Value]) -> None:
+    """Check inputs before the line ``start`` and results after the last one, where asked for."""
+    if not inductor_config.nan_asserts:
+        return
+    given = [
+        (each.name, f"input '{each.name}'") for each in inputs if isinstance(each, BufferInput)
+    ]
+    made = {each.buffer: None for each in results if isinstance(each, BufferValue)}
+    scope.body[start:start] = [_line(scope, *each) for each in given]
+    scope.body += [_line(scope, name, f"result '{name}'") for name in made]
+
+
+def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bool:
+    """Check a buffer after the call of a kernel, if that is what a line of text does.
+
+    Args:
+        scope: Where the check goes.
+        text: Inductor's; it has one such line for NaN, and one for infinity.
+        kernel: The kernel that was called last.
+        passed: Inductor's names of what it was called with.
+
+    Returns:
+        Whether the line is such a check.
+    """
+    if not inductor_config.nan_asserts:
+        return False
+    for name in passed:
+        if text == f"assert not {name}.isnan().any().item()":
+            scope.emit(_line(scope, scope.resolve(name), f"'{name}' after '{kernel}'"))
+            return True
+        if text == f"assert not {name}.isinf().any().item()":
+            return True  # one call finds both
+    return False
+
+
+def _line(scope: Scope, buffer: str, name: str) -> ExternKernel:
+    return ExternKernel(declare(scope.draft, FINITE), (BufferArg(buffer), StringArg(name)))
+
+
+# Inductor's hooks for intermediate values (``generate_intermediate_hooks``), as calls of an op.
+#
+# Inductor writes a call of a Python function behind what it wants to show. A program calls
+# operators only, so the function is one of torch's registry here, and every emitter calls it like
+# any other. The hooks themselves stay where Inductor has them, and are asked for at each call.
+
+
+def _show(value: torch.Tensor, name: str) -> None:
+    run_intermediate_hooks(name, value)  # type: ignore[no-untyped-call]
+
+
+#: Shows a tensor to the hooks, under the name of the node of the graph that it comes from.
+HOOK: Final = define("intermediate_hook(Tensor value, str name) -> ()", _show)
+
+
+def hooked_name(node: Any) -> str:
+    """Return under which name the hooks see what an IR node computes; empty when they do not.
+
+    Inductor knows the origin of single tensors only, not of several results of one call.
+    """
+    if not inductor_config.generate_intermediate_hooks or not isinstance(node.layout, ir.Layout):
+        return ""
+    origin = node.get_origin_node()
+    return str(origin.name) if origin is not None else ""
+
+
+# ``torch._higher_order_ops.print``, which prints while a program runs, as calls of an op.
+#
+# Inductor writes a call of Python's ``print``. A program calls operators only, so there is one of
+# torch's registry that prints, and every emitter calls it like any other. What is printed comes in
+# two lists, for an op takes tensors and numbers apart; a third one tells how they were given.
+
+
+_TENSOR, _NUMBER = "tensor", "number"
+
+
+def _print(
+    text: str, tensors: Sequence[torch.Tensor], numbers: Sequence[float], given: Sequence[str]
+) -> None:
+    """Print a text with values in the places that ``str.format`` has for them.
+
+    Args:
+        text: With places in curly brackets.
+        tensors: The values that are tensors, in order.
+        numbers: Those that are numbers.
+        given: For each value what it is, ``tensor`` or ``number``, and with an equals sign before
+            it the name that it was given by.
+    """
+    values = {_TENSOR: iter(tensors), _NUMBER: iter(numbers)}
+    args, kwargs = [], {}
+    for each in given:
+        name, _, kind = each.rpartition("=")
+        value = next(values[kind])
+        if name:
+            kwargs[name] = value
+        else:
+            args.append(value)
+    print(text.format(*args, **kwargs))  # noqa: T201 - it is what the model asks for
+
+
+PRINT: Final = define(
+    "print(str text, Tensor[] tensors, Scalar[] numbers, str[] given) -> ()", _print
+)
+
+_HOP: Final = torch.ops.higher_order.print
+
+
+def prints(node: Any) -> bool:
+    """Return whether an IR node prints."""
+    return getattr(node, "op_overload", None) is _HOP
+
+
+def print_arguments(node: Any) -> tuple[Any, ...]:
+    """Return the arguments of the op for an IR node that prints.
+
+    Args:
+        node: The node.
+
+    Raises:
+        UnsupportedLineError: A value is neither a tensor nor a number.
+    """
+    (text, *args), kwargs = node.unflatten_args(node.inputs, node.constant_args)
+    tensors: list[Any] = []
+    numbers: list[Any] = []
+    given: list[str] = []
+    named = {**node.kwargs, **kwargs}
+    for name, value in [*(("", value) for value in args), *named.items()]:
+        kind = _TENSOR if is_tensor(value) else _NUMBER
+        if isinstance(value, (str, list, tuple, dict, type(None))):
+            raise UnsupportedLineError(
+                kind="call of print",
+                text=repr(text),
+                why=f"it prints a value of type {type(value).__name__}",
+            )
+        (tensors if kind == _TENSOR else numbers).append(value)
+        given.append(f"{name}={kind}" if name else kind)
+    return text, tensors, numbers, given
+
+
+# Random ops that are run again with the state of the generator that they had the first time.
+#
+# What is checkpointed in training calls random ops in the forward and once more in the backward,
+# and has to draw the same numbers. For that Inductor calls two higher-order ops of torch
+# (``run_and_save_rng_state``, ``run_with_rng_state``), which take an op and its arguments. A
+# program has the op itself, and beside it ops that give and set the state of the generator.
+
+
+_BYTES: Final = torch.get_rng_state().numel()
+
+#: How the state of the CPU's generator is kept.
+STATE: Final = Layout(DType.UINT8, CPU, (_BYTES,), (1,))
+
+#: Gives the state of the CPU's generator. Of two calls neither is superfluous: something may have
+#: been drawn in between.
+GET_STATE: Final = define(
+    "random_state() -> Tensor",
+    torch.get_rng_state,
+    fake=lambda: torch.empty(_BYTES, dtype=torch.uint8),
+    tags=(torch.Tag.nondeterministic_seeded,),
+)
+#: Sets it.
+SET_STATE: Final = define(
+    "set_random_state(Tensor state) -> ()", torch.set_rng_state, fake=lambda state: None
+)
+
+_SAVES: Final = torch.ops.higher_order.run_and_save_rng_state
+_RUNS_WITH: Final = torch.ops.higher_order.run_with_rng_state
+
+
+def runs_and_saves(node: Any) -> bool:
+    """Return whether an IR node calls a random op on the CPU and gives the state before, too."""
+    return _is(node, _SAVES)
+
+
+def runs_with(node: Any) -> bool:
+    """Return whether an IR node calls a random op on the CPU with a state that it is given."""
+    return _is(node, _RUNS_WITH)
+
+
+def _is(node: Any, op: Any) -> bool:
+    if getattr(node, "op_overload", None) is not op:
+        return False
+    device = node.get_device()
+    return device is None or device.type == "cpu"

@@ -1,19 +1,21 @@
-"""Origins of lines in the model: fx nodes, ATen ops, the user's source, the module."""
+"""Origins of lines in the model: the nodes that they come from, and whose values calls leave."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
 from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.inductor.compat import ir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from wrapper_ir.lines.origin import Origin
+    from wrapper_ir.build.draft import ProgramDraft
 
-__all__ = ["OriginTable", "op_called"]
+__all__ = ["OriginTable", "held_values", "op_called"]
 
 _DOTTED: Final = re.compile(r"[\w.]+")
 
@@ -32,16 +34,15 @@ def op_called(name: str, node: Any) -> str:
 
 
 class OriginTable:
-    """Interns origins: equal ones get the same number."""
+    """Numbers of the joint origins of IR nodes.
 
-    def __init__(self) -> None:
-        self._numbers: dict[Origin, int] = {}
+    Args:
+        draft: The program that holds the table.
+    """
+
+    def __init__(self, draft: ProgramDraft) -> None:
+        self._draft = draft
         self._order: dict[int, dict[Any, int]] = {}
-
-    @property
-    def origins(self) -> tuple[Origin, ...]:
-        """The table, in the order of the numbers."""
-        return tuple(self._numbers)
 
     def of(self, nodes: Iterable[Any], values: tuple[str, ...] = ()) -> int | None:
         """Return the number of the joint origin of IR nodes, None where nothing is known.
@@ -55,8 +56,7 @@ class OriginTable:
             found.update(dict.fromkeys(getattr(node, "origins", None) or ()))
         if not found:
             return None
-        origin = origin_of(sorted(found, key=self._position), values)
-        return self._numbers.setdefault(origin, len(self._numbers))
+        return self._draft.origin(origin_of(sorted(found, key=self._position), values))
 
     def _position(self, node: Any) -> tuple[int, str]:
         """Return where a node stands in its graph: sets of nodes have no order of their own."""
@@ -64,3 +64,79 @@ class OriginTable:
         if id(graph) not in self._order:
             self._order[id(graph)] = {n: i for i, n in enumerate(graph.nodes)}
         return self._order[id(graph)].get(node, len(self._order[id(graph)])), node.name
+
+
+# What a call leaves: the fx node whose value a buffer holds once the call is done, where certain.
+#
+# Inductor says of a buffer that it holds just one node's value (``origin_node``), as best it can.
+# Where a buffer is changed in place, what it says is of the last change: an op that gives a changed
+# copy of its argument, such as ``scatter_add``, is two calls, and only the second leaves its value.
+
+
+def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any) -> dict[str, str]:
+    """Return the names of the fx nodes whose values buffers hold after a call.
+
+    Args:
+        nodes: The IR nodes that the call computes, in their order.
+        real_names: Of buffers that stand for another one's contents once changed, that one's name.
+        graph: Inductor's graph.
+    """
+    # A value that stays in registers may keep its place among a kernel's pointers all the same.
+    unwritten = {*real_names.values(), *graph.removed_buffers, *graph.inplaced_to_remove}
+    found: dict[str, str] = {}
+    for node in nodes:
+        for buffer in (node, *(getattr(node, "mutation_outputs", None) or ())):
+            name = _name(buffer)
+            real = real_names.get(name, name)
+            if real != name:
+                held = _changed_value(node, graph.name_to_buffer.get(real))
+            else:
+                held = None if name in unwritten else _own_value(node)
+            found.pop(real, None)  # the last of the call's nodes counts
+            if held is not None:
+                found[real] = held.name
+    return found
+
+
+def _name(buffer: Any) -> str:
+    try:
+        return str(buffer.get_name())
+    except (AttributeError, NotImplementedError, AssertionError):
+        return ""  # it makes no buffer of its own
+
+
+def _own_value(node: Any) -> torch.fx.Node | None:
+    held = getattr(node, "origin_node", None)
+    return None if held is None or _changes_in_place(held) else held
+
+
+def _changed_value(node: Any, base: Any) -> torch.fx.Node | None:
+    """The one node that changes a buffer, if it changes the buffer as a whole and not a view.
+
+    Args:
+        node: The IR node that does it.
+        base: The buffer; None for one that is no IR node, such as an input.
+    """
+    last = getattr(base, "origin_node", None)
+    if last is not None and not _changes_in_place(last):
+        return last if last in (getattr(node, "origins", None) or ()) else None
+    changing = [n for n in getattr(node, "origins", None) or () if _changes_in_place(n)]
+    if len(changing) != 1:
+        return None
+    (held,) = changing
+    value, target = held.meta.get("val"), held.args[0] if held.args else None
+    if not isinstance(value, torch.Tensor) or not isinstance(target, torch.fx.Node):
+        return None
+    return None if _is_view(target) else held
+
+
+def _changes_in_place(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """Return whether a node gives a part of another one's memory, as far as its schema tells."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return node.op not in ("placeholder", "get_attr")
+    aliases = (item.alias_info for item in node.target._schema.returns)
+    return any(alias is not None and not alias.is_write for alias in aliases)

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
-import torch
 
+from wrapper_ir.build.draft import at_start
+from wrapper_ir.frontends.common.ops import declare
+from wrapper_ir.frontends.common.regions import own_results
 from wrapper_ir.frontends.inductor.compat import V, ir
 from wrapper_ir.frontends.inductor.convert.interface import convert_results
 from wrapper_ir.frontends.inductor.convert.state import Scope
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
-    Access,
     Arg,
     BufferArg,
     BufferValue,
@@ -27,16 +28,17 @@ from wrapper_ir.lines.args import (
     Value,
 )
 from wrapper_ir.lines.control import BufferInput, Input, Region, ScalarInput
-from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.layout import Device, Layout
-from wrapper_ir.lines.memory import Allocate
-from wrapper_ir.lines.program import FrozenMap, Program, SymbolInfo, SymbolKind
+from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Branch", "ConvertLines", "call_op", "copied", "inline_subgraph"]
+    import torch
+
+    from wrapper_ir.lines.layout import Device, Layout
+
+__all__ = ["Branch", "ConvertLines", "call_op", "inline_subgraph"]
 
 ConvertLines: TypeAlias = "Callable[[Scope, Any], None]"
 """Converts the lines of a wrapper into a scope."""
@@ -50,15 +52,11 @@ class Branch:
         scope: The scope inside.
         params: What stands for each operand inside; None where it is not passed.
         results: What the subgraph gives.
-        written: Positions of operands that it writes to.
-        roots: By name, the parameters and definitions whose storage a buffer is or may be.
     """
 
     scope: Scope
     params: list[Input | None]
     results: list[Value] = field(default_factory=list)
-    written: set[int] = field(default_factory=set)
-    roots: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
     def convert(
@@ -74,13 +72,23 @@ class Branch:
         Raises:
             UnsupportedLineError: Something in it has no typed form.
         """
-        made = cls(_inner_scope(outer, graph), [])
-        with V.set_graph_handler(graph):
-            made._take(operands, carried)
-            convert_lines(made.scope, _wrapper_of(graph))
-            made.results = list(convert_results(made.scope, graph.wrapper_code.get_graph_outputs()))
-        made._look_through()
+        with outer.draft.region():
+            made = cls(_inner_scope(outer, graph), [])
+            with V.set_graph_handler(graph):
+                made._take(operands, carried)
+                convert_lines(made.scope, _wrapper_of(graph))
+                outputs = graph.wrapper_code.get_graph_outputs()
+                made.results = list(convert_results(made.scope, outputs))
         return made
+
+    @property
+    def written(self) -> set[int]:
+        """Positions of operands that it writes to."""
+        return {
+            position
+            for position, param in enumerate(self.params)
+            if isinstance(param, BufferInput) and self.scope.draft.is_written(param.name)
+        }
 
     def region(self, order: Sequence[int]) -> Region:
         """Return the region, whose parameters stand for the operands at these positions."""
@@ -98,15 +106,9 @@ class Branch:
 
     def own_results(self) -> None:
         """Copy results that are the caller's or a constant's, or share storage with another."""
-        taken = {param.name for param in self.params if isinstance(param, BufferInput)}
-        taken |= self.scope.shared.constants.keys()
-        for position, value in enumerate(self.results):
-            if not isinstance(value, BufferValue):
-                continue
-            if self._roots_of(value.buffer) & taken:
-                value = BufferValue(copied(self.scope, value.buffer))
-                self.results[position] = value
-            taken |= self._roots_of(value.buffer)
+        params = [param.name for param in self.params if isinstance(param, BufferInput)]
+        with self.scope.draft.region(self.scope.body):
+            self.results = own_results(self.scope.draft, self.results, params)
 
     # What comes in.
 
@@ -127,8 +129,7 @@ class Branch:
             raise _unknown(name, value)
         _learn_shape(scope, value, scope.layout(operand))
         layout = scope.to_layout(value.get_layout())
-        plain = Layout(layout.dtype, layout.device, layout.size, layout.stride)
-        param = scope.define(name, plain)
+        param = scope.define(name, at_start(layout))
         scope.lent.add(param)
         self.params.append(BufferInput(param))
 
@@ -138,38 +139,14 @@ class Branch:
             _learn(scope, value, operand.value)
             self.params.append(None)
             return
-        symbol = scope.shared.fresh_name(name)
         kind = SymbolKind.FLOAT if getattr(value, "is_integer", True) is False else SymbolKind.INT
-        scope.shared.symbols[symbol] = SymbolInfo(kind, unbacked=True)
-        scope.shared.bound.add(symbol)
-        scope.bound.add(symbol)
+        symbol = scope.bind_fresh(name, kind)
         if isinstance(value, sympy.Symbol):
             scope.known[value] = sympy.Symbol(symbol, **value.assumptions0)
             scope.bound.add(value.name)
         elif not isinstance(value, (int, sympy.Integer)):
             raise _unknown(name, value)
         self.params.append(ScalarInput(symbol))
-
-    # What it does.
-
-    def _look_through(self) -> None:
-        """Find out which names are whose storage, and which operands are written to."""
-        program = Program(buffers=FrozenMap(self.scope.shared.buffers))
-        written: set[str] = set()
-        for line in self.scope.body:
-            found = effects(line, program)
-            for alias in found.aliases:
-                self.roots.setdefault(alias.name, set()).update(self._roots_of(alias.source))
-            for name in found.writes:
-                written |= self._roots_of(name)
-        self.written = {
-            position
-            for position, param in enumerate(self.params)
-            if isinstance(param, BufferInput) and param.name in written
-        }
-
-    def _roots_of(self, name: str) -> set[str]:
-        return self.roots.get(name, {name})
 
 
 def inline_subgraph(
@@ -187,14 +164,14 @@ def inline_subgraph(
         UnsupportedLineError: Something in it has no typed form.
     """
     scope = _inner_scope(outer, graph)
-    scope.body, scope.held, scope.is_region = outer.body, outer.held, outer.is_region
+    scope.held, scope.is_region = outer.held, outer.is_region
     with V.set_graph_handler(graph):
         for name, operand in zip(graph.graph_input_names, operands, strict=True):
             value = graph.graph_inputs.get(name)
             if isinstance(operand, BufferArg):
                 _learn_shape(scope, value, scope.layout(operand.buffer))
-                scope.stand_for(name, operand.buffer, outer.root(operand.buffer))
-                scope.lent.add(outer.root(operand.buffer))
+                scope.stand_for(name, operand.buffer)
+                scope.lent.add(outer.draft.owner(operand.buffer))
             elif isinstance(operand, ScalarArg):
                 _learn(scope, value, operand.value)
             elif isinstance(operand, ObjectArg):
@@ -205,27 +182,16 @@ def inline_subgraph(
     outer.known = {**scope.known, **outer.known}
     given = [value.buffer for value in results if isinstance(value, BufferValue)]
     for name in given:
-        outer.stand_for(name, name, scope.root(name))
+        outer.stand_for(name, name)
     outer.lent |= _shared_roots(outer, given, operands)
     return list(results)
 
 
 def _shared_roots(outer: Scope, given: Sequence[str], operands: Sequence[Arg]) -> set[str]:
     """Return the storages of which a subgraph gives more than one name, or another one."""
-    roots = [outer.root(name) for name in given]
-    passed = {outer.root(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
+    roots = [outer.draft.owner(name) for name in given]
+    passed = {outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
     return {root for root in roots if root in passed or roots.count(root) > 1}
-
-
-def copied(scope: Scope, buffer: str, origin: int | None = None) -> str:
-    """Emit a copy of a buffer, and return its name."""
-    layout = scope.layout(buffer)
-    plain = Layout(layout.dtype, layout.device, layout.size, layout.stride)
-    name = scope.define(scope.shared.fresh_name(f"{buffer}_copy"), plain)
-    scope.emit(Allocate(name, origin=origin))
-    args = (BufferArg(name, Access.WRITE), BufferArg(buffer))
-    call_op(scope, torch.ops.aten.copy_.default, args, layout.device, origin=origin)
-    return name
 
 
 def call_op(
@@ -238,7 +204,7 @@ def call_op(
     origin: int | None = None,
 ) -> None:
     """Emit the call of an op that Inductor has not written."""
-    name = scope.shared.declare(op)
+    name = declare(scope.draft, op)
     scope.emit(ExternKernel(name, args, results=results, device=device, origin=origin))
 
 
@@ -256,7 +222,7 @@ def _wrapper_of(graph: Any) -> Any:
 
 
 def _inner_scope(outer: Scope, graph: Any) -> Scope:
-    outer.shared.reserved.update(graph.name_to_buffer, graph.constants)
+    outer.draft.reserved.update(graph.name_to_buffer, graph.constants)
     return Scope(outer.shared, graph, outer)
 
 

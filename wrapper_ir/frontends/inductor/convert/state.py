@@ -4,43 +4,41 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
 
+from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
+from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.held import held_values
-from wrapper_ir.frontends.inductor.convert.objects import Method
-from wrapper_ir.frontends.inductor.convert.origins import OriginTable
-from wrapper_ir.frontends.inductor.convert.streams import Queues, placed
-from wrapper_ir.frontends.inductor.convert.symbols import symbol_info
+from wrapper_ir.frontends.inductor.convert.origins import OriginTable, held_values
+from wrapper_ir.frontends.inductor.convert.streams import Queues
 from wrapper_ir.frontends.inductor.convert.values import (
+    symbol_info,
     tensor_layout,
-    to_device,
     to_dtype,
     to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.tuners import Tuners
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
 from wrapper_ir.lines.program import (
-    AnyLine,
     Constant,
     ConstantKind,
-    ObjectConstant,
     SymbolInfo,
+    SymbolKind,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.lines.expr import Dim, Scalar
+    from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+    from wrapper_ir.lines.program import AnyLine
 
 __all__ = ["Scope", "Shared"]
 
@@ -50,65 +48,37 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _GENERATED: Final = re.compile(r"(buf|arg|op|s|u|ps|zf|zuf)\d+(_.*)?")
 
 
-@dataclass(slots=True)
 class Shared:
     """State of the program as a whole: names are unique in it, kernels are global.
 
-    Attributes:
+    Args:
         wrapper: The root graph's wrapper.
-        origins: The table of origins.
-        buffers: Layout of every name.
-        symbols: What is known of every symbol.
-        constants: Constants in use.
-        objects: Objects of custom classes that belong to the program, those in use.
-        data: The tensors of constants, and these objects.
-        definitions: Kernels and ops in use, in the order of first use.
+
+    Attributes:
+        draft: The program so far.
+        origins: The numbers of origins.
         kernel_names: Name of the definition of each (kernel, parameters).
         triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
         pinned: Configuration of each Triton kernel, by its name and text.
         tuners: Inductor's tuners of Triton kernels.
-        reserved: Names that Inductor uses or may use; ours must differ.
-        bound: Symbols that some line or region binds; each is bound once in a program.
-        queues: Streams, events and memory pools.
+        aligned: Names of storages whose addresses kernels take to be multiples of 16 bytes.
+        queues: Where Inductor's blocks put lines.
     """
 
-    wrapper: Any
-    origins: OriginTable = field(default_factory=OriginTable)
-    buffers: dict[str, Layout] = field(default_factory=dict)
-    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
-    constants: dict[str, Constant] = field(default_factory=dict)
-    objects: dict[str, ObjectConstant] = field(default_factory=dict)
-    data: dict[str, Any] = field(default_factory=dict)
-    definitions: dict[str, KernelDefinition] = field(default_factory=dict)
-    kernel_names: dict[Any, str] = field(default_factory=dict)
-    triton_kernels: dict[Any, Any] = field(default_factory=dict)
-    pinned: dict[tuple[str, str], Any] = field(default_factory=dict)
-    tuners: Tuners = field(default_factory=Tuners)
-    aligned: set[str] = field(default_factory=set)
-    reserved: set[str] = field(default_factory=set)
-    bound: set[str] = field(default_factory=set)
-    queues: Queues = field(default_factory=Queues)
-
-    def declare(self, op: Any) -> str:
-        """Declare a library op, or a method, unless it is declared, and return its name."""
-        name: str = op.name()
-        is_method = isinstance(op, Method)
-        source = TorchOp(op.schema if is_method else str(op._schema), is_method)
-        self.definitions.setdefault(name, KernelDefinition(name, (), source))
-        return name
-
-    def fresh_name(self, stem: str) -> str:
-        """Return a name that nothing else has: the stem, or the stem with the first free number."""
-        taken = self.reserved | self.buffers.keys() | self.symbols.keys()
-        name, number = stem, 0
-        while name in taken:
-            number += 1
-            name = f"{stem}_{number}"
-        return name
+    def __init__(self, wrapper: Any) -> None:
+        self.wrapper = wrapper
+        self.draft = ProgramDraft()
+        self.origins = OriginTable(self.draft)
+        self.kernel_names: dict[Any, str] = {}
+        self.triton_kernels: dict[Any, Any] = {}
+        self.pinned: dict[tuple[str, str], Any] = {}
+        self.tuners = Tuners()
+        self.aligned: set[str] = set()
+        self.queues = Queues(self.draft)
 
 
 class Scope:
-    """One region being converted: its graph, its lines so far, the names that it sees.
+    """One region being converted, the one that is open: its graph, and the names that it sees.
 
     Args:
         shared: What belongs to the whole program.
@@ -118,8 +88,9 @@ class Scope:
 
     def __init__(self, shared: Shared, graph: Any, outer: Scope | None = None) -> None:
         self.shared = shared
+        self.draft = shared.draft
         self.graph = graph
-        self.body: list[AnyLine] = []
+        self.body = self.draft.bodies[-1]
         self.defined: set[str] = set()
         #: Names of torch's symbols that have a value here.
         self.bound: set[str] = set() if outer is None else set(outer.bound)
@@ -136,9 +107,8 @@ class Scope:
         self.objects: dict[str, str] = {}
         self.is_region = outer is not None
         self._views: dict[tuple[str, Layout], str] = {}
-        self._root: dict[str, str] = {}
-        #: Memory made without contents -> the place after the line that made it.
-        self._unzeroed: dict[str, int] = {}
+        #: Memory made without contents.
+        self._unzeroed: set[str] = set()
         self._names: dict[str, str] = {}
         #: Buffers of Inductor's that begin inside of a storage -> from where Inductor counts there.
         self._ahead: dict[str, Dim] = {}
@@ -152,10 +122,10 @@ class Scope:
         if len(names) != len(wanted):
             return
         for name, better in zip(names, wanted, strict=True):
-            is_free = better not in self.shared.reserved and not _GENERATED.fullmatch(better)
+            is_free = better not in self.draft.reserved and not _GENERATED.fullmatch(better)
             if is_free and _IDENTIFIER.fullmatch(better):
                 self._names[name] = better
-                self.shared.reserved.add(better)
+                self.draft.reserved.add(better)
 
     def name(self, name: str) -> str:
         """Return what an input of Inductor's is called here."""
@@ -166,58 +136,37 @@ class Scope:
 
         It is where a graph is converted for the second time.
         """
-        if name not in self._claimed and self.name(name) in self.shared.buffers:
-            self._names[name] = self.shared.fresh_name(name)
+        if name not in self._claimed and self.name(name) in self.draft.buffers:
+            self._names[name] = self.draft.fresh(name)
         self._claimed.add(name)
         return self.name(name)
 
     def define(self, name: str, layout: Layout) -> str:
         """Introduce a buffer with storage of its own; returns what it is called here."""
         name = self.claim(name)
-        self.shared.buffers[name] = layout
+        self.draft.buffers[name] = layout
         self.defined.add(name)
-        self._root[name] = name
         return name
 
-    def define_view(self, name: str, source: str, layout: Layout) -> str:
-        """Introduce a buffer that is a view of another one's storage; returns its name here."""
-        name = self.define(name, layout)
-        self._root[name] = self._root[source]
-        return name
-
-    def stand_for(self, name: str, existing: str, root: str | None = None) -> None:
+    def stand_for(self, name: str, existing: str) -> None:
         """Have a buffer of Inductor's be another name of one that is there already."""
         self._names[name] = existing
         self.defined.add(existing)
-        owner = root or existing
-        self._root.setdefault(existing, owner)
-        self._root.setdefault(owner, owner)
 
     def count_from(self, name: str, distance: Dim) -> None:
         """Note that kernels and views count from so many elements before a buffer of Inductor's."""
         if distance != 0:
             self._ahead[name] = distance
 
-    def root(self, name: str) -> str:
-        """Return the name that owns the storage of a buffer, or through which it came in."""
-        return self._root[name]
-
     def is_unwritten(self, name: str) -> bool:
         """Return whether a buffer lies in memory that was allocated and not written to since."""
-        root = self._root.get(self.resolve(name))
-        start = self._unzeroed.get(root) if root is not None else None
-        if start is None:
-            return False
-        for index in range(start, len(self.body)):  # soon ends: what is made is used at once
-            found = effects(self.body[index])
-            if any(self._root.get(other) == root for other in (*found.writes, *found.takes)):
-                return False
-        return True
+        owner = self.draft.owner(self.resolve(name))
+        return owner in self._unzeroed and not self.draft.is_written(owner)
 
     def retire(self, donor: str) -> None:
         """Forget a storage's views: its names end where it is taken over."""
-        root = self._root[donor]
-        self._views = {key: v for key, v in self._views.items() if self._root[v] != root}
+        owner = self.draft.owner(donor)
+        self._views = {key: view for key, view in self._views.items() if key[0] != owner}
 
     def resolve(self, name: str) -> str:
         """Return the name under which a buffer of Inductor's is known here.
@@ -240,7 +189,7 @@ class Scope:
 
     def layout(self, name: str) -> Layout:
         """Return the layout of a name."""
-        return self.shared.buffers[name]
+        return self.draft.buffers[name]
 
     # References -------------------------------------------------------------------------------
 
@@ -310,9 +259,9 @@ class Scope:
         """Return the name of a view of another layout, made now unless it is there already."""
         if layout == self.layout(base):
             return base
-        key = (self._root[base], layout)
+        key = (self.draft.owner(base), layout)
         if key not in self._views:
-            name = self.define_view(self.shared.fresh_name(f"{base}_view"), base, layout)
+            name = self.define(self.draft.fresh(f"{base}_view"), layout)
             self.emit(Reinterpret(out=name, source=base, origin=origin))
             self._views[key] = name
         return self._views[key]
@@ -370,10 +319,10 @@ class Scope:
 
         A call's result names the symbol in its layout before a line binds it.
         """
-        taken = symbol.name in self.shared.bound and symbol.name not in self.bound
+        taken = symbol.name in self.draft.bound and symbol.name not in self.bound
         if taken and symbol not in self.known and self._replacement(symbol) is None:
-            name = self.shared.fresh_name(symbol.name)
-            self.shared.symbols[name] = symbol_info(symbol, self.graph)
+            name = self.draft.fresh(symbol.name)
+            self.draft.symbols[name] = symbol_info(symbol, self.graph)
             self.known[symbol] = sympy.Symbol(name, **symbol.assumptions0)
             self._promised[symbol] = name
 
@@ -391,22 +340,26 @@ class Scope:
             Its name: torch's, unless another region has bound a symbol of that name.
         """
         name = str(self._promised.pop(symbol, symbol.name))
-        if name in self.shared.bound:
-            name = self.shared.fresh_name(name)
+        if name in self.draft.bound:
+            name = self.draft.fresh(name)
             self.known[symbol] = sympy.Symbol(name, **symbol.assumptions0)
         self.bound |= {symbol.name, name}
-        self.shared.bound.add(name)
-        if name not in self.shared.symbols:
-            self.shared.symbols[name] = symbol_info(symbol, self.graph)
+        known = self.draft.symbols.get(name)
+        return self.draft.bind(name, known or symbol_info(symbol, self.graph))
+
+    def bind_fresh(self, stem: str, kind: SymbolKind = SymbolKind.INT) -> str:
+        """Introduce a symbol of our own, which a line or a region binds; returns its name."""
+        name = self.draft.bind(self.draft.fresh(stem), SymbolInfo(kind, unbacked=True))
+        self.bound.add(name)
         return name
 
     # Lines ------------------------------------------------------------------------------------
 
     def emit(self, line: AnyLine) -> None:
-        """Append a line, on the stream of the block that is open."""
-        self.body.append(placed(line, self))
+        """Append a line."""
+        self.draft.emit(line)
         if isinstance(line, Allocate) and not line.zeroed:
-            self._unzeroed[line.out] = len(self.body)
+            self._unzeroed.add(line.out)
 
     def emit_call(
         self, line: KernelCall | ExternKernel, nodes: Sequence[Any], leaves: Sequence[Any] = ()
@@ -423,7 +376,7 @@ class Scope:
         values = tuple(held.get(name, "") for name in effects(line).written)
         origin = self.shared.origins.of(nodes, values if any(values) else ())
         self.emit(dataclasses.replace(line, origin=origin))
-        self.held.update(self._root[name] for name in effects(line).held)
+        self.held.update(map(self.draft.owner, effects(line).held))
 
     def origin(self, *nodes: Any) -> int | None:
         """Return the number of the joint origin of IR nodes."""
@@ -435,16 +388,16 @@ class Scope:
             raise UnsupportedLineError(
                 kind="constant", text=name, why=f"its layout is {tensor.layout}, not strided"
             )
-        shared = self.shared
-        if shared.data.get(name) is tensor:
+        draft = self.draft
+        if draft.data.get(name) is tensor:
             self.stand_for(name, name)  # another region has it already
             return name
         qualified = self.graph.allocated_constant_name.get(name, name)
         kind = _constant_kind(tensor)
         mutable = name in self.graph.mutated_buffers
         made = self.define(name, tensor_layout(tensor))
-        shared.constants[made] = Constant(str(qualified), kind, mutable)
-        shared.data[made] = tensor
+        draft.constants[made] = Constant(str(qualified), kind, mutable)
+        draft.hold(made, tensor)
         return made
 
 

@@ -8,13 +8,11 @@ event of the program's own that is recorded and waited for: that is what torch d
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from wrapper_ir.frontends.inductor.convert.values import to_device
+from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.differences import user_streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.user_objects import device_of_stream, is_current_stream
@@ -33,7 +31,9 @@ from wrapper_ir.lines.streams import (
 from wrapper_ir.verify import diagnose, rules
 
 if TYPE_CHECKING:
-    from wrapper_ir.frontends.inductor.convert.state import Scope
+    from collections.abc import Callable, Mapping
+
+    from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.program import AnyLine, Program
 
 __all__ = [
@@ -41,29 +41,31 @@ __all__ = [
     "convert_stream_op",
     "host_waits",
     "is_stream_op",
-    "placed",
     "refuse_races",
 ]
 
 
-@dataclass(slots=True)
 class Queues:
-    """The program's streams, events and memory pools so far, and where the next line goes.
+    """Where the next line goes, by the blocks that Inductor has opened.
+
+    Args:
+        draft: The program, which holds the streams, events and memory pools so far.
 
     Attributes:
         device: The device whose lines are being converted.
         numbers: Inductor's number of each stream there -> the number of the user's object.
-        stream: The stream of the next line, ours.
-        mempool: Its memory pool, ours.
     """
 
-    streams: list[Stream] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    mempools: list[MemoryPool] = field(default_factory=list)
-    device: Device = CPU
-    numbers: Mapping[int, int] = field(default_factory=dict)
-    stream: int = 0
-    mempool: int = 0
+    def __init__(self, draft: ProgramDraft) -> None:
+        self.draft = draft
+        draft.placed = self._placed
+        self.device: Device = CPU
+        self.numbers: Mapping[int, int] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether lines go to a stream or a memory pool besides the caller's."""
+        return bool(self.draft.stream or self.draft.mempool)
 
     def enter_device(self, line: Any) -> None:
         """Note what a device's block says of its streams."""
@@ -73,12 +75,12 @@ class Queues:
     def enter_stream(self, line: Any) -> None:
         """Begin a stream's block."""
         number = self.numbers.get(line.stream_idx)
-        self.stream = 0 if number is None else self.find_stream(number)[1]
+        self.draft.stream = 0 if number is None else self.find_stream(number)[1]
 
     def enter_mempool(self, line: Any) -> None:
         """Begin a memory pool's block."""
         pool = MemoryPool(_gpu(line.device_index), line.mempool_index)
-        self.mempool = _number(self.mempools, pool)
+        self.draft.mempool = self.draft.number(self.draft.mempools, pool)
 
     def find_stream(self, number: int) -> tuple[Device, int]:
         """Return the device and our number of a stream of the user's; 0 for the current one."""
@@ -86,56 +88,48 @@ class Queues:
         device = self.device if found is None else to_device(found)
         if is_current_stream(number):
             return device, 0
-        return device, _number(self.streams, Stream(device, number))
+        return device, self.draft.number(self.draft.streams, Stream(device, number))
 
     def find_event(self, number: int) -> int:
         """Return our number of an event of the user's."""
-        return _number(self.events, Event(number))
+        return self.draft.number(self.draft.events, Event(number))
 
     def own_event(self) -> int:
         """Return the number of a new event of the program's own."""
-        self.events.append(Event())
-        return len(self.events)
+        self.draft.events.append(Event())
+        return len(self.draft.events)
+
+    def _placed(self, line: AnyLine) -> AnyLine:
+        """Return a line with the stream and the memory pool of the block that it is in."""
+        if not self.is_open:
+            return line
+        found = effects(line)
+        names = (*found.reads, *found.written)
+        if all(self.draft.buffers[name].device != self.device for name in names):
+            return line
+        match line:
+            case Allocate():
+                return dataclasses.replace(
+                    line, stream=self.draft.stream, mempool=self.draft.mempool
+                )
+            case KernelCall() if line.device == self.device:
+                return dataclasses.replace(line, stream=self.draft.stream)
+            case ExternKernel():  # a copy to the host says that it is the host's
+                return dataclasses.replace(
+                    line, device=self.device, stream=self.draft.stream, mempool=self.draft.mempool
+                )
+            case _:
+                return line
 
 
 def _gpu(index: int) -> Device:
     return Device("cuda", index)
 
 
-def _number(known: list[Any], item: Any) -> int:
-    """Return the number of an item, counted from 1; a new one is declared."""
-    if item not in known:
-        known.append(item)
-    return known.index(item) + 1
-
-
-def placed(line: AnyLine, scope: Scope) -> AnyLine:
-    """Return a line with the stream and the memory pool of the block that it is in."""
-    queues = scope.shared.queues
-    if not queues.stream and not queues.mempool:
-        return line
-    found = effects(line)
-    names = (*found.reads, *found.written)
-    if all(scope.layout(name).device != queues.device for name in names):
-        return line
-    match line:
-        case Allocate():
-            return dataclasses.replace(line, stream=queues.stream, mempool=queues.mempool)
-        case KernelCall() if line.device == queues.device:
-            return dataclasses.replace(line, stream=queues.stream)
-        case ExternKernel():  # a copy to the host says that it is the host's
-            return dataclasses.replace(
-                line, device=queues.device, stream=queues.stream, mempool=queues.mempool
-            )
-        case _:
-            return line
-
-
-def host_waits(scope: Scope) -> None:
+def host_waits(queues: Queues) -> None:
     """Have the host wait for the stream of the block, before it reads what is computed there."""
-    queues = scope.shared.queues
-    if queues.stream:
-        _pass_on(scope, (queues.device, queues.stream), (CPU, 0), None)
+    if queues.draft.stream:
+        _pass_on(queues, (queues.device, queues.draft.stream), (CPU, 0), None)
 
 
 def refuse_races(program: Program) -> None:
@@ -161,7 +155,9 @@ def is_stream_op(op: Any) -> bool:
     return getattr(op, "namespace", "") == "streams" and op.name() in (*_CONVERTED, *_REFUSED)
 
 
-def convert_stream_op(scope: Scope, op: Any, args: tuple[Any, ...], origin: int | None) -> None:
+def convert_stream_op(
+    queues: Queues, op: Any, args: tuple[Any, ...], origin: int | None, *, is_region: bool
+) -> None:
     """Convert a call of an op that puts streams in order.
 
     Raises:
@@ -170,58 +166,55 @@ def convert_stream_op(scope: Scope, op: Any, args: tuple[Any, ...], origin: int 
     name = str(op.name())
     if name in _REFUSED:
         raise UnsupportedLineError(kind="call of an op", text=name, why=_REFUSED[name])
-    if scope.is_region:
+    if is_region:
         why = "branches, loops and subgraphs run on one stream"
         raise UnsupportedLineError(kind="call of an op", text=name, why=why)
-    _CONVERTED[name](scope, args, origin)
+    _CONVERTED[name](queues, args, origin)
 
 
-def _record(scope: Scope, args: tuple[Any, ...], origin: int | None) -> None:
+def _record(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
     event, stream = args
-    queues = scope.shared.queues
     where = queues.find_stream(stream)
-    scope.emit(RecordEvent(queues.find_event(event), *where, origin=origin))
+    queues.draft.emit(RecordEvent(queues.find_event(event), *where, origin=origin))
 
 
-def _wait(scope: Scope, args: tuple[Any, ...], origin: int | None) -> None:
+def _wait(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
     event, stream, *_ = args
-    queues = scope.shared.queues
     where = queues.find_stream(stream)
-    scope.emit(WaitEvent(queues.find_event(event), *where, origin=origin))
+    queues.draft.emit(WaitEvent(queues.find_event(event), *where, origin=origin))
 
 
-def _wait_for_stream(scope: Scope, args: tuple[Any, ...], origin: int | None) -> None:
-    waiting, other = map(scope.shared.queues.find_stream, args)
-    _pass_on(scope, other, waiting, origin)
+def _wait_for_stream(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
+    waiting, other = map(queues.find_stream, args)
+    _pass_on(queues, other, waiting, origin)
 
 
-def _wait_on_host(scope: Scope, args: tuple[Any, ...], origin: int | None) -> None:
+def _wait_on_host(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
     (event,) = args
-    scope.emit(WaitEvent(scope.shared.queues.find_event(event), origin=origin))
+    queues.draft.emit(WaitEvent(queues.find_event(event), origin=origin))
 
 
-def _empty_stream(scope: Scope, args: tuple[Any, ...], origin: int | None) -> None:
+def _empty_stream(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
     (stream,) = args
-    _pass_on(scope, scope.shared.queues.find_stream(stream), (CPU, 0), origin)
+    _pass_on(queues, queues.find_stream(stream), (CPU, 0), origin)
 
 
-def _empty_device(scope: Scope, args: tuple[Any, ...], origin: int | None) -> None:
+def _empty_device(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
     kind, index = args
-    queues = scope.shared.queues
     device = queues.device if index is None else to_device(torch.device(kind, index))
-    scope.emit(Synchronize(device, origin=origin))
+    queues.draft.emit(Synchronize(device, origin=origin))
 
 
 def _pass_on(
-    scope: Scope, done: tuple[Device, int], waiting: tuple[Device, int], origin: int | None
+    queues: Queues, done: tuple[Device, int], waiting: tuple[Device, int], origin: int | None
 ) -> None:
     """Have one stream, or the host, wait for what is on another."""
-    event = scope.shared.queues.own_event()
-    scope.emit(RecordEvent(event, *done, origin=origin))
-    scope.emit(WaitEvent(event, *waiting, origin=origin))
+    event = queues.own_event()
+    queues.draft.emit(RecordEvent(event, *done, origin=origin))
+    queues.draft.emit(WaitEvent(event, *waiting, origin=origin))
 
 
-_CONVERTED: Final[Mapping[str, Callable[[Scope, tuple[Any, ...], int | None], None]]] = {
+_CONVERTED: Final[Mapping[str, Callable[[Queues, tuple[Any, ...], int | None], None]]] = {
     "streams::record_event": _record,
     "streams::wait_event": _wait,
     "streams::wait_stream": _wait_for_stream,

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
-from wrapper_ir.frontends.inductor.convert.checks import assert_alignment, assert_layout
 from wrapper_ir.frontends.inductor.convert.externs import node_op
-from wrapper_ir.frontends.inductor.convert.finite import add_check
-from wrapper_ir.frontends.inductor.convert.hooks import hooked_name
-from wrapper_ir.frontends.inductor.convert.printing import prints
+from wrapper_ir.frontends.inductor.convert.interface import assert_alignment, assert_layout
+from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, prints
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Allocate

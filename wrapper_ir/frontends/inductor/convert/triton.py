@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
+import sympy
 import torch
 
+from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.grids import UnknownGridError, grid_of
-from wrapper_ir.frontends.inductor.convert.values import to_device, to_dtype
+from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.pinning import Pinned, keep_machine_code, pin
+from wrapper_ir.frontends.inductor.triton_choices import fastest, nearest
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
 from wrapper_ir.lines.kernels import (
@@ -23,17 +27,26 @@ from wrapper_ir.lines.kernels import (
     ScalarType,
     TritonKernel,
 )
-from wrapper_ir.lines.program import SymbolInfo, SymbolKind
+from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.frontends.inductor.notes import TritonNote
+    from wrapper_ir.frontends.inductor.notes import AlternativesNote, TritonNote
+    from wrapper_ir.frontends.inductor.pinning import LaunchGrid
     from wrapper_ir.lines.expr import Dim, Scalar
 
-__all__ = ["convert_triton_call", "example", "passed_to", "size_hint"]
+__all__ = [
+    "UnknownGridError",
+    "convert_choice",
+    "convert_triton_call",
+    "example",
+    "grid_of",
+    "passed_to",
+    "size_hint",
+]
 
 _SCALARS: Final = {
     "i1": ScalarType.BOOL,
@@ -61,7 +74,7 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     args = [_argument(scope, note, param, given[param.name]) for param in kernel.params]
     for param, arg in zip(kernel.params, args, strict=True):
         if isinstance(arg, BufferArg) and pinned.signature[param.name].endswith(":16"):
-            scope.shared.aligned.add(scope.root(arg.buffer))
+            scope.shared.aligned.add(scope.draft.owner(arg.buffer))
     grid = _grid(scope, note, pinned, given)
     call = KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
     scope.emit_call(call, note.nodes)
@@ -108,10 +121,7 @@ def _definition(
     key = (note.name, note.code, access)
     if key not in shared.triton_kernels:
         pinned = _pinned(scope, note, device, passed)
-        name, number = note.name, 1
-        while name in shared.definitions:
-            number += 1
-            name = f"{note.name}_{number}"
+        name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
         types = {p: t for p, t in pinned.signature.items() if t != "constexpr"}
         source = TritonKernel(
             pinned.code,
@@ -125,7 +135,7 @@ def _definition(
         params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
         made = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
         keep_machine_code(name, source, pinned)
-        shared.definitions[name] = made
+        scope.draft.definitions[name] = made
         shared.triton_kernels[key] = (name, made, pinned)
     found: tuple[str, KernelDefinition, Pinned] = shared.triton_kernels[key]
     return found
@@ -173,15 +183,11 @@ def _number(given: Any) -> Any:
 
 def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
     """Read the only element of a tensor on the host, which a kernel on a GPU takes by value."""
-    shared = scope.shared
     is_real = type_ in (ScalarType.FLOAT32, ScalarType.FLOAT64)
     kind = SymbolKind.FLOAT if is_real else SymbolKind.INT
-    name = shared.fresh_name(f"{scope.name(buffer)}_value")
-    while name in shared.symbols:
-        name += "_"
-    shared.symbols[name] = SymbolInfo(kind, unbacked=True)
+    name = scope.bind_fresh(f"{scope.name(buffer)}_value", kind)
     scope.emit(BindSymbol(name, ItemOf(scope.resolve(buffer))))
-    return ours.real_symbol(name) if is_real else ours.symbol(name)
+    return scope.draft.symbol(name)
 
 
 def _grid(
@@ -212,7 +218,7 @@ def example(scope: Scope, note: TritonNote, given: Any) -> Any:
 
 def size_hint(scope: Scope, value: Scalar) -> int | float:
     """A size to expect; where the program knows none, one that keeps a GPU busy."""
-    symbols = scope.shared.symbols
+    symbols = scope.draft.symbols
     hints = {name: symbols[name].hint for name in ours.free_symbols(value)}
     found = ours.substitute(value, {n: _LARGE if h is None else int(h) for n, h in hints.items()})
     is_real = isinstance(found, float) or not float(found).is_integer()
@@ -221,3 +227,131 @@ def size_hint(scope: Scope, value: Scalar) -> int | float:
 
 def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
     return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
+
+
+# Calls of one of several kernels that compute the same (Inductor's ``triton.multi_kernel``).
+#
+# Inductor decides in the first call which one is the fastest, or for matrices of sizes unknown in
+# each, which one was tuned for the nearest. A program is to be the same each time, so it is decided
+# now, and only the kernel that was chosen is in it.
+
+
+def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
+    """Convert a call of several kernels to a call of the one that is chosen.
+
+    Raises:
+        UnsupportedLineError: That call has no typed form.
+    """
+    passed = passed_to(line)
+    if note.shapes is None:
+        number = fastest(
+            note,
+            [scope.shared.tuners.get(kernel) for kernel in note.kernels],
+            line.device,
+            lambda: [example(scope, note.kernels[0], value) for value in passed],
+        )
+    else:
+        number = nearest(note, list(_shapes(scope, passed)))
+    shared, own = note.taken_by(number, len(passed))
+    call = copy.copy(line)
+    call.kernel_name = note.kernels[number].name
+    call.call_args = (*line.call_args[shared], *line.call_args[own])
+    convert_triton_call(scope, call, note.kernels[number])
+
+
+def _shapes(scope: Scope, passed: list[Any]) -> Iterator[tuple[int, ...]]:
+    """Yield what shapes to expect of the tensors that are passed."""
+    for value in passed:
+        name = value if isinstance(value, str) else None
+        if isinstance(value, ir.IRNode):
+            name = scope.reference(value)
+        if name is not None:
+            layout = scope.layout(scope.resolve(name))
+            yield tuple(int(size_hint(scope, size)) for size in layout.size)
+
+
+# Grids of Triton kernels: from the words of Inductor's launcher to expressions of a program.
+#
+# Inductor has one class for each kind of kernel that writes how many blocks it is launched over, as
+# a line of Python over the kernel's parameters. All of them use the same few operations. So the
+# line is worked out with our expressions in place of numbers, whatever kind it is of.
+
+
+class UnknownGridError(ValueError):
+    """A grid uses an operation, or a name, that we do not know."""
+
+
+def grid_of(grid: LaunchGrid, given: Callable[[str], Dim]) -> tuple[Dim, ...]:
+    """Return one to three sizes; those at the end that are always 1 are left out.
+
+    Args:
+        grid: What Inductor's launcher would compute.
+        given: Returns what is passed for a parameter, or raises ``KeyError``.
+
+    Raises:
+        UnknownGridError: It does more than we know.
+    """
+    steps: dict[str, Any] = {}
+
+    def value(name: str) -> Any:
+        try:
+            return steps[name] if name in steps else given(name)
+        except KeyError:
+            raise UnknownGridError(f"it uses '{name}', which is not passed") from None
+
+    for step in grid.steps:
+        name, _, text = step.partition("=")
+        steps[name.strip()] = _evaluate(text, value)
+    sizes = [ours.dim(_evaluate(str(size), value)) for size in grid.sizes]
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return tuple(sizes)
+
+
+def _evaluate(text: str, value: Callable[[str], Any]) -> Any:
+    return _value(ast.parse(text.strip(), mode="eval").body, value)
+
+
+def _value(node: ast.expr, value: Callable[[str], Any]) -> Any:
+    match node:
+        case ast.Constant(value=int(number)):
+            return sympy.Integer(number)
+        case ast.Name(id=name):
+            return sympy.sympify(value(name))
+        case ast.UnaryOp(
+            op=ast.USub(),
+            operand=ast.BinOp(
+                left=left, op=ast.FloorDiv(), right=ast.UnaryOp(op=ast.USub(), operand=right)
+            ),
+        ):
+            return ours.CeilDiv(_value(left, value), _divisor(_value(right, value)))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, value)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](_value(left, value), _value(right, value))
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_value(argument, value) for argument in args))
+        case ast.IfExp(
+            test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]), body=body, orelse=rest
+        ):
+            condition = sympy.Eq(_value(left, value), _value(right, value))
+            return ours.Where(condition, _value(body, value), _value(rest, value))
+        case _:
+            raise UnknownGridError(f"its grid is computed by '{ast.unparse(node)}'")
+
+
+def _divisor(value: Any) -> Any:
+    """Return what may be divided by: the number of blocks in a range without elements is 0."""
+    return value if value.is_number else sympy.Max(1, value)
+
+
+_OPERATIONS: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: lambda left, right: left + right,
+    ast.Sub: lambda left, right: left - right,
+    ast.Mult: lambda left, right: left * right,
+    ast.FloorDiv: lambda left, right: ours.FloorDiv(left, _divisor(right)),
+    ast.Mod: lambda left, right: ours.Mod(left, _divisor(right)),
+    ast.Pow: lambda left, right: left**right,
+}
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"max": sympy.Max, "min": sympy.Min}

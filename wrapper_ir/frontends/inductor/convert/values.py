@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import sympy
 import torch
 
 from wrapper_ir.frontends.common.expressions import to_dim
+from wrapper_ir.frontends.common.ops import to_device
+from wrapper_ir.frontends.inductor.compat import SymT, symbol_is_type
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.dtype import DType
-from wrapper_ir.lines.layout import Device, Layout
+from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 
-__all__ = ["to_device", "to_dtype", "to_layout"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["known_values", "symbol_info", "to_dtype", "to_layout"]
 
 
 @cache
@@ -28,12 +35,6 @@ def to_dtype(dtype: torch.dtype) -> DType:
         raise UnsupportedLineError(
             kind="element type", text=str(dtype), why="the IR has no such type"
         ) from None
-
-
-@cache
-def to_device(device: torch.device) -> Device:
-    """Return the device; a CPU has no index."""
-    return Device(device.type, None if device.type == "cpu" else device.index)
 
 
 def to_layout(source: Any) -> Layout:
@@ -58,3 +59,38 @@ def tensor_layout(tensor: torch.Tensor) -> Layout:
         tuple(tensor.size()),
         tuple(like.stride()),
     )
+
+
+# Facts that torch has about its symbols: kind, range, hint.
+
+
+def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
+    """Return kind, range and hint of one of torch's symbols."""
+    shape_env = graph.sizevars.shape_env
+    is_float = symbol_is_type(symbol, (SymT.FLOAT, SymT.UNBACKED_FLOAT))
+    unbacked = symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
+    if is_float:
+        return SymbolInfo(SymbolKind.FLOAT, unbacked=unbacked)
+    values = shape_env.var_to_range.get(symbol)
+    return SymbolInfo(
+        SymbolKind.INT,
+        _bound(values.lower) if values is not None else None,
+        _bound(values.upper) if values is not None else None,
+        _hint(symbol, graph),
+        unbacked,
+    )
+
+
+def _bound(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, sympy.Integer)) else None
+
+
+def known_values(graph: Any) -> Mapping[sympy.Symbol, Any]:
+    """Return which numbers symbols stood for when a graph was traced."""
+    known: Mapping[sympy.Symbol, Any] = graph.sizevars.backed_var_to_val
+    return known
+
+
+def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
+    value = known_values(graph).get(symbol)
+    return int(value) if isinstance(value, (int, sympy.Integer)) else None

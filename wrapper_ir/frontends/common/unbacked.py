@@ -1,0 +1,111 @@
+"""Symbols whose value only the data gives: sizes of results, numbers read from tensors.
+
+Torch says where it finds one by a key path: indices that lead to a leaf of an op's result, then
+keys that lead from there to the number, such as a call of ``size`` and what becomes of its value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import sympy
+
+from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.program import SymbolInfo
+from wrapper_ir.lines.symbols import (
+    AssertSymbol,
+    BindSymbol,
+    ComputeSymbol,
+    SizeOf,
+    StorageOffsetOf,
+    StrideOf,
+    SymbolSource,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from wrapper_ir.build.draft import ProgramDraft
+    from wrapper_ir.lines.expr import Dim
+
+__all__ = ["Keys", "UnknownWayError", "Way", "bind_along", "split", "way_in"]
+
+Keys: TypeAlias = tuple[Any, ...]
+"""Keys of torch's from a leaf to a number; none if the leaf is the number."""
+
+Way: TypeAlias = tuple[SymbolSource, Keys]
+"""A source of a number, and the keys from its value to that of a symbol."""
+
+
+class UnknownWayError(Exception):
+    """Keys lead to a symbol's value in a way that has no form. Never leaves a front end."""
+
+    def __init__(self, symbol: str, keys: Keys) -> None:
+        self.shown = ".".join(map(str, keys))
+        super().__init__(f"the way to {symbol} is unknown: {self.shown}")
+
+
+def split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
+    """Return the path of the leaf that a key path begins with, and the keys that are left."""
+    keys = tuple(keypath)
+    count = 0
+    while count < len(keys) and type(keys[count]).__name__ == "SequenceKey":
+        count += 1
+    return tuple(key.idx for key in keys[:count]), keys[count:]
+
+
+def way_in(symbol: str, buffer: str, keys: Keys) -> Way:
+    """Return the way to a symbol that begins in a tensor's metadata.
+
+    Raises:
+        UnknownWayError: It begins elsewhere.
+    """
+    method = getattr(keys[0], "name", None)
+    if method in ("size", "stride") and len(keys) > 1 and hasattr(keys[1], "idx"):
+        made = SizeOf if method == "size" else StrideOf
+        return made(buffer, keys[1].idx), keys[2:]
+    if method == "storage_offset":
+        return StorageOffsetOf(buffer), keys[1:]
+    raise UnknownWayError(symbol, keys)
+
+
+def bind_along(
+    draft: ProgramDraft,
+    symbol: str,
+    way: Way,
+    *,
+    bind: Callable[[], str],
+    dim: Callable[[Any], Dim],
+    origin: int | None = None,
+) -> None:
+    """Bind a symbol to a source, after doing to its value what the remaining keys say.
+
+    Args:
+        draft: The program.
+        symbol: Torch's name of the symbol.
+        way: The way to its value.
+        bind: Binds the symbol from here on, and gives its name.
+        dim: Converts a number of torch's.
+        origin: The origin of the lines.
+
+    Raises:
+        UnknownWayError: The keys do something that has no form.
+    """
+    source, keys = way
+    if not keys:
+        draft.emit(BindSymbol(bind(), source, origin=origin))
+        return
+    kind = type(keys[0]).__name__
+    if len(keys) > 1 or kind not in ("ConvertIntKey", "DivideByKey"):
+        raise UnknownWayError(symbol, keys)
+    raw = draft.bind(draft.fresh(f"{symbol}_raw"), SymbolInfo(unbacked=True))
+    draft.emit(BindSymbol(raw, source, origin=origin))
+    value = draft.symbol(raw)
+    if kind == "ConvertIntKey":
+        result = ours.Where(sympy.Ne(value, 0), sympy.S.One, sympy.S.Zero)
+    else:
+        divisor = dim(keys[0].divisor)
+        message = f"{symbol} is not divisible by {divisor}"
+        draft.emit(AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin))
+        result = ours.FloorDiv(value, divisor)
+    draft.emit(ComputeSymbol(bind(), result, origin=origin))
