@@ -17,7 +17,7 @@ from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.emitters.facts import origin_place
-from wrapper_ir.lines.trace import Probe, When, shown_names
+from wrapper_ir.lines.trace import Probe, When
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
@@ -54,7 +54,7 @@ class ProbeLines(RegionBase):
             if line.buffers or line.scalars:
                 self.mark(line)
             values = [f"{{.tensor = {self._tensor(name)}}}" for name in line.buffers]
-            operands = [(name, "kTensor") for name in shown_names(line, self.context.program)]
+            operands = [(name, "kTensor") for name in self.context.program.shown_names(line)]
             for value in line.scalars:
                 kind, slots = self._number(value)
                 values += slots
