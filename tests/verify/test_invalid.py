@@ -37,7 +37,7 @@ from wrapper_ir.lines import (
 from wrapper_ir.text import parse, print_program
 from wrapper_ir.text.errors import UnprintableError
 from wrapper_ir.verify import RULES, VerificationError, diagnose, verify
-from wrapper_ir.verify.render import annotated
+from wrapper_ir.verify.diagnostics import annotated
 
 #: The package; ``wrapper_ir.verify`` as an attribute is the function.
 PACKAGE = importlib.import_module("wrapper_ir.verify")

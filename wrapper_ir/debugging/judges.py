@@ -7,13 +7,13 @@ for one fault ends at another.
 
 from __future__ import annotations
 
+import pathlib
 import signal
 import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -52,7 +52,7 @@ def by_command(command: Sequence[str], *, says: str = "", seconds: float = 60.0)
 
     def judge(program: Program) -> str:
         with tempfile.TemporaryDirectory(prefix="wir-reduce-") as folder:
-            file = Path(folder) / "program.wir"
+            file = pathlib.Path(folder) / "program.wir"
             program.save(file)
             words = [word.replace(PLACE, str(file)) for word in command]
             words += [] if words != list(command) else [str(file)]

@@ -19,7 +19,6 @@ from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import MemoryKind
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import ItemOf, SizeOf, StorageOffsetOf, StrideOf
-from wrapper_ir.lines.trace import shown_names
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 from wrapper_ir.runtime import check_result, check_that, make_probe, refuse_misaligned
@@ -295,7 +294,7 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_probe(self, line: Probe) -> None:
-        names = shown_names(line, self.program)
+        names = self.program.shown_names(line)
         scalars = [str(value) for value in line.scalars]
         values = [
             *(self.frame.find(name).tensor for name in line.buffers),

@@ -1,16 +1,28 @@
-"""Control flow: lines that hold regions."""
+"""Control flow: lines that hold regions.
+
+A region holds lines of any class, so the union of all classes stands here, too.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias, final
+from typing import Annotated, ClassVar, Final, TypeAlias, final
 
 from wrapper_ir.lines.args import Arg, BufferArg, CallResult, ScalarArg, Value
 from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Trait
 from wrapper_ir.lines.dtype import DType
-
-if TYPE_CHECKING:
-    from wrapper_ir.lines.program import AnyLine
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    Reinterpret,
+    Reuse,
+)
+from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
+from wrapper_ir.lines.trace import Comment, Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +174,29 @@ RegionLine: TypeAlias = Cond | Switch | While
 def passed_to_regions(line: RegionLine) -> tuple[Arg, ...]:
     """Return the arguments that the parameters of each of a line's regions stand for, in order."""
     return line.passed
+
+
+AnyLine: TypeAlias = (
+    Allocate
+    | Free
+    | Reuse
+    | Reinterpret
+    | AllocatePool
+    | AllocateFromPool
+    | KernelDefinition
+    | KernelCall
+    | ExternKernel
+    | BindSymbol
+    | ComputeSymbol
+    | AssertLayout
+    | AssertSymbol
+    | RecordEvent
+    | WaitEvent
+    | Synchronize
+    | Cond
+    | Switch
+    | While
+    | Comment
+    | Probe
+)
+"""The closed set of lines."""

@@ -8,15 +8,15 @@ new line costs nothing here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import sympy
 
 from wrapper_ir.lines.base import Role
-from wrapper_ir.lines.control import Input, Region
+from wrapper_ir.lines.control import AnyLine, Input, Region
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.program import AnyLine, Program
+from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.roles import NAMED_FIELDS, NameField, PerClass, decisive
 
 
@@ -94,7 +94,15 @@ def handed_over(op: str) -> int | None:
     return _HANDING_OVER.get(op)
 
 
-def effects(line: AnyLine | Input, program: Program | None = None) -> Effects:
+class KnowsLayouts(Protocol):
+    """Anything that knows the layouts of buffers, as a program does."""
+
+    @property
+    def buffers(self) -> Mapping[str, Layout]:
+        """Return the layout of every buffer name."""
+
+
+def effects(line: AnyLine | Input, program: KnowsLayouts | None = None) -> Effects:
     """Return what ``line`` does in ``program``, which gives the layouts of what it defines.
 
     Without a program the symbols in those layouts are left out.

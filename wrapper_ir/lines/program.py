@@ -8,60 +8,23 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wrapper_ir.lines.args import Arg, BufferArg, Value
 from wrapper_ir.lines.base import Use
-from wrapper_ir.lines.control import Cond, Input, Region, Switch, While
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+from wrapper_ir.lines.control import AnyLine as AnyLine  # beside the program made of them
+from wrapper_ir.lines.control import Input, Region
+from wrapper_ir.lines.effects import Effects, effects
+from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.layout import Layout
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Free,
-    Reinterpret,
-    Reuse,
-)
 from wrapper_ir.lines.origin import Origin
-from wrapper_ir.lines.streams import (
-    Event,
-    MemoryPool,
-    RecordEvent,
-    Stream,
-    Synchronize,
-    WaitEvent,
-)
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
-from wrapper_ir.lines.trace import Comment, Probe
+from wrapper_ir.lines.roles import lines_in
+from wrapper_ir.lines.streams import Event, MemoryPool, Stream
+from wrapper_ir.lines.trace import Probe
+from wrapper_ir.lines.traits import declares
 
 SCHEMA_VERSION: Final = 2
 """Version of the program's structure and of its text form."""
-
-AnyLine: TypeAlias = (
-    Allocate
-    | Free
-    | Reuse
-    | Reinterpret
-    | AllocatePool
-    | AllocateFromPool
-    | KernelDefinition
-    | KernelCall
-    | ExternKernel
-    | BindSymbol
-    | ComputeSymbol
-    | AssertLayout
-    | AssertSymbol
-    | RecordEvent
-    | WaitEvent
-    | Synchronize
-    | Cond
-    | Switch
-    | While
-    | Comment
-    | Probe
-)
-"""The closed set of lines."""
 
 V = TypeVar("V")
 
@@ -283,22 +246,30 @@ class Program:
     @cached_property
     def qualified_names(self) -> Mapping[str, str]:
         """Names in the model of constants, and of buffers that are views of one."""
-        from wrapper_ir.lines.effects import Effects, effects  # noqa: PLC0415 - about programs
-        from wrapper_ir.lines.walk import walk  # noqa: PLC0415 - it is about programs
-
         found = {name: constant.qualified_name for name, constant in self.constants.items()}
-        for _, line in walk(self):
+        for line in lines_in(self.body):
             done = effects(line) if found else Effects()
             for alias in done.aliases:
                 if alias.source in found and alias.source in done.uses:
                     found[alias.name] = found[alias.source]
         return {name: qualified for name, qualified in found.items() if qualified}
 
+    def shown_names(self, line: Probe) -> list[str]:
+        """Return a probe's names for its buffers: constants by their names in the model.
+
+        A view of a constant goes by the constant's name, unless the constant is shown beside it.
+        """
+        names = line.buffers
+        # Constants first, so that they keep their names where a view of one is shown beside it.
+        taken: dict[str, str] = {}
+        for name in sorted(names, key=lambda name: name not in self.constants):
+            taken.setdefault(self.qualified_names.get(name, name), name)
+        titles = {name: title for title, name in taken.items()}
+        return [titles.get(name, name) for name in names]
+
     @cached_property
     def kernels(self) -> Mapping[str, KernelDefinition]:
         """The definitions of the body by name; the first one counts."""
-        from wrapper_ir.lines.traits import declares  # noqa: PLC0415 - about programs' lines
-
         found: dict[str, KernelDefinition] = {}
         for line in self.body:
             if declares(line):

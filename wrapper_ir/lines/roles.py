@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import (
     Annotated,
     Any,
@@ -24,7 +24,7 @@ from typing import (
 import sympy
 
 from wrapper_ir.lines.base import Block, Role, RoleIf
-from wrapper_ir.lines.control import Region
+from wrapper_ir.lines.control import AnyLine, Region
 
 T = TypeVar("T")
 
@@ -148,3 +148,26 @@ REGION_FIELDS: Final = PerClass(lambda cls: tuple(_read_regions(cls)))
 """By class, the fields that hold regions, in order."""
 
 _OWN_ROLES: Final = PerClass(_own_roles)
+
+
+def regions_of(line: AnyLine) -> tuple[tuple[str, Region], ...]:
+    """The regions that a line holds, with the names that paths call them."""
+    fields = REGION_FIELDS[type(line)]
+    return tuple(_regions_in(line, fields)) if fields else ()
+
+
+def _regions_in(line: AnyLine, fields: tuple[RegionField, ...]) -> Iterator[tuple[str, Region]]:
+    for name, block, many in fields:
+        value = getattr(line, name)
+        if many:
+            yield from ((f"{block}{number}", region) for number, region in enumerate(value))
+        else:
+            yield block, value
+
+
+def lines_in(body: Iterable[AnyLine]) -> Iterator[AnyLine]:
+    """Yield every line of a body, a line before the lines of its regions."""
+    for line in body:
+        yield line
+        for _, region in regions_of(line):
+            yield from lines_in(region.body)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 from wrapper_ir.lines.base import Line, Peek, Trait
 from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
-
-if TYPE_CHECKING:
-    from wrapper_ir.lines.program import Program
 
 
 @final
@@ -81,17 +78,3 @@ class Probe(Line):
     def _key(self) -> tuple[object, ...]:
         scalars = tuple(map(scalar_key, self.scalars))
         return (self.label, self.when, self.level, self.buffers, scalars)
-
-
-def shown_names(line: Probe, program: Program) -> list[str]:
-    """Return a probe's names for its buffers: constants by their names in the model.
-
-    A view of a constant goes by the constant's name, unless the constant is shown beside it.
-    """
-    names = line.buffers
-    # Constants first, so that they keep their names where a view of one is shown beside it.
-    taken: dict[str, str] = {}
-    for name in sorted(names, key=lambda name: name not in program.constants):
-        taken.setdefault(program.qualified_names.get(name, name), name)
-    titles = {name: title for title, name in taken.items()}
-    return [titles.get(name, name) for name in names]

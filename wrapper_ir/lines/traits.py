@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from wrapper_ir.lines.base import Role, Trait
-from wrapper_ir.lines.control import While
+from wrapper_ir.lines.control import AnyLine, While
 from wrapper_ir.lines.expr import Scalar
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.memory import Allocate, AllocateFromPool, AllocatePool, Free
-from wrapper_ir.lines.program import AnyLine
 from wrapper_ir.lines.roles import NAMED_FIELDS
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Probe

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.program import AnyLine, Program
-from wrapper_ir.lines.roles import REGION_FIELDS, RegionField
+from wrapper_ir.lines.roles import REGION_FIELDS
+from wrapper_ir.lines.roles import regions_of as regions_of  # a part of walking
 
 
 class Step(NamedTuple):
@@ -78,21 +79,6 @@ def is_stranger(line: AnyLine) -> bool:
 def made_objects(program: Program) -> tuple[str, ...]:
     """The objects that ops of a program return, in order; regions have none."""
     return tuple(name for line in program.body for name in effects(line).defines_objects)
-
-
-def regions_of(line: AnyLine) -> tuple[tuple[str, Region], ...]:
-    """The regions that a line holds, with the names that paths call them."""
-    fields = REGION_FIELDS[type(line)]
-    return tuple(_regions_in(line, fields)) if fields else ()
-
-
-def _regions_in(line: AnyLine, fields: tuple[RegionField, ...]) -> Iterator[tuple[str, Region]]:
-    for name, block, many in fields:
-        value = getattr(line, name)
-        if many:
-            yield from ((f"{block}{number}", region) for number, region in enumerate(value))
-        else:
-            yield block, value
 
 
 def walk(program: Program) -> Iterator[tuple[Path, AnyLine]]:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.lines import (
     Device,
-    Dim,
     MemoryKind,
     effects,
     regions_of,
@@ -31,7 +30,7 @@ from wrapper_ir.planning.kept import can_keep, seen_by_strangers
 from wrapper_ir.planning.liveness import BEFORE, Life, Liveness
 from wrapper_ir.planning.sizes import nbytes_of
 from wrapper_ir.planning.timeline import held_bytes
-from wrapper_ir.planning.windows import Windows
+from wrapper_ir.planning.windows import Tenant, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,19 +53,6 @@ class Place(NamedTuple):
     def is_keepable(self) -> bool:
         """True if an arena there can be kept from call to call."""
         return can_keep(self.device, self.memory)
-
-
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """A storage that can lie in an arena, from its allocation to its end under the last name."""
-
-    name: str
-    """The buffer that is allocated."""
-    start: int
-    """The line that allocates it."""
-    end: int
-    """The line that frees it."""
-    nbytes: Dim
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,8 @@ from wrapper_ir.verify.prove import Facts
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program, Region
-    from wrapper_ir.planning.arenas import Lease, Tenant
+    from wrapper_ir.planning.arenas import Lease
+    from wrapper_ir.planning.windows import Tenant
 
 SEARCH_NODES: Final = 60_000
 """Nodes of the exact search for one arena: about a second, where nothing quicker is perfect."""

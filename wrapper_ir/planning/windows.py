@@ -12,17 +12,31 @@ does. It is made at the hints where sizes are symbolic.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.lines import Dim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from wrapper_ir.planning.arenas import Tenant
 
 _FEW: Final = 400
 """Storages: with more, windows are at most ``_LONGEST`` lines."""
 
 _LONGEST: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A storage that can lie in an arena, from its allocation to its end under the last name."""
+
+    name: str
+    """The buffer that is allocated."""
+    start: int
+    """The line that allocates it."""
+    end: int
+    """The line that frees it."""
+    nbytes: Dim
 
 
 class Windows:

@@ -32,14 +32,15 @@ from wrapper_ir.text.escape import quote, rest_of_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wrapper_ir.text.item_parse import ItemParser
-    from wrapper_ir.text.item_print import ItemPrinter
     from wrapper_ir.text.tokens import Cursor
 
 Value: TypeAlias = Any
 """What a field holds; its kind knows its type."""
 
-Show: TypeAlias = "Callable[[ItemPrinter, Value], str]"
+Parts: TypeAlias = Any
+"""The printer or the parser of parts, whose methods the templates below name."""
+
+Show: TypeAlias = "Callable[[Parts, Value], str]"
 
 
 class Kind(NamedTuple):
@@ -81,32 +82,6 @@ _NAMES: Final[dict[Role, Kind]] = {
 # Kinds of values, by type.
 
 
-def _read_selector(parser: ItemParser, cursor: Cursor, what: str) -> BufferArg | ScalarArg:
-    at = cursor.at
-    found = parser.arg(cursor)
-    if not isinstance(found, (BufferArg, ScalarArg)):
-        cursor.fail(f"{what} is a buffer or a number", at=at)
-    return found
-
-
-def _read_types(parser: ItemParser, cursor: Cursor) -> tuple[tuple[str, str], ...]:
-    at = cursor.at - 1
-    rows = parser.table(cursor)
-    types = tuple([(key, value) for key, value in rows if isinstance(value, str)])
-    if len(types) != len(rows):
-        cursor.fail("the types of a signature are strings", at=at)
-    return types
-
-
-def _read_options(parser: ItemParser, cursor: Cursor) -> tuple[tuple[str, Scalar | str], ...]:
-    at = cursor.at - 1
-    rows = parser.table(cursor)
-    options = tuple([(key, value) for key, value in rows if value is not None])
-    if len(options) != len(rows):
-        cursor.fail("an option cannot be none", at=at)
-    return options
-
-
 _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
     (int, Kind("p.scalar({})", "p.integer(c, {what})")),
     (str, Kind("quote({})", "c.string({what})", '"')),
@@ -115,12 +90,12 @@ _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
     (Device, Kind("p.device({})", "p.device(c)", "@")),
     (tuple[Arg, ...], Kind("p.args({})", "p.args(c)")),
     (tuple[Param, ...], Kind("p.params({})", "p.params(c)")),
-    (BufferArg | ScalarArg, Kind("p.arg({})", "read_selector(p, c, {what})")),
+    (BufferArg | ScalarArg, Kind("p.arg({})", "p.selector(c, {what})")),
     (tuple[str, ...], Kind("p.strings({})", "p.strings(c, {what})")),
     (tuple[int, ...], Kind("p.numbers({})", "p.integers(c, {what})")),
     (tuple[Dim, ...], Kind("p.numbers({})", "p.dims(c)")),
-    (tuple[tuple[str, str], ...], Kind("p.table({})", "read_types(p, c)")),
-    (tuple[tuple[str, Scalar | str], ...], Kind("p.table({})", "read_options(p, c)")),
+    (tuple[tuple[str, str], ...], Kind("p.table({})", "p.types(c)")),
+    (tuple[tuple[str, Scalar | str], ...], Kind("p.table({})", "p.options(c)")),
     (tuple[tuple[str, Scalar | str | None], ...], Kind("p.table({})", "p.table(c)")),
 )
 
@@ -235,7 +210,7 @@ SHOWERS: Final = PerClass(_shower)
 
 # Reading.
 
-Reader: TypeAlias = "Callable[[ItemParser, Cursor, Value], Value]"
+Reader: TypeAlias = "Callable[[Parts, Cursor, Value], Value]"
 """Reads what stands right of ``=``, given what stands left of it, or all of a line."""
 
 _TOKEN: Final = re.compile(r"\w+|//|\S")
@@ -289,7 +264,7 @@ def _reader(cls: type, *, is_bare: bool = False) -> Reader:
 
     With ``is_bare`` what may be left out first is.
     """
-    known: dict[str, object] = {"cls": cls, **_READ_BY}
+    known: dict[str, object] = {"cls": cls}
     names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
     left, body = left_side(cls), []
     if left is not None:
@@ -311,13 +286,6 @@ def _reader(cls: type, *, is_bare: bool = False) -> Reader:
     exec("def read(p, c, t):\n    " + "\n    ".join(body), known)
     made: Reader = known["read"]  # type: ignore[assignment]
     return made
-
-
-_READ_BY: Final = {
-    "read_selector": _read_selector,
-    "read_types": _read_types,
-    "read_options": _read_options,
-}
 
 
 def _known(known: dict[str, object], name: str, value: object) -> str:
@@ -409,12 +377,12 @@ class Choices:
         elif not kind.words:
             self.otherwise = read
 
-    def read(self, parser: ItemParser, cursor: Cursor) -> Value:
+    def read(self, parser: Parts, cursor: Cursor) -> Value:
         """Read a value of one of the classes."""
         read = self.by_sign.get(cursor.tokens[cursor.at][:1])
         return self.read_word(parser, cursor) if read is None else read(parser, cursor, None)
 
-    def read_word(self, parser: ItemParser, cursor: Cursor) -> Value:
+    def read_word(self, parser: Parts, cursor: Cursor) -> Value:
         """Read a value of one of the classes that no sign tells from others."""
         read, behind = self.by_word.get(cursor.tokens[cursor.at], (self.otherwise, None))
         if behind is not None and not behind.is_next(cursor.tokens[cursor.at + 1]):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from wrapper_ir.lines import (
     CPU,
     Access,
     Arg,
+    BufferArg,
     BufferParam,
     CallResult,
     Device,
@@ -18,11 +19,13 @@ from wrapper_ir.lines import (
     NamedArg,
     OpResult,
     Param,
+    Region,
     Relation,
     ResultBuffer,
     ResultObject,
     ResultSymbol,
     Scalar,
+    ScalarArg,
     ScalarParam,
     Value,
     contiguous_strides,
@@ -34,7 +37,6 @@ from wrapper_ir.text.words import DTYPES, MAX_DEPTH, RELATIONS, SCALAR_TYPES
 
 if TYPE_CHECKING:
     from wrapper_ir.text.expr_parse import ExprParser
-    from wrapper_ir.text.line_parse import LineParser
     from wrapper_ir.text.tokens import Cursor
 
 TargetKind: TypeAlias = Literal["buffer", "symbol", "object"]
@@ -52,11 +54,21 @@ _VALUES: Final = Choices.of(Value)
 _INPUTS: Final = Choices.of(Input)
 
 
+class Lines(Protocol):
+    """Reads the parts of a line that stand on lines of text of their own."""
+
+    def code(self, cursor: Cursor) -> str:
+        """Read the source of a kernel."""
+
+    def regions(self, block: str, *, many: bool) -> Region | tuple[Region, ...]:
+        """Read a region, or with ``many`` as many as come."""
+
+
 class ItemParser:
     """Reads parts of lines and gathers the layouts of the buffers that they define."""
 
-    lines: LineParser
-    """Reads what stands on lines of its own."""
+    lines: Lines
+    """Reads what stands on lines of its own; whoever reads lines enters itself here."""
 
     def __init__(self, exprs: ExprParser) -> None:
         self.exprs: ExprParser = exprs
@@ -311,6 +323,32 @@ class ItemParser:
         """Reads ``{key: value, ...}``."""
         cursor.expect("{")
         return tuple([self._row(cursor) for _ in listed(cursor, "}")])
+
+    def selector(self, cursor: Cursor, what: str) -> BufferArg | ScalarArg:
+        """Read an argument that is a buffer or a number."""
+        at = cursor.at
+        found = self.arg(cursor)
+        if not isinstance(found, (BufferArg, ScalarArg)):
+            cursor.fail(f"{what} is a buffer or a number", at=at)
+        return found
+
+    def types(self, cursor: Cursor) -> tuple[tuple[str, str], ...]:
+        """Read the types of a signature."""
+        at = cursor.at - 1
+        rows = self.table(cursor)
+        types = tuple([(key, value) for key, value in rows if isinstance(value, str)])
+        if len(types) != len(rows):
+            cursor.fail("the types of a signature are strings", at=at)
+        return types
+
+    def options(self, cursor: Cursor) -> tuple[tuple[str, Scalar | str], ...]:
+        """Read the options of a kernel."""
+        at = cursor.at - 1
+        rows = self.table(cursor)
+        options = tuple([(key, value) for key, value in rows if value is not None])
+        if len(options) != len(rows):
+            cursor.fail("an option cannot be none", at=at)
+        return options
 
     def _row(self, cursor: Cursor) -> tuple[str, Scalar | str | None]:
         is_quoted = cursor.next[:1] == '"'

@@ -25,12 +25,11 @@ from wrapper_ir.lines.syntax import SYNTAX, Group, Slot
 from wrapper_ir.text.assembly import READERS, Reader, left_side, opening_words
 from wrapper_ir.text.errors import NestingTextError, SchemaTextError, StringTextError
 from wrapper_ir.text.escape import EscapeError, read_source_line, unescape
-from wrapper_ir.text.tokens import Cursor, listed
+from wrapper_ir.text.tokens import Cursor, TextLines, listed
 from wrapper_ir.text.words import MAX_DEPTH, is_plain_schema
 
 if TYPE_CHECKING:
     from wrapper_ir.text.item_parse import ItemParser, Target
-    from wrapper_ir.text.reader import Reader as TextReader
 
 _COMMENT: Final = re.compile(r"[ \t]*//(?:loc\(\#(\d{1,9})\))?(?: (.*)|)", re.ASCII)
 
@@ -82,23 +81,34 @@ def _defined(cls: type) -> str:
 
 
 class LineParser:
-    """Reads one line of a body, with the lines of text that belong to it."""
+    """Reads the lines of a body, each with the lines of text that belong to it."""
 
     items: ItemParser
 
-    def __init__(self, items: ItemParser, reader: TextReader) -> None:
+    def __init__(self, items: ItemParser, text: TextLines) -> None:
         self.items = items
         items.lines = self
-        self.reader = reader
+        self.text = text
         self._depth = 0
         self._openings = _openings()
+
+    def body(self, last_word: str) -> tuple[tuple[AnyLine, ...], Cursor]:
+        """Read lines up to the one that starts with ``last_word``, whose cursor comes back too."""
+        found: list[AnyLine] = []
+        while True:
+            cursor = self.text.cursor(f"'{last_word}'")
+            tokens = cursor.tokens
+            if tokens[0] == last_word and tokens[1] != "=":
+                cursor.at = 1
+                return tuple(found), cursor
+            found.append(self.comment(cursor) if tokens[0] == "//" else self.line(cursor))
 
     def comment(self, cursor: Cursor) -> Comment:
         """Reads ``// text``."""
         found = _COMMENT.fullmatch(cursor.text)
         if found is None:
             cursor.fail("a space is expected after '//'")
-        origin = None if found[1] is None else self.reader.origin(int(found[1]))
+        origin = None if found[1] is None else self.text.origin(int(found[1]))
         try:
             return Comment(unescape(found[2] or ""), origin=origin)
         except EscapeError as error:
@@ -107,7 +117,7 @@ class LineParser:
 
     def line(self, cursor: Cursor) -> AnyLine:
         """Reads any line but a comment."""
-        cursor.take_origin(self.reader.origin)
+        cursor.take_origin(self.text.origin)
         tokens = cursor.tokens
         first = tokens[0]
         known = self._openings
@@ -191,11 +201,11 @@ class LineParser:
         """Reads the lines of source after a kernel's first line, which must end here."""
         cursor.end()
         lines: list[str] = []
-        while (text := self.reader.source_line()) is not None:
+        while (text := self.text.source_line()) is not None:
             try:
                 lines.append(read_source_line(text))
             except EscapeError as error:
-                place = self.reader.place(text, error.position)
+                place = self.text.place(text, error.position)
                 raise StringTextError(reason=str(error), place=place) from None
         if not lines:
             cursor.fail("the kernel has no source", hint="lines of source start with '|'")
@@ -206,13 +216,13 @@ class LineParser:
         if not many:
             return self._region(block)
         found = [self._region(f"{block}0")]
-        while self.reader.is_next(f"{block}{len(found)}", "("):
+        while self.text.is_next(f"{block}{len(found)}", "("):
             found.append(self._region(f"{block}{len(found)}"))
         return tuple(found)
 
     def _region(self, name: str) -> Region:
         """Reads ``name (params) {`` and what follows up to ``}``."""
-        cursor = self.reader.cursor(f"the region '{name} (...) {{'")
+        cursor = self.text.cursor(f"the region '{name} (...) {{'")
         cursor.expect(name)
         if self._depth >= MAX_DEPTH:
             cursor.fail(f"regions are nested deeper than {MAX_DEPTH}", NestingTextError)
@@ -220,11 +230,11 @@ class LineParser:
         cursor.expect("{")
         cursor.end()
         self._depth += 1
-        body, last = self.reader.body("yield")
+        body, last = self.body("yield")
         self._depth -= 1
         results = self.items.values(last)
         last.end()
-        closing = self.reader.cursor("'}'")
+        closing = self.text.cursor("'}'")
         closing.expect("}")
         closing.end()
         return Region(params, body, results)

@@ -6,8 +6,7 @@ told from its first words, and an error on it is reported with its number.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines import (
@@ -29,26 +28,20 @@ from wrapper_ir.lines import (
     Value,
 )
 from wrapper_ir.text.errors import (
-    CharacterTextError,
     ConflictTextError,
     NestingTextError,
     OriginTextError,
-    Place,
-    SyntaxTextError,
     VersionTextError,
-    visible,
 )
 from wrapper_ir.text.expr_parse import ExprParser
 from wrapper_ir.text.item_parse import ItemParser
 from wrapper_ir.text.line_parse import LineParser
-from wrapper_ir.text.tokens import Cursor
+from wrapper_ir.text.tokens import Cursor, TextLines
 from wrapper_ir.text.upgrade import upgraded_lines
 from wrapper_ir.text.words import CONSTANT_KINDS, ROLES, STAGES, SYMBOL_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def parse(text: str, *, source_name: str = "<text>") -> Program:
@@ -65,27 +58,23 @@ def parse(text: str, *, source_name: str = "<text>") -> Program:
     if not isinstance(given, str):
         hint = "it takes text; a file is read by wir.load(path)"
         raise UnsupportedError(what=f"a {type(given).__name__}", where="wir.parse", hint=hint)
-    reader = Reader(text, source_name)
+    lines = TextLines(text, source_name)
     try:
-        return reader.program()
+        return _Reader(lines).program()
     except RecursionError:
         raise NestingTextError(
-            reason="this is nested too deeply to be read", place=reader.place()
+            reason="this is nested too deeply to be read", place=lines.place()
         ) from None
 
 
-class Reader:
+class _Reader:
     """Goes over the lines of a text and gathers a program."""
 
-    def __init__(self, text: str, source: str) -> None:
-        self._source = visible(source)
-        self._lines = text.split("\n")
-        self._at = 0
-        self._check_characters(text)
+    def __init__(self, text: TextLines) -> None:
+        self._text = text
         self._exprs = ExprParser()
         self._items = ItemParser(self._exprs)
-        self._parser = LineParser(self._items, self)
-        self._used_origins: dict[int, Place] = {}
+        self._parser = LineParser(self._items, self._text)
         self._specs: dict[str, str] = {}
         self._symbols: dict[str, SymbolInfo] = {}
         self._inputs: list[Input] = []
@@ -110,19 +99,19 @@ class Reader:
     def program(self) -> Program:
         """Reads the text from first to last."""
         self._version()
-        cursor = self.cursor("'program @name'")
+        cursor = self._text.cursor("'program @name'")
         cursor.expect("program")
         name = cursor.kernel()
         role = cursor.word(ROLES, "a role")
         stage = cursor.word(STAGES, "a stage")
         cursor.end()
-        while (cursor := self.cursor("'return'")).next in self._declarations:
+        while (cursor := self._text.cursor("'return'")).next in self._declarations:
             if cursor.tokens[1] == "=":
                 break
             declare = self._declarations[cursor.take()]
             declare(cursor)
             cursor.end()
-        self._at -= 1
+        self._text.back()
         body, results = self._main()
         return Program(
             name=name,
@@ -144,96 +133,13 @@ class Reader:
         )
 
     def _main(self) -> tuple[tuple[AnyLine, ...], tuple[Value, ...]]:
-        body, last = self.body("return")
+        body, last = self._parser.body("return")
         results = self._items.values(last)
         last.end()
         return body, results
 
-    def body(self, last_word: str) -> tuple[tuple[AnyLine, ...], Cursor]:
-        """Reads lines up to the one that starts with ``last_word``, whose cursor comes back too."""
-        found: list[AnyLine] = []
-        parser = self._parser
-        while True:
-            cursor = self.cursor(f"'{last_word}'")
-            tokens = cursor.tokens
-            if tokens[0] == last_word and tokens[1] != "=":
-                cursor.at = 1
-                return tuple(found), cursor
-            found.append(parser.comment(cursor) if tokens[0] == "//" else parser.line(cursor))
-
-    def cursor(self, wanted: str) -> Cursor:
-        """The next line that is neither empty nor a remark.
-
-        Raises:
-            SyntaxTextError: there is none; ``wanted`` says what should have come.
-        """
-        cursor = self._next()
-        if cursor is None:
-            raise SyntaxTextError(reason=f"{wanted} is missing at the end", place=self.place())
-        return cursor
-
-    def _next(self) -> Cursor | None:
-        lines = self._lines
-        while self._at < len(lines):
-            text = lines[self._at]
-            self._at += 1
-            if text and not text.isspace():
-                cursor = Cursor(text, self._at, self._source)
-                if cursor.tokens[0]:
-                    return cursor
-        return None
-
-    def is_next(self, *tokens: str) -> bool:
-        """Return whether the next line that is neither empty nor a remark begins like this."""
-        at = self._at
-        cursor = self._next()
-        self._at = at
-        return cursor is not None and tuple(cursor.tokens[: len(tokens)]) == tokens
-
-    def source_line(self) -> str | None:
-        """The next line if it is one of a kernel's source, from its margin on."""
-        if self._at < len(self._lines):
-            text = self._lines[self._at].lstrip(" \t")
-            if text[:1] == "|":
-                self._at += 1
-                return text
-        return None
-
-    def place(self, stripped: str | None = None, position: int = 0) -> Place:
-        """The place of the last line read, at a position of what was stripped of its indent."""
-        number = min(self._at, len(self._lines)) or 1
-        text = self._lines[number - 1]
-        indent = 0 if stripped is None else len(text) - len(stripped)
-        column = len(text) + 1 if stripped is None else indent + position + 1
-        return Place(self._source, number, column, text)
-
-    def origin(self, index: int) -> int:
-        """Notes that the line being read refers to an origin."""
-        if index not in self._used_origins:
-            self._used_origins[index] = self.place()
-        return index
-
-    def _check_characters(self, text: str) -> None:
-        """Refuses what does not print: nothing in a text may be other than it looks."""
-        if "\r" in text:
-            self._lines = [line.removesuffix("\r") for line in self._lines]
-            text = "\n".join(self._lines)
-        if text.isascii() and not _CONTROL.search(text):
-            return
-        for number, line in enumerate(self._lines, start=1):
-            plain = line.replace("\t", " ")
-            if plain.isprintable():
-                continue
-            column = next(i for i, char in enumerate(plain, start=1) if not char.isprintable())
-            code = f"{ord(plain[column - 1]):x}"
-            raise CharacterTextError(
-                reason=f"the character U+{code.upper():0>4} does not print",
-                place=Place(self._source, number, column, line),
-                hint=f"in a string or comment write \\u{{{code}}}",
-            )
-
     def _version(self) -> None:
-        cursor = self.cursor(f"the first line 'wir {SCHEMA_VERSION}'")
+        cursor = self._text.cursor(f"the first line 'wir {SCHEMA_VERSION}'")
         if cursor.next != "wir":
             cursor.fail(f"a text starts with its version, 'wir {SCHEMA_VERSION}'", VersionTextError)
         cursor.take()
@@ -251,7 +157,7 @@ class Reader:
         if version < 1:
             cursor.fail(f"there is no version {_short(version)}", VersionTextError, at=at)
         if version < SCHEMA_VERSION:
-            self._lines = upgraded_lines(self._lines, version)
+            self._text.lines = upgraded_lines(self._text.lines, version)
 
     def _spec(self, cursor: Cursor) -> None:
         word = cursor.tokens[0]
@@ -353,7 +259,7 @@ class Reader:
     def _origins(self) -> tuple[Origin, ...]:
         """Reads the table of origins, and that nothing follows it."""
         found: list[Origin] = []
-        while (cursor := self._next()) is not None:
+        while (cursor := self._text.next()) is not None:
             if cursor.next != f"#{len(found)}":
                 wanted = f"'#{len(found)} = loc ...' or the end of the text"
                 cursor.fail_expecting(wanted)
@@ -362,7 +268,7 @@ class Reader:
             cursor.expect("loc")
             found.append(self._origin_of(cursor))
             cursor.end()
-        for index, place in self._used_origins.items():
+        for index, place in self._text.used_origins.items():
             if index >= len(found):
                 raise OriginTextError(reason=f"the text has no origin #{index}", place=place)
         return tuple(found)

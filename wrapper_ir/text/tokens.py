@@ -1,4 +1,4 @@
-"""Cutting a line into tokens, and walking over them.
+"""Cutting a text into lines and a line into tokens, and walking over both.
 
 A line is cut by one regular expression into a list of plain strings; a token's first character says
 what it is. Columns are found again only when an error needs one: good texts pay nothing for them.
@@ -19,6 +19,7 @@ from wrapper_ir.text.errors import (
     SyntaxTextError,
     TextError,
     WordTextError,
+    visible,
 )
 from wrapper_ir.text.escape import EscapeError, unescape
 from wrapper_ir.text.words import IDENTIFIER
@@ -39,6 +40,8 @@ _TOKEN: Final = re.compile(
     r"|\S",
     re.ASCII,
 )
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 T = TypeVar("T")
 
@@ -256,3 +259,96 @@ def listed(cursor: Cursor, closing: str) -> Iterator[None]:
         if not cursor.accept(","):
             cursor.fail_expecting(f"',' or '{closing}'")
         yield
+
+
+class TextLines:
+    """The lines of a text, read from first to last.
+
+    Raises:
+        CharacterTextError: the text has characters that do not print.
+    """
+
+    def __init__(self, text: str, source: str) -> None:
+        #: The lines; those of an older version are replaced once that is known.
+        self.lines = text.split("\n")
+        #: Where each origin is referred to first, by its number.
+        self.used_origins: dict[int, Place] = {}
+        self._source = visible(source)
+        self._at = 0
+        self._check_characters(text)
+
+    def back(self) -> None:
+        """Have the line that was read last come again."""
+        self._at -= 1
+
+    def cursor(self, wanted: str) -> Cursor:
+        """Return the next line that is neither empty nor a remark.
+
+        Raises:
+            SyntaxTextError: there is none; ``wanted`` says what should have come.
+        """
+        cursor = self.next()
+        if cursor is None:
+            raise SyntaxTextError(reason=f"{wanted} is missing at the end", place=self.place())
+        return cursor
+
+    def next(self) -> Cursor | None:
+        """Return the next line that is neither empty nor a remark, if there is one."""
+        lines = self.lines
+        while self._at < len(lines):
+            text = lines[self._at]
+            self._at += 1
+            if text and not text.isspace():
+                cursor = Cursor(text, self._at, self._source)
+                if cursor.tokens[0]:
+                    return cursor
+        return None
+
+    def is_next(self, *tokens: str) -> bool:
+        """Return whether the next line that is neither empty nor a remark begins like this."""
+        at = self._at
+        cursor = self.next()
+        self._at = at
+        return cursor is not None and tuple(cursor.tokens[: len(tokens)]) == tokens
+
+    def source_line(self) -> str | None:
+        """Return the next line if it is one of a kernel's source, from its margin on."""
+        if self._at < len(self.lines):
+            text = self.lines[self._at].lstrip(" \t")
+            if text[:1] == "|":
+                self._at += 1
+                return text
+        return None
+
+    def place(self, stripped: str | None = None, position: int = 0) -> Place:
+        """Return the place of the last line read, at a position of what its indent was cut from."""
+        number = min(self._at, len(self.lines)) or 1
+        text = self.lines[number - 1]
+        indent = 0 if stripped is None else len(text) - len(stripped)
+        column = len(text) + 1 if stripped is None else indent + position + 1
+        return Place(self._source, number, column, text)
+
+    def origin(self, index: int) -> int:
+        """Note that the line being read refers to an origin."""
+        if index not in self.used_origins:
+            self.used_origins[index] = self.place()
+        return index
+
+    def _check_characters(self, text: str) -> None:
+        """Refuse what does not print: nothing in a text may be other than it looks."""
+        if "\r" in text:
+            self.lines = [line.removesuffix("\r") for line in self.lines]
+            text = "\n".join(self.lines)
+        if text.isascii() and not _CONTROL.search(text):
+            return
+        for number, line in enumerate(self.lines, start=1):
+            plain = line.replace("\t", " ")
+            if plain.isprintable():
+                continue
+            column = next(i for i, char in enumerate(plain, start=1) if not char.isprintable())
+            code = f"{ord(plain[column - 1]):x}"
+            raise CharacterTextError(
+                reason=f"the character U+{code.upper():0>4} does not print",
+                place=Place(self._source, number, column, line),
+                hint=f"in a string or comment write \\u{{{code}}}",
+            )

@@ -46,7 +46,7 @@ def _check(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
     from wrapper_ir.cli.files import read_program
     from wrapper_ir.errors import WrapperIRError
     from wrapper_ir.verify import VerificationError, diagnose
-    from wrapper_ir.verify.render import annotated
+    from wrapper_ir.verify.diagnostics import annotated
 
     try:
         program = read_program(file)

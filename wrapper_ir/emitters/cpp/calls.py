@@ -14,10 +14,11 @@ from wrapper_ir.emitters.cpp.arguments import (
     dispatcher_argument,
     shim_arguments,
 )
-from wrapper_ir.emitters.cpp.gpu import device_index, parameter_of
+from wrapper_ir.emitters.cpp.gpu import device_index
 from wrapper_ir.emitters.cpp.places import place_of
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import call
+from wrapper_ir.emitters.cpp.triton import parameter_of
 from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.library import FIXED_WRITERS, schema_of
@@ -60,12 +61,12 @@ class CallLines(RegionBase):
         match line.source:
             case CppKernel():
                 try:
-                    self.context.callees.kernel(line, line.source)
+                    self.declared.callees.kernel(line, line.source)
                 except ValueError as error:
                     self.unsupported(line, str(error))
             case TritonKernel():
                 try:
-                    self.context.gpu_kernels.add(line, line.source)
+                    self.declared.gpu_kernels.add(line, line.source)
                 except ValueError as error:
                     self.unsupported(line, str(error))
             case TorchOp():
@@ -101,7 +102,7 @@ class CallLines(RegionBase):
                 return  # its definition was refused
             args.append(self._kernel_argument(line, param, arg, number))
         grid = ", ".join(map(self.count, line.grid))
-        name = self.context.gpu_kernels.name(line.kernel, device_index(line.device))
+        name = self.declared.gpu_kernels.name(line.kernel, device_index(line.device))
         self.put_call(line, f"{call(name, 'call', f'{{{grid}}}', *args)};")
 
     def _kernel_argument(
@@ -197,7 +198,7 @@ class CallLines(RegionBase):
             return False
         for result in fresh:
             self._declare(result)
-        self.put_call(line, f"wir::check({call(self.context.callees.shim(shim), *args)});")
+        self.put_call(line, f"wir::check({call(self.declared.callees.shim(shim), *args)});")
         for result, source in same:
             place = place_of(self.handle(source), self.layout(result.out), owned=False)
             self.define(result.out, place, [source])
@@ -217,7 +218,7 @@ class CallLines(RegionBase):
         if line.results:
             targets = ", ".join(map(self._target, line.results))
             parts.append(f"{{{targets}}}")
-        self.put_call(line, f"{call(self.context.callees.op(line.op), *parts)};")
+        self.put_call(line, f"{call(self.declared.callees.op(line.op), *parts)};")
 
     def _target(self, result: OpResult) -> str:
         if isinstance(result, ResultBuffer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,11 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CppExprs
 from wrapper_ir.emitters.cpp.gpu import (
     ANYWHERE,
-    GpuKernels,
     device_parts,
     device_type,
     gpus_of,
 )
-from wrapper_ir.emitters.cpp.kernels import Callees
 from wrapper_ir.emitters.cpp.names import Key, make_names
-from wrapper_ir.emitters.cpp.state import StateMembers
 from wrapper_ir.emitters.cpp.text import UNIT, statement
 from wrapper_ir.emitters.facts import placed_results, random_states
 from wrapper_ir.emitters.writer import CodeWriter
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.capture import CaptureFacts
-    from wrapper_ir.emitters.cpp.probes import ProbeRow
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
     from wrapper_ir.emitters.names import NamePlan
@@ -41,14 +38,26 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.walk import Path
 
 
+@dataclass(frozen=True, slots=True)
+class ProbeRow:
+    """A probe, as far as it is known before the program runs.
+
+    Attributes:
+        line: The probe.
+        source: Where in the model its call comes from.
+        operands: Name and kind of each value that it shows.
+    """
+
+    line: Probe
+    source: str
+    operands: tuple[tuple[str, str], ...]
+
+
 class Context:
     """One run of the emitter.
 
     Attributes:
         sections: Parts of the files by name, spliced together at the end.
-        state: What is kept from call to call.
-        callees: What the program calls.
-        gpu_kernels: Its Triton kernels.
         gpu: Number of the GPU that it runs on, of several the first one; None where it needs none.
         products: Which of its lines call cuBLAS themselves.
         takes_out: Whether callers may give memory for results.
@@ -82,9 +91,6 @@ class Context:
         self.names: NamePlan[Key] = make_names(program)
         #: How regions print expressions: their symbols are parameters.
         self.exprs = self.printer("")
-        self.state = StateMembers(self)
-        self.callees = Callees(self)
-        self.gpu_kernels = GpuKernels(self)
         gpus = gpus_of(program)
         self.gpu = gpus[0] if gpus else None
         self.sections: dict[str, CodeWriter] = {}

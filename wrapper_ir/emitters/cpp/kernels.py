@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
 from wrapper_ir.emitters.cpp.places import element_type
+from wrapper_ir.emitters.cpp.state import StateMembers
 from wrapper_ir.emitters.cpp.text import statement
+from wrapper_ir.emitters.cpp.triton import GpuKernels
 from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.emitters.library import is_method
@@ -101,3 +104,24 @@ def _symbol_of(source: CppSource) -> str:
     parts = (source.code, source.entry, source.isa, *source.extra_flags, *source.arg_types)
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()
     return f"wir_k_{digest[:20]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """Everything that files declare when a line first asks for it.
+
+    Attributes:
+        state: What is kept from call to call.
+        callees: What the program calls.
+        gpu_kernels: Its Triton kernels.
+    """
+
+    state: StateMembers
+    callees: Callees
+    gpu_kernels: GpuKernels
+
+    @classmethod
+    def of(cls, context: Context) -> Declarations:
+        """Return those of a run, none of which is declared yet."""
+        state = StateMembers(context)
+        return cls(state, Callees(context), GpuKernels(context, state))

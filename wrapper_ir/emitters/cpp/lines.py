@@ -16,7 +16,6 @@ from wrapper_ir.emitters.cpp.symbols import SymbolLines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
@@ -26,21 +25,9 @@ if TYPE_CHECKING:
 class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLines):
     """Renders the lines of a region into a writer, one after the other."""
 
-    def __init__(
-        self,
-        context: Context,
-        region: Region,
-        writer: CodeWriter,
-        last: Mapping[str, int],
-        *,
-        framed: bool = False,
-    ) -> None:
-        exprs = context.printer("frame.") if framed else context.exprs
-        super().__init__(context, region, writer, last, exprs, framed=framed)
-
     @override
     def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> RegionRenderer:
-        return RegionRenderer(self.context, region, writer, last)
+        return RegionRenderer(self.context, self.declared, region, writer, last)
 
     @override
     def visit_comment(self, line: Comment) -> None:

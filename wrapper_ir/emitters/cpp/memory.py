@@ -45,7 +45,7 @@ class MemoryLines(RegionBase):
         """Takes a kept pool, which gets new memory where this call needs more than those before."""
         self.mark(line)
         self.uses_state = True
-        arena = self.context.state.arena(line.out)
+        arena = self.declared.state.arena(line.out)
         heap = ", state.heap" if self.context.statics.needs_heap else ""
         value = f"{arena}.at_least({self.count(self.layout(line.out).nbytes)}{heap})"
         name = self.context.buffer(line.out)
@@ -56,7 +56,7 @@ class MemoryLines(RegionBase):
         layout = self.layout(line.out)
         if line.memory is not MemoryKind.DEFAULT:
             self.unsupported(line, f"{line.memory.value} memory is not supported in C++ yet")
-        if self.context.state.has(line.out):
+        if self.declared.state.has(line.out):
             return
         self.mark(line)
         dims = self.dims(self.context.buffer(line.out), layout)
@@ -77,7 +77,7 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
-        if self.context.state.has(line.out):
+        if self.declared.state.has(line.out):
             return
         pool = self.base(line.pool)
         origin = dim(pool.origin + line.offset)
@@ -86,12 +86,12 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_free(self, line: Free) -> None:
-        if not self.context.state.has(line.buffer):
+        if not self.declared.state.has(line.buffer):
             self.end(line.buffer)
 
     @override
     def visit_reuse(self, line: Reuse) -> None:
-        if self.context.state.has(line.out):
+        if self.declared.state.has(line.out):
             return
         old, new = self.base(line.donor), self.layout(line.out)
         same = old.exact and same_view(self.layout(line.donor), new)
@@ -111,7 +111,7 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_reinterpret(self, line: Reinterpret) -> None:
-        if self.context.state.has(line.out):
+        if self.declared.state.has(line.out):
             return
         source = self.base(line.source)
         base = replace(source, owned=False, exact=False, pointer=None, stale=False, input=None)

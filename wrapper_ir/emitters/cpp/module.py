@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, GpuUnit, KernelUnit
 from wrapper_ir.emitters.cpp.entry import Entry
+from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.cpp.text import UNIT, statement
@@ -71,11 +72,13 @@ def render_files(context: Context, *, origins: bool) -> Files:
 class _Module:
     def __init__(self, context: Context, *, origins: bool) -> None:
         self._context = context
+        self._declared = Declarations.of(context)
         self._program = context.program
         count = sum(not isinstance(line, KernelDefinition) for line in self._program.body)
         self._is_long = count > LONG
         self._renderer = RegionRenderer(
             context,
+            self._declared,
             self._program.region,
             CodeWriter(UNIT),
             context.statics.storages.last,
@@ -89,18 +92,18 @@ class _Module:
         tables = CodeWriter(UNIT)
         Tables(self._context).write(tables)
         info = CodeWriter(UNIT)
-        Tables(self._context).write_info(info)
+        Tables(self._context).write_info(info, self._declared.state)
         writers = self._long(parts, tables, info) if self._is_long else {}
         if not self._is_long:
             writers[MAIN_FILE] = self._short(parts[0], tables, info)
-        return Files(writers, self._context.callees.units, self._context.gpu_kernels.units)
+        return Files(writers, self._declared.callees.units, self._declared.gpu_kernels.units)
 
     # The program's lines.
 
     def _parts(self) -> list[CodeWriter]:
         """The bodies of the functions that the program's own lines become."""
         if self._context.statics.needs_heap:
-            self._context.state.heap()
+            self._declared.state.heap()
         entry = Entry(self._context, self._renderer)
         parts = [self._next_part()]
         entry.unpack()
@@ -288,7 +291,7 @@ class _Module:
             file.line("void* create_state(const AtenTensorHandle* constants) {")
             with file.indent():
                 file.line("auto made = std::make_unique<State>();")
-                if self._context.state.fills:
+                if self._declared.state.fills:
                     file.line("State& state = *made;")
             file.extend(create)
             with file.indent():
@@ -299,11 +302,11 @@ class _Module:
     def _destroy(self, file: CodeWriter) -> None:
         file.blank()
         file.line("void destroy_state(void* state) { delete static_cast<State*>(state); }")
-        held = self._context.state.kept_bytes()
+        held = self._declared.state.kept_bytes()
         if held is None:
             return
         file.blank()
-        if not self._context.state.grows:
+        if not self._declared.state.grows:
             file.line(f"std::size_t kept_bytes(const void*) {{ return {held}; }}")
             return
         file.line("std::size_t kept_bytes(const void* opaque) {")

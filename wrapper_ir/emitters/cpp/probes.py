@@ -7,17 +7,17 @@ the branch, and what is around it is the same as without probes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.context import ProbeRow
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import table
 from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.emitters.facts import origin_place
-from wrapper_ir.lines.trace import Probe, When, shown_names
+from wrapper_ir.lines.trace import Probe, When
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
@@ -25,21 +25,6 @@ if TYPE_CHECKING:
 
 
 _KINDS: Final = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeRow:
-    """A probe, as far as it is known before the program runs.
-
-    Attributes:
-        line: The probe.
-        source: Where in the model its call comes from.
-        operands: Name and kind of each value that it shows.
-    """
-
-    line: Probe
-    source: str
-    operands: tuple[tuple[str, str], ...]
 
 
 class ProbeLines(RegionBase):
@@ -54,7 +39,7 @@ class ProbeLines(RegionBase):
             if line.buffers or line.scalars:
                 self.mark(line)
             values = [f"{{.tensor = {self._tensor(name)}}}" for name in line.buffers]
-            operands = [(name, "kTensor") for name in shown_names(line, self.context.program)]
+            operands = [(name, "kTensor") for name in self.context.program.shown_names(line)]
             for value in line.scalars:
                 kind, slots = self._number(value)
                 values += slots
@@ -66,7 +51,7 @@ class ProbeLines(RegionBase):
 
     def _tensor(self, name: str) -> str:
         """The handle of a tensor of just the buffer's layout."""
-        place = self.places.get(name) or self.context.state.shown(name)
+        place = self.places.get(name) or self.declared.state.shown(name)
         if place.exact:
             return self.read(place).handle
         wanted = self.context.names.fresh(f"{self.context.buffer(name)}_shown")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.emitters.cpp.exprs import CppExprs
+    from wrapper_ir.emitters.cpp.kernels import Declarations
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
@@ -35,30 +35,31 @@ class RegionBase(LineVisitor[None]):
 
     Args:
         context: The run.
+        declared: What the files declare.
         region: The region.
         writer: Where statements go.
         last: The last line that touches each buffer of the region.
-        exprs: How expressions are printed in this function.
         framed: Whether variables live in the frame, for functions that share them.
     """
 
     def __init__(
         self,
         context: Context,
+        declared: Declarations,
         region: Region,
         writer: CodeWriter,
         last: Mapping[str, int],
-        exprs: CppExprs,
         *,
         framed: bool = False,
     ) -> None:
         self.context = context
+        self.declared = declared
         self.region = region
         self.writer = writer
         self.path = Path()
         self.index = 0
         self.framed = framed
-        self.exprs = exprs
+        self.exprs = context.printer("frame.") if framed else context.exprs
         self.places: dict[str, Place] = {}
         #: Variables of objects.
         self.objects: dict[str, str] = {}
@@ -194,13 +195,13 @@ class RegionBase(LineVisitor[None]):
     def base(self, name: str) -> Place:
         """A tensor of a buffer's storage, perhaps of another layout."""
         found = self.places.get(name)
-        return self.context.state.base(name) if found is None else found
+        return self.declared.state.base(name) if found is None else found
 
     def handle(self, name: str) -> str:
         """A buffer as a tensor of its layout."""
         found = self.places.get(name)
         assert found is None or found.exact, name
-        return self.read(found or self.context.state.handle(name)).handle
+        return self.read(found or self.declared.state.handle(name)).handle
 
     def read(self, place: Place) -> Place:
         """Notes that a statement uses the handle of a place."""
@@ -216,7 +217,7 @@ class RegionBase(LineVisitor[None]):
         place = self.places.get(name)
         if place is None:
             self.uses_state = True
-            return self.context.state.pointer(name)
+            return self.declared.state.pointer(name)
         if place.pointer is not None and not place.stale:
             return place.pointer
         layout = self.layout(name)

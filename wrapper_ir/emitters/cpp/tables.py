@@ -23,6 +23,7 @@ from wrapper_ir.toolchain.parts import Part
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
     from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.cpp.state import StateMembers
     from wrapper_ir.emitters.storages import Storages
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Scalar
@@ -112,7 +113,7 @@ class Tables:
         writer.blank()
         writer.lines(*table("constexpr wir::ObjectSpec kObjects[]", rows))
 
-    def write_info(self, writer: CodeWriter) -> None:
+    def write_info(self, writer: CodeWriter, state: StateMembers) -> None:
         """Writes what leads to all else; it stands outside of any namespace."""
         program, context = self._program, self._context
         counts = (
@@ -132,7 +133,7 @@ class Tables:
             "wir_constants_digest",
             *("wir_program::create_state", "wir_program::destroy_state", "wir_program::run"),
         ]
-        rows += self._extras()
+        rows += self._extras(state)
         writer.line("// What only the build knows; null where there is no such thing.")
         writer.line('extern "C" {')
         for name, type_ in (
@@ -148,10 +149,10 @@ class Tables:
         writer.blank()
         writer.lines(*table('extern "C" const wir::ProgramInfo wir_program_info', rows))
 
-    def _extras(self) -> list[str]:
+    def _extras(self, state: StateMembers) -> list[str]:
         """The rows that have defaults, up to the last one that differs from its own."""
         context = self._context
-        kept = context.state.kept_bytes()
+        kept = state.kept_bytes()
         rows = [
             f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
             "nullptr" if kept is None else "wir_program::kept_bytes",

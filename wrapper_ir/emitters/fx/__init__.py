@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.emitters.fx.emitter import FxEmitter
+from wrapper_ir.emitters.fx.emitter import FxEmitter, declare_kernels
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.artifact import FxArtifact
-    from wrapper_ir.emitters.fx.module import declare_kernels
 
 __all__ = ["FxArtifact", "FxEmitter", "declare_kernels"]
 
@@ -19,8 +18,4 @@ def __getattr__(name: str) -> object:
         from wrapper_ir.emitters.fx.artifact import FxArtifact  # noqa: PLC0415
 
         return FxArtifact
-    if name == "declare_kernels":
-        from wrapper_ir.emitters.fx.module import declare_kernels  # noqa: PLC0415
-
-        return declare_kernels
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

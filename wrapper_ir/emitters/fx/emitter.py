@@ -1,4 +1,4 @@
-"""The FX emitter's configuration."""
+"""The FX emitter: its options, and what declares the kernels of its graphs elsewhere."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.options import check_options
+from wrapper_ir.lines.program import Stage
+from wrapper_ir.planning import plan_memory
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.artifact import FxArtifact
+    from wrapper_ir.emitters.fx.kernels import KernelSet
     from wrapper_ir.lines.program import Program
 
 
@@ -53,3 +56,26 @@ class FxEmitter(Emitter):
         from wrapper_ir.emitters.fx.module import build_artifact  # noqa: PLC0415
 
         return build_artifact(program, problems, checks=self.checks != "never", values=self.values)
+
+
+def declare_kernels(program: Program) -> KernelSet:
+    """Declare the ops of a program's C++ kernels, so that graphs made of it elsewhere find them.
+
+    For files of torch's own that name ops and do not hold them, as ``torch.export.save`` writes.
+    Compiles nothing.
+
+    Args:
+        program: The program that the graph was emitted from.
+
+    Raises:
+        EmitError: No graph can be made of the program.
+    """
+    from wrapper_ir.emitters.fx.artifact import FxArtifact  # noqa: PLC0415 - torch, as above
+    from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet  # noqa: PLC0415 - torch, as above
+
+    planned = program if program.stage is Stage.PLANNED else plan_memory(program)
+    artifact = FxEmitter(values=False).emit(planned)
+    assert isinstance(artifact, FxArtifact)
+    kernels = getattr(artifact.graph_module, KERNELS)
+    assert isinstance(kernels, KernelSet)
+    return kernels

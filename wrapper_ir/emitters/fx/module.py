@@ -11,15 +11,12 @@ from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.fx.artifact import FxArtifact
 from wrapper_ir.emitters.fx.constants import install
 from wrapper_ir.emitters.fx.context import Context
-from wrapper_ir.emitters.fx.emitter import FxEmitter
 from wrapper_ir.emitters.fx.entry import Entry
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
-from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
+from wrapper_ir.emitters.fx.kernels import KERNELS
 from wrapper_ir.emitters.fx.lines import RegionRenderer
 from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
-from wrapper_ir.lines.program import Stage
 from wrapper_ir.lines.walk import Path
-from wrapper_ir.planning import plan_memory
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
@@ -72,23 +69,3 @@ def _inputs(renderer: RegionRenderer) -> None:
             renderer.objects[name] = node
         else:
             renderer.bind(name, node)
-
-
-def declare_kernels(program: Program) -> KernelSet:
-    """Declare the ops of a program's C++ kernels, so that graphs made of it elsewhere find them.
-
-    For files of torch's own that name ops and do not hold them, as ``torch.export.save`` writes.
-    Compiles nothing.
-
-    Args:
-        program: The program that the graph was emitted from.
-
-    Raises:
-        EmitError: No graph can be made of the program.
-    """
-    planned = program if program.stage is Stage.PLANNED else plan_memory(program)
-    artifact = FxEmitter(values=False).emit(planned)
-    assert isinstance(artifact, FxArtifact)
-    kernels = getattr(artifact.graph_module, KERNELS)
-    assert isinstance(kernels, KernelSet)
-    return kernels

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.emitters.facts import origin_place
 from wrapper_ir.emitters.fx import library
-from wrapper_ir.lines.trace import shown_names
 from wrapper_ir.runtime import make_probe
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def spec_of(line: Probe, program: Program) -> str:
         "label": line.label,
         "when": line.when.value,
         "level": line.level.value,
-        "buffers": shown_names(line, program),
+        "buffers": program.shown_names(line),
         "scalars": [str(value) for value in line.scalars],
     }
     source = origin_place(line, program)

@@ -94,6 +94,8 @@ class PythonArtifact:
 
         Its ``release()`` is that of :meth:`load`.
         """
+        from wrapper_ir.emitters.python.loaded import release_of  # noqa: PLC0415 - as in load
+
         module = self.load_module()
         call: BoxedCall = module.call
         call.release = release_of(module)  # type: ignore[attr-defined]
@@ -119,12 +121,6 @@ def _check_objects(program: Program) -> None:
         from wrapper_ir.runtime import check_object  # noqa: PLC0415 - as above
 
         check_object(program.data[name], name, constant.class_name)
-
-
-def release_of(module: types.ModuleType) -> Callable[[], int]:
-    """Return what frees the memory that a module keeps between calls; of most there is none."""
-    release: Callable[[], int] = getattr(module, "release", lambda: 0)
-    return release
 
 
 def _missing_ops(program: Program) -> list[str]:

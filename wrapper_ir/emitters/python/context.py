@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.capture import graph_options, pieces
+from wrapper_ir.emitters.capture import pieces
 from wrapper_ir.emitters.facts import only_gpu, random_states
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.capture import GraphOptions
     from wrapper_ir.emitters.facts import Facts
-    from wrapper_ir.emitters.python.emitter import PythonEmitter
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.program import Program
 
@@ -68,24 +68,32 @@ class Context:
 
     Attributes:
         sections: The parts of the file by name, spliced together at the end.
+        graphs: How calls are captured as CUDA graphs; ``None`` if they are not.
+        checks: When inputs and results of ops are checked.
+        takes_out: Whether callers may give memory for results.
+        profiles: Whether PyTorch's profiler is shown each call.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three are named
         self,
         program: Program,
         facts: Facts,
         problems: Problems,
-        options: PythonEmitter,
+        *,
+        graphs: GraphOptions | None,
+        checks: str,
+        takes_out: bool,
+        profiles: bool,
     ) -> None:
-        self.graphs = graph_options(options)
+        self.graphs = graphs
         #: Switches whose only case is captured by itself, by position in the body.
-        self.pieces = {} if self.graphs is None else pieces(program)
-        self.profiles = options.profile
+        self.pieces = {} if graphs is None else pieces(program)
+        self.profiles = profiles
         self.program = program
         self.facts = facts
         self.problems = problems
-        self.checks = options.checks
-        self.takes_out = takes_out = options.out
+        self.checks = checks
+        self.takes_out = takes_out
         reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
         self.names: NamePlan[Key] = NamePlan(_wanted(program), reserved)
         self.exprs = PythonExprs(lambda name: self.names["symbol", name])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.capture import DEFAULT_BRANCHES, DEFAULT_LIMIT
+from wrapper_ir.emitters.capture import DEFAULT_BRANCHES, DEFAULT_LIMIT, graph_options
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.options import (
     ARENA,
@@ -94,7 +94,15 @@ class PythonEmitter(Emitter):
         is_checked = self.checks == "always"
         keep = self.keep_buffers if is_checked else 0
         facts = gather(program, keep, arena=self.arena, is_checked=is_checked)
-        context = Context(program, facts, problems, self)
+        context = Context(
+            program,
+            facts,
+            problems,
+            graphs=graph_options(self),
+            checks=self.checks,
+            takes_out=self.out,
+            profiles=self.profile,
+        )
         writer = render_module(context, origins=self.origins)
         constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
         return PythonArtifact(

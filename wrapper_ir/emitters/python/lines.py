@@ -27,7 +27,7 @@ from wrapper_ir.emitters.python.symbols import SymbolLines
 from wrapper_ir.emitters.storages import last_uses
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferArg
-from wrapper_ir.lines.trace import ProbeLevel, shown_names
+from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.lines.walk import regions_of
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
             literals.string(text) for text in (line.label, line.when.value, line.level.value)
         ]
         if line.buffers or line.scalars:
-            shown = shown_names(line, self.context.program)
+            shown = self.context.program.shown_names(line)
             args.append(tuple_of([literals.string(text) for text in shown]))
         if line.scalars:
             args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))

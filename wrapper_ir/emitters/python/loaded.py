@@ -9,7 +9,6 @@ import torch
 
 from wrapper_ir.emitters.facts import mutated_inputs
 from wrapper_ir.emitters.functions import bump_versions, present
-from wrapper_ir.emitters.python.artifact import release_of
 from wrapper_ir.runtime import InputCountError, NoOutError
 from wrapper_ir.runtime._private import any_autocast_enabled, no_autocast
 
@@ -70,6 +69,12 @@ def as_function(
     if hasattr(module, "cuda_graphs"):
         run.cuda_graphs = module.cuda_graphs  # type: ignore[attr-defined]
     return run
+
+
+def release_of(module: types.ModuleType) -> Callable[[], int]:
+    """Return what frees the memory that a module keeps between calls; of most there is none."""
+    release: Callable[[], int] = getattr(module, "release", lambda: 0)
+    return release
 
 
 def _note_place(error: Exception, filename: str | None, source_map: SourceMap) -> None:
