@@ -24,7 +24,7 @@ class Part(StrEnum):
     OWN_OPS = "own_ops"
     """Ops that a front end of ours registers from Python. It needs ``OPS``."""
     PROBES = "probe"
-    """Probes that report to the library itself. It needs ``OPS``."""
+    """Probes that report to the library itself."""
     GRAPHS = "graph"
     """Capturing calls as CUDA graphs (``wir::GraphInfo``)."""
     OBJECTS = "objects"
@@ -45,6 +45,4 @@ def needed_parts(parts: Collection[Part], *, alone: bool) -> frozenset[Part]:
         parts: What the program needs.
         alone: Whether the library is to run without Python.
     """
-    if not alone:
-        return frozenset(parts) - _ALONE
-    return frozenset((*parts, Part.OPS) if Part.PROBES in parts else parts)
+    return frozenset(parts) if alone else frozenset(parts) - _ALONE

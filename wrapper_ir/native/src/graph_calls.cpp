@@ -27,6 +27,7 @@
 #include "graph_results.h"
 #include "graphs.h"
 #include "modes.h"
+#include "text.h"
 
 namespace wir::runtime {
 namespace {
@@ -54,8 +55,6 @@ std::uint64_t this_thread() {
   static thread_local const std::uint64_t mine = ++last;
   return mine;
 }
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // What one call was given.
 struct Inputs {

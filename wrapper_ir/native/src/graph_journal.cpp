@@ -1,7 +1,8 @@
 #include "graph_journal.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "text.h"
 
 namespace wir::runtime {
 namespace {
@@ -16,21 +17,6 @@ struct Journals {
     return made;
   }
 };
-
-std::string quoted(const std::string& text) {
-  std::string found = "\"";
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') found += '\\';
-    if (static_cast<unsigned char>(letter) >= 0x20) {
-      found += letter;
-      continue;
-    }
-    char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(letter));
-    found += escaped;
-  }
-  return found + '"';
-}
 
 void tell(const char* program, const std::string& reason) {
   const std::string text = std::string("calls of '") + program +

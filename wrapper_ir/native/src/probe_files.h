@@ -1,17 +1,15 @@
-// A tensor as a file that torch.load(..., weights_only=True) reads.
+// A tensor as a file that torch.load(..., weights_only=True) reads, and where files go.
 #pragma once
 
 #include <string>
 
-#include "probe_values.h"
+#include <ATen/core/Tensor.h>
 
 namespace wir::runtime {
 
 // Each tensor in its own layout and without the rest of its storage; strides of 0 excepted. Throws
 // std::runtime_error where it cannot be written.
-void save(const Shown& tensor, const std::string& file);
-
-std::uint32_t crc32(const void* data, std::size_t size, std::uint32_t before = 0);
+void save(const at::Tensor& tensor, const std::string& file);
 
 // Appends to a file, in one piece.
 void append(const std::string& file, const std::string& text);
@@ -19,8 +17,5 @@ void append(const std::string& file, const std::string& text);
 // Makes a directory that holds no run yet: `wanted`, else `wanted`.1, `wanted`.2, ... Returns its
 // absolute path.
 std::string new_directory(const std::string& wanted);
-
-// The words of errno.
-std::string reason(const std::string& file);
 
 }  // namespace wir::runtime

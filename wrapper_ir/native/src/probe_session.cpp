@@ -20,6 +20,7 @@
 #include "probe_files.h"
 #include "probe_values.h"
 #include "probe_words.h"
+#include "text.h"
 
 namespace wir::runtime {
 namespace {
@@ -63,9 +64,8 @@ class NonFinite : public Error {
   using Error::Error;
 };
 
-std::string first_line(const std::exception& error) {
-  const std::string words = error.what();
-  return words.substr(0, words.find('\n'));
+const at::Tensor& tensor_of(const Slot& slot) {
+  return *reinterpret_cast<const at::Tensor*>(slot.tensor);
 }
 
 // Where lines and files go to. Shared by the calls that use it.
@@ -102,8 +102,8 @@ class Output {
     }
   }
 
-  void save(const Shown& tensor, const std::string& stem, const std::string& entry) {
-    if (!spend(static_cast<std::size_t>(tensor.count() * tensor.element_bytes()))) return;
+  void save(const at::Tensor& tensor, const std::string& stem, const std::string& entry) {
+    if (!spend(tensor.nbytes())) return;
     const std::lock_guard lock(mutex_);
     char number[24];
     std::snprintf(number, sizeof number, "%04d-", events_++);
@@ -264,7 +264,7 @@ class ProbeReport : public ProbeSink {
     } catch (const NonFinite&) {
       throw;
     } catch (const std::exception& error) {
-      settings_.output->line(head(probe) + ": cannot be shown: " + first_line(error));
+      settings_.output->line(head(probe) + ": cannot be shown: " + first_line(error.what()));
     }
   }
 
@@ -301,15 +301,15 @@ class ProbeReport : public ProbeSink {
     for (std::size_t n = 0; n < probe.num_operands; ++n) {
       if (probe.operands[n].kind != ProbeOperand::Kind::kTensor) break;
       try {
-        function(probe.operands[n].name, values[n].tensor);
+        function(probe.operands[n].name, tensor_of(values[n]));
       } catch (const std::exception& error) {
         settings_.output->line(head(probe) + " " + probe.operands[n].name + ": " + failed + ": " +
-                               first_line(error));
+                               first_line(error.what()));
       }
     }
   }
 
-  // What numbers are called, and how they are written by `words`.
+  // Calls a function with the name and the value of each number.
   template <class Function>
   static void each_number(const ProbeInfo& probe, const Slot* values, Function function) {
     for (std::size_t n = 0; n < probe.num_operands; ++n) {
@@ -317,33 +317,31 @@ class ProbeReport : public ProbeSink {
       switch (probe.operands[n].kind) {
         case ProbeOperand::Kind::kTensor: break;
         case ProbeOperand::Kind::kBool:
-          function(probe.operands[n], Number::of(slot.integer));
+          function(probe.operands[n].name, at::Scalar(slot.integer != 0));
           break;
         case ProbeOperand::Kind::kInteger:
-          function(probe.operands[n], Number::of(slot.integer));
+          function(probe.operands[n].name, at::Scalar(slot.integer));
           break;
         case ProbeOperand::Kind::kReal:
-          function(probe.operands[n], Number::of(slot.real));
+          function(probe.operands[n].name, at::Scalar(slot.real));
           break;
         case ProbeOperand::Kind::kComplex:
-          function(probe.operands[n], Number::of(slot.real, (values++)->real));
+          function(probe.operands[n].name,
+                   at::Scalar(c10::complex<double>(slot.real, (values++)->real)));
           break;
       }
     }
   }
 
-  static const char* truth(const Number& number) { return number.integer != 0 ? "true" : "false"; }
-
   void print(const ProbeInfo& probe, const Slot* values) {
-    each_tensor(probe, values, "cannot be shown", [&](const char* name, AtenTensorHandle tensor) {
+    each_tensor(probe, values, "cannot be shown", [&](const char* name, const at::Tensor& tensor) {
       settings_.output->line(head(probe) + " " + described(name, tensor));
     });
     std::string numbers;
-    each_number(probe, values, [&](const ProbeOperand& operand, const Number& number) {
-      const std::string text =
-          operand.kind == ProbeOperand::Kind::kBool ? truth(number) : brief(number);
+    each_number(probe, values, [&](const char* name, const at::Scalar& number) {
+      const std::string text = brief(number);
       if (!numbers.empty()) numbers += ", ";
-      numbers += text == operand.name ? text : operand.name + ("=" + text);
+      numbers += text == name ? text : name + ("=" + text);
     });
     if (!numbers.empty()) settings_.output->line(head(probe) + " scalars: " + numbers);
   }
@@ -355,7 +353,7 @@ class ProbeReport : public ProbeSink {
     return text;
   }
 
-  static std::string list(const Index& values) {
+  static std::string list(at::IntArrayRef values) {
     std::string text = "[";
     for (const std::int64_t value : values) {
       if (text.size() > 1) text += ", ";
@@ -364,12 +362,12 @@ class ProbeReport : public ProbeSink {
     return text + "]";
   }
 
-  static std::string layout(const Shown& tensor) {
-    const char* name = tensor.short_dtype();
+  static std::string layout(const at::Tensor& tensor) {
+    const char* name = short_dtype(tensor);
     return std::string(", \"dtype\": \"") + (name != nullptr ? name : "unknown") +
-           "\", \"size\": " + list(tensor.size()) +
-           ", \"stride\": " + (tensor.layout() == 0 ? list(tensor.stride()) : "null") +
-           ", \"device\": \"" + tensor.device() + "\"";
+           "\", \"size\": " + list(tensor.sizes()) + ", \"stride\": " +
+           (tensor.layout() == at::kStrided ? list(tensor.strides()) : "null") +
+           ", \"device\": \"" + tensor.device().str() + "\"";
   }
 
   // Letters, digits, '_' and '.'; what lies between becomes one '_'.
@@ -395,9 +393,9 @@ class ProbeReport : public ProbeSink {
 
   void save(const ProbeInfo& probe, const Slot* values) {
     std::string numbers;
-    each_number(probe, values, [&](const ProbeOperand& operand, const Number& number) {
+    each_number(probe, values, [&](const char*, const at::Scalar& number) {
       if (!numbers.empty()) numbers += ", ";
-      numbers += in_json(operand, number);
+      numbers += in_json(number);
     });
     if (!numbers.empty()) {
       try {
@@ -406,9 +404,8 @@ class ProbeReport : public ProbeSink {
       } catch (const std::exception&) {  // tensors say so
       }
     }
-    each_tensor(probe, values, "cannot be saved", [&](const char* name, AtenTensorHandle handle) {
-      const Shown tensor(handle);
-      if (tensor.short_dtype() == nullptr || tensor.layout() != 0) {
+    each_tensor(probe, values, "cannot be saved", [&](const char* name, const at::Tensor& tensor) {
+      if (short_dtype(tensor) == nullptr || tensor.layout() != at::kStrided) {
         throw std::runtime_error("a tensor of that layout");
       }
       const std::string stem = file_name(call_name(probe)) + (probe.after ? "-after-" : "-before-") +
@@ -417,54 +414,37 @@ class ProbeReport : public ProbeSink {
     });
   }
 
-  static std::string in_json(const ProbeOperand& operand, const Number& number) {
-    switch (operand.kind) {
-      case ProbeOperand::Kind::kBool:
-        return truth(number);
-      case ProbeOperand::Kind::kReal:
-        return std::isfinite(number.real) ? repr(number.real) : quoted(repr(number.real));
-      case ProbeOperand::Kind::kComplex:
-        return quoted(repr(number.real, number.imag));
-      default:
-        return brief(number);
-    }
+  // A number as JSON has it; what JSON has not, in words.
+  static std::string in_json(const at::Scalar& number) {
+    if (number.isComplex()) return quoted(repr(number.toComplexDouble()));
+    if (!number.isFloatingPoint()) return brief(number);
+    const std::string words = repr(number.toDouble());
+    return std::isfinite(number.toDouble()) ? words : quoted(words);
+  }
+  template <class T>
+  static std::string in_json(const std::optional<T>& number) {
+    return number ? in_json(at::Scalar(*number)) : "null";
   }
 
   void stats(const ProbeInfo& probe, const Slot* values) {
-    each_tensor(probe, values, "no statistics", [&](const char* name, AtenTensorHandle handle) {
-      Shown tensor(handle);
-      Statistics found;
-      if (tensor.is_readable() && tensor.count() != 0) {
-        tensor.read();
-        found = tensor.statistics();
-      }
-      settings_.output->note("stats.jsonl",
-                             entry(probe, name) + layout(tensor) + numbers_of(tensor, found));
+    each_tensor(probe, values, "no statistics", [&](const char* name, const at::Tensor& tensor) {
+      const at::Tensor own = tensor.cpu();  // once, for the statistics and for the checksum
+      const Statistics found = statistics_of(readable(own));
+      settings_.output->note("stats.jsonl", entry(probe, name) + layout(tensor) +
+                                                numbers_of(found) + ", \"checksum\": \"" +
+                                                checksum(own) + "\"");
     });
   }
 
-  static std::string numbers_of(const Shown& tensor, const Statistics& found) {
-    const auto real = [](bool known, double value) {
-      return !known ? "null" : std::isfinite(value) ? repr(value) : quoted(repr(value));
+  static std::string numbers_of(const Statistics& found) {
+    const auto first = [](const char* name, const Index& index) {
+      return std::string(", \"") + name + "\": " + list(index);
     };
-    const auto exact = [&](const Number& number) {
-      const bool is_integer = found.has_range && number.kind != Number::Kind::kReal;
-      return is_integer ? brief(number) : real(found.has_range, number.real);
-    };
-    const auto first = [](const char* name, std::int64_t count, const Index& index) {
-      return count == 0 ? "" : std::string(", \"") + name + "\": " + list(index);
-    };
-    const Tensor packed = tensor.packed();
-    const auto bytes = static_cast<std::size_t>(tensor.count() * tensor.element_bytes());
-    char sum[16];
-    std::snprintf(sum, sizeof sum, "%08x",
-                  static_cast<unsigned>(bytes == 0 ? 0 : crc32(data(packed), bytes)));
-    return ", \"min\": " + exact(found.minimum) + ", \"max\": " + exact(found.maximum) +
-           ", \"mean\": " + real(found.has_mean, found.mean) +
-           ", \"std\": " + real(found.has_std, found.std) +
+    return ", \"min\": " + in_json(found.minimum) + ", \"max\": " + in_json(found.maximum) +
+           ", \"mean\": " + in_json(found.mean) + ", \"std\": " + in_json(found.std) +
            ", \"nan\": " + std::to_string(found.nan) + ", \"inf\": " + std::to_string(found.inf) +
-           first("first_nan", found.nan, found.first_nan) +
-           first("first_inf", found.inf, found.first_inf) + ", \"checksum\": \"" + sum + "\"";
+           (found.nan == 0 ? "" : first("first_nan", found.first_nan)) +
+           (found.inf == 0 ? "" : first("first_inf", found.first_inf));
   }
 
   // Before the call: notes the ranges of what it reads. After it: stops at NaN and, if told, inf.
@@ -477,13 +457,12 @@ class ProbeReport : public ProbeSink {
       const ProbeOperand& operand = probe.operands[n];
       if (operand.kind != ProbeOperand::Kind::kTensor) break;
       if (!probe.after) {
-        inputs_ += (inputs_.empty() ? "" : "; ") + range_words(operand.name, values[n].tensor);
+        inputs_ += (inputs_.empty() ? "" : "; ") + range_words(operand.name, tensor_of(values[n]));
         continue;
       }
-      Shown tensor(values[n].tensor);
-      if (!tensor.is_readable() || !(tensor.is_floating() || tensor.is_complex())) continue;
-      tensor.read();
-      const Statistics found = tensor.statistics(false);
+      const at::Tensor& tensor = tensor_of(values[n]);
+      if (!tensor.is_floating_point() && !tensor.is_complex()) continue;
+      const Statistics found = statistics_of(readable(tensor), false);
       if (found.nan != 0 || (with_inf && found.inf != 0)) refuse(probe, operand.name, found);
     }
   }

@@ -6,6 +6,8 @@
 #include <wir/dtype.h>
 #include <wir/layout.h>
 
+#include "text.h"
+
 namespace wir::runtime {
 namespace {
 
@@ -37,15 +39,14 @@ double read_back(const std::string& text) {
   return value;
 }
 
-bool is_wide(std::int32_t dtype) { return dtype == dtype::float64 || dtype == dtype::complex128; }
-
 // The shortest decimal that rounds to the value; to float32 for types that fit in it.
-std::string shortest(double value, std::int32_t dtype) {
+std::string shortest(double value, at::ScalarType dtype) {
+  const bool is_wide = dtype == at::kDouble || dtype == at::kComplexDouble;
   std::string text;
   for (int digits = kDigits; digits < 18; ++digits) {
     text = rounded(value, digits);
     const double found = read_back(text);
-    if ((is_wide(dtype) ? found : static_cast<double>(static_cast<float>(found))) == value) break;
+    if ((is_wide ? found : static_cast<double>(static_cast<float>(found))) == value) break;
   }
   return text;
 }
@@ -59,20 +60,18 @@ std::string real_words(double value) {
   return std::isfinite(value) ? rounded(value, kDigits) : not_finite(value);
 }
 
-std::string truth(const Number& number) { return number.integer != 0 ? "true" : "false"; }
-
-std::string exact(const Number& number, std::int32_t dtype) {
-  if (dtype == dtype::bool_) return truth(number);
-  return number.kind == Number::Kind::kReal ? shortest(number.real, dtype) : brief(number);
+std::string exact(const at::Scalar& number, at::ScalarType dtype) {
+  if (dtype == at::kBool) return brief(number.toBool());
+  return number.isFloatingPoint() ? shortest(number.toDouble(), dtype) : brief(number);
 }
 
-std::string statistics_words(const Statistics& found, std::int32_t dtype) {
+std::string statistics_words(const Statistics& found, at::ScalarType dtype) {
   std::string text;
-  if (found.has_range) {
-    text += " min=" + exact(found.minimum, dtype) + " max=" + exact(found.maximum, dtype);
+  if (found.minimum) {
+    text += " min=" + exact(*found.minimum, dtype) + " max=" + exact(*found.maximum, dtype);
   }
-  if (found.has_mean) text += " mean=" + real_words(found.mean);
-  if (found.has_std) text += " std=" + real_words(found.std);
+  if (found.mean) text += " mean=" + real_words(*found.mean);
+  if (found.std) text += " std=" + real_words(*found.std);
   if (found.nan != 0) {
     text += " nan=" + std::to_string(found.nan) + " first=" + index_words(found.first_nan);
   }
@@ -84,30 +83,25 @@ std::string statistics_words(const Statistics& found, std::int32_t dtype) {
 
 // The values as nested lists. Of large tensors three values from each end of the last two
 // dimensions, of the one before them one, of any further one the first alone.
-std::string listed(const Shown& tensor, std::size_t depth, std::int64_t first, std::int64_t step) {
-  const Index& size = tensor.size();
-  if (depth == size.size()) {
-    const Number number = tensor.element(first);
-    return tensor.dtype() == dtype::bool_ ? truth(number) : brief(number);
-  }
-  const std::size_t left = size.size() - depth;
-  std::int64_t head = left <= 2 ? kEdge : 1;
-  std::int64_t tail = left > 3 ? 0 : head;
-  if (tensor.count() <= kAll || size[depth] <= head + tail) {
-    head = size[depth];
+std::string listed(const at::Tensor& values, bool shorten) {
+  if (values.dim() == 0) return brief(values.item());
+  const std::int64_t size = values.size(0);
+  std::int64_t head = values.dim() <= 2 ? kEdge : 1;
+  std::int64_t tail = values.dim() > 3 ? 0 : head;
+  if (!shorten || size <= head + tail) {
+    head = size;
     tail = 0;
   }
-  step /= size[depth];
   std::string text = "[";
-  for (std::int64_t n = 0; n < size[depth]; ++n) {
+  for (std::int64_t n = 0; n < size; ++n) {
     if (n != 0) text += ", ";
     if (n == head) {
       text += "...";
-      n = size[depth] - tail;
+      n = size - tail;
       if (tail == 0) break;
       text += ", ";
     }
-    text += listed(tensor, depth + 1, first + n * step, step);
+    text += listed(values.select(0, n), shorten);
   }
   return text + "]";
 }
@@ -118,55 +112,52 @@ std::string index_words(const Index& index, bool as_tuple) {
   return "(" + joined(index) + (as_tuple && index.size() == 1 ? ",)" : ")");
 }
 
-std::string layout_words(const Shown& tensor) {
-  const char* name = tensor.short_dtype();
-  std::string text = name != nullptr ? name : dtype_name(tensor.dtype());
-  text += "[" + joined(tensor.size()) + "]";
-  if (tensor.layout() != 0) return text + " " + layout_name(tensor.layout());
-  if (!tensor.is_contiguous()) text += " stride=[" + joined(tensor.stride()) + "]";
-  if (const std::string device = tensor.device(); device != "cpu") text += " @" + device;
+std::string layout_words(const at::Tensor& tensor) {
+  const char* name = short_dtype(tensor);
+  std::string text = name != nullptr ? name : dtype_name(static_cast<std::int32_t>(tensor.scalar_type()));
+  text += "[" + joined(tensor.sizes()) + "]";
+  if (tensor.layout() != at::kStrided) {
+    return text + " " + layout_name(static_cast<std::int32_t>(tensor.layout()));
+  }
+  if (!tensor.is_contiguous()) text += " stride=[" + joined(tensor.strides()) + "]";
+  if (!tensor.is_cpu()) text += " @" + tensor.device().str();
   return text;
 }
 
-std::string described(const char* name, AtenTensorHandle handle) {
-  Shown tensor(handle);
+std::string described(const char* name, const at::Tensor& tensor) {
   std::string text = std::string(name) + ": " + layout_words(tensor);
-  if (!tensor.is_readable() || tensor.count() == 0) return text;
   try {
-    tensor.read();
-    return text + statistics_words(tensor.statistics(), tensor.dtype()) + " " +
-           listed(tensor, 0, 0, tensor.count());
+    const at::Tensor values = readable(tensor);
+    if (!values.defined() || values.numel() == 0) return text;
+    return text + statistics_words(statistics_of(values), tensor.scalar_type()) + " " +
+           listed(values, values.numel() > kAll);
   } catch (const std::exception& error) {
-    const std::string words = error.what();
-    return text + " cannot be shown: " + words.substr(0, words.find('\n'));
+    return text + " cannot be shown: " + first_line(error.what());
   }
 }
 
-std::string range_words(const char* name, AtenTensorHandle handle) {
-  Shown tensor(handle);
+std::string range_words(const char* name, const at::Tensor& tensor) {
   std::string text = std::string(name) + " " + layout_words(tensor);
-  if (!tensor.is_readable()) return text;
-  tensor.read();
-  const Statistics found = tensor.statistics(false);
-  if (found.has_range) {
-    text += " in [" + exact(found.minimum, tensor.dtype()) + ", " +
-            exact(found.maximum, tensor.dtype()) + "]";
+  const Statistics found = statistics_of(readable(tensor), false);
+  if (found.minimum) {
+    text += " in [" + exact(*found.minimum, tensor.scalar_type()) + ", " +
+            exact(*found.maximum, tensor.scalar_type()) + "]";
   }
   if (found.nan != 0) text += " with " + std::to_string(found.nan) + " NaN";
   if (found.inf != 0) text += " with " + std::to_string(found.inf) + " inf";
   return text;
 }
 
-std::string brief(const Number& number) {
-  switch (number.kind) {
-    case Number::Kind::kInteger: return std::to_string(number.integer);
-    case Number::Kind::kUnsigned:
-      return std::to_string(static_cast<std::uint64_t>(number.integer));
-    case Number::Kind::kReal: return real_words(number.real);
-    case Number::Kind::kComplex: break;
+std::string brief(const at::Scalar& number) {
+  if (number.isBoolean()) return number.toBool() ? "true" : "false";
+  if (number.isFloatingPoint()) return real_words(number.toDouble());
+  if (number.isComplex()) {
+    const auto value = number.toComplexDouble();
+    return real_words(value.real()) + (std::signbit(value.imag()) ? "-" : "+") +
+           real_words(std::fabs(value.imag())) + "i";
   }
-  return real_words(number.real) + (std::signbit(number.imag) ? "-" : "+") +
-         real_words(std::fabs(number.imag)) + "i";
+  return number.type() == at::kUInt64 ? std::to_string(number.toUInt64())
+                                      : std::to_string(number.toLong());
 }
 
 std::string repr(double value) {
@@ -191,7 +182,8 @@ std::string repr(double value) {
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 
-std::string repr(double real, double imag) {
+std::string repr(c10::complex<double> value) {
+  const double real = value.real(), imag = value.imag();
   const auto part = [](double value) {
     std::string text = repr(value);
     if (text.size() > 2 && text.compare(text.size() - 2, 2, ".0") == 0) text.resize(text.size() - 2);
@@ -200,41 +192,6 @@ std::string repr(double real, double imag) {
   if (real == 0 && !std::signbit(real)) return part(imag) + "j";
   const bool signed_already = std::signbit(imag) && !std::isnan(imag);
   return "(" + part(real) + (signed_already ? "" : "+") + part(imag) + "j)";
-}
-
-std::string quoted(const std::string& text) {
-  std::string made = "\"";
-  const auto unit = [&made](unsigned value) {
-    static constexpr char kHex[] = "0123456789abcdef";
-    made += "\\u";
-    for (int shift = 12; shift >= 0; shift -= 4) made += kHex[value >> shift & 15];
-  };
-  for (std::size_t n = 0; n < text.size(); ++n) {
-    const auto byte = static_cast<unsigned char>(text[n]);
-    if (byte == '"' || byte == '\\') {
-      made += {'\\', static_cast<char>(byte)};
-    } else if (byte == '\n' || byte == '\r' || byte == '\t' || byte == '\b' || byte == '\f') {
-      made += '\\';
-      made += byte == '\n' ? 'n' : byte == '\r' ? 'r' : byte == '\t' ? 't' : byte == '\b' ? 'b' : 'f';
-    } else if (byte < 32 || byte == 127) {
-      unit(byte);
-    } else if (byte < 0x80) {
-      made += static_cast<char>(byte);
-    } else {
-      const int more = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
-      unsigned point = byte & (0x3f >> more);
-      for (int left = more; left > 0 && n + 1 < text.size(); --left) {
-        point = point << 6 | (static_cast<unsigned char>(text[++n]) & 0x3f);
-      }
-      if (point >= 0x10000) {
-        unit(0xd800 + ((point - 0x10000) >> 10));
-        unit(0xdc00 + ((point - 0x10000) & 0x3ff));
-      } else {
-        unit(point);
-      }
-    }
-  }
-  return made + "\"";
 }
 
 }  // namespace wir::runtime

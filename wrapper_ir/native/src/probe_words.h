@@ -8,21 +8,19 @@
 namespace wir::runtime {
 
 // "f32[4, 64]", with strides where they are not the usual ones.
-std::string layout_words(const Shown& tensor);
+std::string layout_words(const at::Tensor& tensor);
 // One line on a tensor: name, layout, statistics, values.
-std::string described(const char* name, AtenTensorHandle tensor);
+std::string described(const char* name, const at::Tensor& tensor);
 // "x f32[4] in [-1, 2] with 1 NaN".
-std::string range_words(const char* name, AtenTensorHandle tensor);
+std::string range_words(const char* name, const at::Tensor& tensor);
 // "(0, 5)"; in the way of Python's tuples "(5,)".
 std::string index_words(const Index& index, bool as_tuple = false);
 
-// To six digits; integers exact.
-std::string brief(const Number& number);
+// To six digits; integers exact; "true".
+std::string brief(const at::Scalar& number);
 // As Python writes a float: the shortest text that reads back as the same number.
 std::string repr(double value);
 // As Python writes a complex number.
-std::string repr(double real, double imag);
-// JSON, in ASCII.
-std::string quoted(const std::string& text);
+std::string repr(c10::complex<double> value);
 
 }  // namespace wir::runtime
