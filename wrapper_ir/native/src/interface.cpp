@@ -127,40 +127,35 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRunSingleThreaded(
              proxy_executor_handle, stream_handle);
 }
 
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetNumConstants(
-    AOTInductorModelContainerHandle container_handle, std::size_t* num_constants) {
-  return entry([&] { *num_constants = container_of(container_handle).program().num_constants; });
-}
+// Numbers of the program.
+#define WIR_OF_PROGRAM(What, Type, value)                                               \
+  WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGet##What(                       \
+      AOTInductorModelContainerHandle container_handle, Type* found) {                  \
+    return entry([&] { *found = container_of(container_handle).program().value; });     \
+  }
+WIR_OF_PROGRAM(NumInputs, std::size_t, num_given())
+WIR_OF_PROGRAM(NumOutputs, std::size_t, num_outputs)
+WIR_OF_PROGRAM(NumConstants, std::size_t, num_constants)
+WIR_OF_PROGRAM(ConstantsBlobSize, std::uint64_t, constants_size)  // bytes of all constants
+#undef WIR_OF_PROGRAM
 
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantName(
-    AOTInductorModelContainerHandle container_handle, std::size_t idx, const char** name) {
-  return entry([&] { *name = constant(container_handle, idx).name; });
-}
-
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantOriginalFQN(
-    AOTInductorModelContainerHandle container_handle, std::size_t idx, const char** original_fqn) {
-  return entry([&] { *original_fqn = constant(container_handle, idx).qualified_name; });
-}
+// Facts of one constant.
+#define WIR_OF_CONSTANT(What, Type, value)                                              \
+  WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstant##What(               \
+      AOTInductorModelContainerHandle container_handle, std::size_t idx, Type* found) { \
+    return entry([&] { *found = constant(container_handle, idx).value; });              \
+  }
+WIR_OF_CONSTANT(Name, const char*, name)
+WIR_OF_CONSTANT(OriginalFQN, const char*, qualified_name)
+WIR_OF_CONSTANT(Type, std::int32_t, type)
+WIR_OF_CONSTANT(Dtype, std::int32_t, tensor.dtype)
+WIR_OF_CONSTANT(DataSize, std::size_t, data_bytes)
+#undef WIR_OF_CONSTANT
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantFromFolded(
     AOTInductorModelContainerHandle container_handle, std::size_t idx, bool* from_folded) {
   // Nothing is folded when a library is loaded: what could be was folded when it was made.
   return entry([&] { *from_folded = (constant(container_handle, idx), false); });
-}
-
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantType(
-    AOTInductorModelContainerHandle container_handle, std::size_t idx, std::int32_t* type) {
-  return entry([&] { *type = constant(container_handle, idx).type; });
-}
-
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantDtype(
-    AOTInductorModelContainerHandle container_handle, std::size_t idx, std::int32_t* dtype) {
-  return entry([&] { *dtype = constant(container_handle, idx).tensor.dtype; });
-}
-
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantDataSize(
-    AOTInductorModelContainerHandle container_handle, std::size_t idx, std::size_t* data_size) {
-  return entry([&] { *data_size = constant(container_handle, idx).data_bytes; });
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(
@@ -191,54 +186,25 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMapEntries(
   });
 }
 
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateUserManagedConstantBuffer(
-    AOTInductorModelContainerHandle container_handle,
-    AOTInductorConstantMapHandle constant_map_handle, bool use_inactive,
-    bool validate_full_update) {
-  return update(container_handle,
-                {.full = validate_full_update, .user_managed = true, .inactive = use_inactive},
-                constant_map_handle);
-}
-
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateUserManagedConstantBufferPairs(
-    AOTInductorModelContainerHandle container_handle, const AOTInductorConstantMapEntry* pairs,
-    std::size_t num_pairs, bool use_inactive, bool validate_full_update) {
-  return update(container_handle,
-                {.full = validate_full_update, .user_managed = true, .inactive = use_inactive},
-                pairs, num_pairs);
-}
-
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBuffer(
-    AOTInductorModelContainerHandle container_handle,
-    AOTInductorConstantMapHandle constant_map_handle, bool use_inactive,
-    bool validate_full_update) {
-  return update(container_handle, {.full = validate_full_update, .inactive = use_inactive},
-                constant_map_handle);
-}
-
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBufferPairs(
-    AOTInductorModelContainerHandle container_handle, const AOTInductorConstantMapEntry* pairs,
-    std::size_t num_pairs, bool use_inactive, bool validate_full_update) {
-  return update(container_handle, {.full = validate_full_update, .inactive = use_inactive}, pairs,
-                num_pairs);
-}
-
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBufferFromCpu(
-    AOTInductorModelContainerHandle container_handle,
-    AOTInductorConstantMapHandle constant_map_handle, bool use_inactive,
-    bool validate_full_update) {
-  return update(container_handle,
-                {.full = validate_full_update, .from_cpu = true, .inactive = use_inactive},
-                constant_map_handle);
-}
-
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateConstantBufferFromCpuPairs(
-    AOTInductorModelContainerHandle container_handle, const AOTInductorConstantMapEntry* pairs,
-    std::size_t num_pairs, bool use_inactive, bool validate_full_update) {
-  return update(container_handle,
-                {.full = validate_full_update, .from_cpu = true, .inactive = use_inactive}, pairs,
-                num_pairs);
-}
+// Updates: each of a map, and of pairs.
+#define WIR_UPDATE(Name, ...)                                                                     \
+  WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdate##Name(                              \
+      AOTInductorModelContainerHandle container_handle,                                           \
+      AOTInductorConstantMapHandle constant_map_handle, bool use_inactive,                        \
+      bool validate_full_update) {                                                                \
+    return update(container_handle, {.full = validate_full_update, __VA_ARGS__},                  \
+                  constant_map_handle);                                                           \
+  }                                                                                               \
+  WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdate##Name##Pairs(                       \
+      AOTInductorModelContainerHandle container_handle, const AOTInductorConstantMapEntry* pairs, \
+      std::size_t num_pairs, bool use_inactive, bool validate_full_update) {                      \
+    return update(container_handle, {.full = validate_full_update, __VA_ARGS__}, pairs,           \
+                  num_pairs);                                                                     \
+  }
+WIR_UPDATE(UserManagedConstantBuffer, .user_managed = true, .inactive = use_inactive)
+WIR_UPDATE(ConstantBuffer, .inactive = use_inactive)
+WIR_UPDATE(ConstantBufferFromCpu, .from_cpu = true, .inactive = use_inactive)
+#undef WIR_UPDATE
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdateInactiveConstantBuffer(
     AOTInductorModelContainerHandle container_handle,
@@ -274,11 +240,6 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerSwapConstantBuffer(
   });
 }
 
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetNumInputs(
-    AOTInductorModelContainerHandle container_handle, std::size_t* ret_num_inputs) {
-  return entry([&] { *ret_num_inputs = container_of(container_handle).program().num_given(); });
-}
-
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetInputName(
     AOTInductorModelContainerHandle container_handle, std::size_t input_idx,
     const char** ret_input_names) {
@@ -289,11 +250,6 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetInputName(
   });
 }
 
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetNumOutputs(
-    AOTInductorModelContainerHandle container_handle, std::size_t* ret_num_outputs) {
-  return entry([&] { *ret_num_outputs = container_of(container_handle).program().num_outputs; });
-}
-
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetOutputName(
     AOTInductorModelContainerHandle container_handle, std::size_t output_idx,
     const char** ret_output_names) {
@@ -302,12 +258,6 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetOutputName(
     check_index(output_idx, program.num_outputs, "result");
     *ret_output_names = program.outputs[output_idx].name;
   });
-}
-
-// Of the bytes of all constants.
-WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantsBlobSize(
-    AOTInductorModelContainerHandle container_handle, std::uint64_t* ret_size) {
-  return entry([&] { *ret_size = container_of(container_handle).program().constants_size; });
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelUpdateConstantsFromBlob(

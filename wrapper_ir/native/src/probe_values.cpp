@@ -185,8 +185,9 @@ Statistics statistics_of(const at::Tensor& values, bool with_moments) {
 std::string checksum(const at::Tensor& tensor) {
   const at::Tensor flat = resolved(tensor).contiguous();
   const auto* bytes = static_cast<const std::uint8_t*>(flat.const_data_ptr());
+  const std::size_t size = flat.nbytes();
   std::uint32_t value = ~std::uint32_t{0};
-  for (std::size_t n = 0; n < flat.nbytes(); ++n) value = value >> 8 ^ kCrcs[(value ^ bytes[n]) & 255];
+  for (std::size_t n = 0; n < size; ++n) value = value >> 8 ^ kCrcs[(value ^ bytes[n]) & 255];
   char text[16];
   std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(~value));
   return text;

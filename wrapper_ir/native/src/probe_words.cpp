@@ -114,7 +114,8 @@ std::string index_words(const Index& index, bool as_tuple) {
 
 std::string layout_words(const at::Tensor& tensor) {
   const char* name = short_dtype(tensor);
-  std::string text = name != nullptr ? name : dtype_name(static_cast<std::int32_t>(tensor.scalar_type()));
+  if (name == nullptr) name = dtype_name(static_cast<std::int32_t>(tensor.scalar_type()));
+  std::string text = name;
   text += "[" + joined(tensor.sizes()) + "]";
   if (tensor.layout() != at::kStrided) {
     return text + " " + layout_name(static_cast<std::int32_t>(tensor.layout()));
