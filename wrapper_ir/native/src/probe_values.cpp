@@ -6,9 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/view_as_real.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/view_as_real_ops.h>  // view_as_real.h takes three seconds more to compile
 
 namespace wir::runtime {
 namespace {
@@ -92,7 +90,7 @@ void put_range(const std::pair<at::Scalar, at::Scalar>& range, Statistics* found
 std::pair<Statistics, at::Tensor> extremes(const at::Tensor& values) {
   Statistics found;
   if (values.is_complex()) {
-    auto [parts, finite] = extremes(at::view_as_real(values));
+    auto [parts, finite] = extremes(at::_ops::view_as_real::call(values));
     if (parts.nan + parts.inf == 0) return {parts, finite};
     found = not_finite(values.isnan(), values.isinf());
     found.minimum = parts.minimum;
@@ -127,7 +125,7 @@ void put_moments(const at::Tensor& values, Statistics* found) {
   const at::Tensor flat = values.reshape(-1);
   const std::int64_t total = flat.numel();
   if (total == 0) return;
-  const at::Tensor buffer = at::empty({std::min(total, kPiece)}, at::kDouble);
+  const at::Tensor buffer = flat.new_empty({std::min(total, kPiece)}, at::kDouble);
   std::int64_t count = 0;
   double mean = 0, squares = 0;
   for (std::int64_t start = 0; start < total; start += kPiece) {
@@ -206,7 +204,7 @@ at::Tensor private_copy(const at::Tensor& tensor) {
     last += (source.size(n) - 1) * source.stride(n);
   }
   const std::int64_t extent = source.numel() == 0 ? 0 : last + 1;
-  return at::zeros({extent * source.element_size()}, at::kByte)
+  return source.new_zeros({extent * source.element_size()}, at::kByte)
       .view(source.scalar_type())
       .as_strided(source.sizes(), source.strides())
       .copy_(source);

@@ -163,24 +163,13 @@ std::string brief(const at::Scalar& number) {
 
 std::string repr(double value) {
   if (!std::isfinite(value)) return not_finite(value);
+  const double size = std::fabs(value);
+  const bool is_plain = size == 0 || (size >= 1e-4 && size < 1e16);
   char text[64];
-  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific);
+  const auto end = std::to_chars(text, text + sizeof text, value,
+                                 is_plain ? std::chars_format::fixed : std::chars_format::scientific);
   const std::string found(text, end.ptr);
-  const std::size_t mark = found.find('e');
-  const int exponent = std::stoi(found.substr(mark + 1));
-  if (exponent < -4 || exponent >= 16) return found;
-  // The same digits, written out.
-  std::string digits;
-  for (const char c : found.substr(0, mark)) {
-    if (c >= '0' && c <= '9') digits += c;
-  }
-  const std::string sign = found[0] == '-' ? "-" : "";
-  if (exponent < 0) {
-    return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
-  }
-  const auto whole = static_cast<std::size_t>(exponent) + 1;
-  if (digits.size() <= whole) digits.append(whole + 1 - digits.size(), '0');
-  return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+  return is_plain && found.find('.') == std::string::npos ? found + ".0" : found;
 }
 
 std::string repr(c10::complex<double> value) {

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.runtime.probes.describe import describe_layout, number
+from wrapper_ir.runtime.probes.measures import index_of_largest
 
 __all__ = ["TOLERANCES", "difference"]
 
@@ -65,13 +66,7 @@ def _exact(got: Tensor, expected: Tensor) -> str:
 
 
 def _words(got: Tensor, expected: Tensor, apart: Tensor, count: int) -> str:
-    flat = int(apart.reshape(-1).argmax())
-    index = []
-    rest = flat
-    for size in reversed(apart.shape):
-        index.append(rest % size)
-        rest //= size
-    place = tuple(reversed(index))
+    place = index_of_largest(apart)
     one, other = (number(t[place].item(), t.dtype) for t in (got, expected))
     where = f"({', '.join(map(str, place))})"
     return f"{count} of {got.numel()} elements differ, most at {where}: {one}, expected {other}"

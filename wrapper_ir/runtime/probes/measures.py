@@ -24,6 +24,7 @@ __all__ = [
     "SHORT_DTYPES",
     "Statistics",
     "checksum",
+    "index_of_largest",
     "private_copy",
     "readable",
     "statistics",
@@ -202,9 +203,14 @@ def _not_finite(nan: Tensor, inf: Tensor) -> Statistics:
 def _first(mask: Tensor) -> tuple[int, ...] | None:
     if not mask.any():
         return None
-    flat = int(mask.reshape(-1).to(torch.uint8).argmax())
+    return index_of_largest(mask.to(torch.uint8))
+
+
+def index_of_largest(values: Tensor) -> tuple[int, ...]:
+    """Return the index of the largest element, of equal ones the first in row-major order."""
+    flat = int(values.reshape(-1).argmax())
     index = []
-    for size in reversed(mask.shape):
+    for size in reversed(values.shape):
         index.append(flat % size)
         flat //= size
     return tuple(reversed(index))
