@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters import emitter_class, options_of
 from wrapper_ir.emitters.faults import is_ours
-from wrapper_ir.emitters.options import REQUIRED, type_name
 from wrapper_ir.emitters.registry import emitter_names
 from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS
+from wrapper_ir.options import REQUIRED, type_name
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters import Option

@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.debug_printer.insert import with_debugging
 from wrapper_ir.debug_printer.spec import make_printer
 from wrapper_ir.emitters.faults import faults_of
-from wrapper_ir.emitters.graph_ready import for_graphs
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.lines.given import as_program
-from wrapper_ir.lines.program import Stage
+from wrapper_ir.passes import pipeline_for, run_passes
 
 if TYPE_CHECKING:
     import os
@@ -48,7 +46,7 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
     """
     as_program(program, "wir.emit")
     emitter = make_emitter(target, options)
-    return emitter.emit(_planned(for_graphs(program, emitter), options))
+    return emitter.emit(run_passes(program, pipeline_for(emitter)))
 
 
 def compile(
@@ -81,10 +79,8 @@ def compile(
     """
     as_program(program, "wir.compile")
     printer = make_printer(debug)
-    if printer is not None:
-        make_emitter(target, options)  # a word that it does not know is no reason to plan
-        program = with_debugging(_planned(program, options), printer)
-    artifact = emit(program, target, **options)
+    emitter = make_emitter(target, options)  # a word that it does not know is no reason to plan
+    artifact = emitter.emit(run_passes(program, pipeline_for(emitter, printer)))
     with faults_of(emitter_class(target), "what it made was loaded"):
         function = artifact.load()
     if printer is None or printer.hook is None:
@@ -92,15 +88,6 @@ def compile(
     from wrapper_ir.runtime.probes import Hooked  # noqa: PLC0415 - imports torch
 
     return Hooked(function, printer.hook)
-
-
-def _planned(program: Program, options: Mapping[str, object]) -> Program:
-    """The program with its memory planned, for arenas that last as an emitter's options say."""
-    if program.stage is Stage.PLANNED:
-        return program
-    from wrapper_ir.planning import plan_memory  # noqa: PLC0415 - planned programs need none
-
-    return plan_memory(program, arena=str(options.get("arena", "call")))
 
 
 def release() -> int:
@@ -128,18 +115,12 @@ def cuda_graph_status() -> list[GraphStatus]:
     return sorted([*graphs.statuses(), *graphs.library_statuses()], key=lambda each: each.program)
 
 
-def export(  # noqa: PLR0913 - all but two are named
+def export(
     program: Program,
     path: str | os.PathLike[str],
     *,
-    isa: str = "native",
-    debug_info: bool = False,
-    constants: str = "auto",
     metadata: Mapping[str, str] | None = None,
-    gpu_arch: str | tuple[str, ...] = (),
     debug: DebugPrinter | str | int | None = None,
-    jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
     **options: object,
 ) -> Path:
     """Build a program ahead of time and write it where others can load it without us.
@@ -152,38 +133,30 @@ def export(  # noqa: PLR0913 - all but two are named
     Args:
         program: The program; ``program.data`` holds the values of its constants.
         path: Where to.
-        isa: ``native``, or a level such as ``x86-64-v3`` for any processor of that level; the
-            model must have been captured for it: ``wir.capture(..., isa="x86-64-v3")``.
-        debug_info: Whether to write symbols and debug information too, to ``PATH.debug``.
-        constants: ``embedded`` in the library, ``beside`` it in a file that is mapped into memory,
-            or ``auto``: embedded up to 512 MiB.
         metadata: What a package is to say of itself besides; loaders return it.
-        gpu_arch: What Triton kernels are compiled for: ``"sm_90"``, or several, of which the one
-            that fits the GPU is taken when the library is loaded. By default this machine's GPU.
         debug: What values the library can show while it runs: a ``DebugPrinter``, or a level such
             as ``"print"``, with which it begins; the level can be changed where it runs. Without
             it nothing is built in, whatever the environment says here.
-        jobs: How many compilers to run at once; by default one a processor.
-        progress: Called with the number of steps done and the number of all steps.
-        **options: Those of the emitter ``cpp``; with ``cuda_graph=True`` the library captures its
-            calls as CUDA graphs and replays them.
+        **options: How to build, the fields of :class:`wrapper_ir.aot.build.BuildOptions`: ``isa``,
+            ``constants``, ``debug_info``, ``gpu_arch``, ``jobs``, ``progress``, ... And options of
+            the emitter ``cpp``: with ``cuda_graph=True`` the library captures its calls.
 
     Returns:
         The path.
 
     Raises:
         NotAProgramError: What was given is no program.
+        OptionError: There is no such option.
+        OptionValueError: There is, but not with that value.
         WrapperIRError: The program cannot be rendered or built, or the path not be written.
     """
     as_program(program, "wir.export")
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
 
     # What can be refused at once is, before any work is done.
-    build: dict[str, Any] = {"isa": isa, "debug_info": debug_info, "constants": constants}
-    build |= {"gpu_arch": gpu_arch, "jobs": jobs, "progress": progress}
+    build, rest = shipping.split(options)
     shipping.check(path, metadata, **build)
     printer = None if debug is None else make_printer(debug)
-    if printer is not None:
-        program = with_debugging(_planned(program, options), printer)
-    artifact = emit(program, "cpp", **options)
+    emitter = make_emitter("cpp", rest)
+    artifact = emitter.emit(run_passes(program, pipeline_for(emitter, printer)))
     return shipping.export(artifact, path, metadata=metadata, **build)

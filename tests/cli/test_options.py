@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
+from wrapper_ir.cli.emitting import read_options
 from wrapper_ir.cli.errors import OptionSyntaxError
-from wrapper_ir.cli.options import read_options
-from wrapper_ir.emitters.options import options_of, type_name
 from wrapper_ir.errors import OptionError, OptionValueError
+from wrapper_ir.options import options_of, type_name
 
 
 class Level(enum.Enum):
@@ -64,8 +64,8 @@ def test_value(word: str, value: object) -> None:
         ("flag=perhaps", "true or false"),
         ("count=x", "a whole number"),
         ("ratio=x", "a number"),
-        ("mode=c", "one of a, b"),
-        ("level=middle", "one of low, high"),
+        ("mode=c", "one of 'a', 'b'"),
+        ("level=middle", "one of 'low', 'high'"),
         ("limit=x", "a whole number"),
         ("object=x", "only Python code"),
     ],

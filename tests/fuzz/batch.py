@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.aot.build import Sources, build_loadable
+from wrapper_ir.aot.build import BuildOptions, Sources, build_loadable
 from wrapper_ir.aot.calls import with_objects
 from wrapper_ir.aot.load import load_library
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact, KernelUnit, Manifest
@@ -45,7 +45,8 @@ def build(
     sources: Mapping[str, str] = {MAIN_FILE: "".join(texts)}
     parts = frozenset(part for each in artifacts for part in each.manifest.parts)
     made = Sources(sources, tuple(kernels.values()), manifest=Manifest(parts))
-    return build_loadable(made, jobs=1, cache=cache, extra_flags=flags, exports=EXPORTS)
+    options = BuildOptions(jobs=1, cache=cache, extra_flags=flags)
+    return build_loadable(made, options, exports=EXPORTS)
 
 
 def load(library: Path, program: Program, number: int) -> Callable[..., tuple[Any, ...]]:

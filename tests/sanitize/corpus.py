@@ -92,7 +92,7 @@ def _build(name: str, folder: Path) -> bool:
     with (folder / f"{name}.inputs").open("wb") as file:
         pickle.dump((inputs, dict(program.data)), file)
     if name != plain:
-        library = build_loadable(artifact, extra_flags=FLAGS)  # type: ignore[arg-type]
+        library = build_loadable(artifact, BuildOptions(extra_flags=FLAGS))  # type: ignore[arg-type]
         shutil.copy(library, folder / f"{name}.so")
         return True
     exempt = {line.split()[0] for line in EXEMPT.read_text().splitlines() if line[:1].isalpha()}

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.aot.data import (
     EMBED_LIMIT,
@@ -36,8 +36,10 @@ from wrapper_ir.aot.processors import (
 from wrapper_ir.aot.work import Steps, Work
 from wrapper_ir.emitters.cpp.artifact import GpuUnit, KernelUnit, Manifest
 from wrapper_ir.emitters.cpp.constants import constant_table
-from wrapper_ir.errors import OptionValueError, UnsupportedError
+from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.control import ObjectInput
+from wrapper_ir.options import check_options
+from wrapper_ir.options import declared as take
 from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.native import EXPORTS
 from wrapper_ir.toolchain.objects import (
@@ -56,9 +58,6 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.isa import Isa
     from wrapper_ir.toolchain.objects import Translation
 
-
-Constants = Literal["embedded", "beside", "auto"]
-"""The place of constants' values: in the library, in a file beside it, or by their size."""
 
 AUTO_EMBED_LIMIT: Final = 512 << 20
 """Bytes up to which ``auto`` embeds. Beyond, building would copy them twice more."""
@@ -113,15 +112,15 @@ class BuildOptions:
             that fits is taken when the library is loaded; by default what this machine's GPU is.
     """
 
-    isa: str = NATIVE
-    debug_info: bool = False
-    constants: Constants = "auto"
-    jobs: int | None = None
+    isa: str = take.ISA.field()
+    debug_info: bool = take.DEBUG_INFO.field()
+    constants: str = take.CONSTANTS.field()
+    jobs: int | None = take.JOBS.field()
     progress: Callable[[int, int], None] | None = None
     cache: DiskCache | None = None
     extra_flags: tuple[str, ...] = ()
     kernel_flags: tuple[str, ...] = ()
-    gpu_arch: str | tuple[str, ...] = ()
+    gpu_arch: str | tuple[str, ...] = take.GPU_ARCH.field()
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -129,17 +128,8 @@ class BuildOptions:
         Raises:
             OptionValueError: One of them is not legal.
         """
-        checked_level(self.isa)
+        check_options(self)
         chosen_archs((), self.gpu_arch)
-        debug_info: object = self.debug_info
-        jobs: object = self.jobs
-        if self.constants not in get_args(Constants):
-            ways = "'embedded', 'beside' or 'auto'"
-            raise OptionValueError(option="constants", value=self.constants, expected=ways)
-        if not isinstance(debug_info, bool):
-            raise OptionValueError(option="debug_info", value=debug_info, expected="True or False")
-        if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
-            raise OptionValueError(option="jobs", value=jobs, expected="a positive number")
 
 
 def build(
@@ -228,26 +218,19 @@ def _linked(
     return symbols
 
 
-def build_loadable(  # noqa: PLR0913 - all but one are named
+def build_loadable(
     artifact: CppArtifact | Sources,
+    options: BuildOptions | None = None,
     *,
-    jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    cache: DiskCache | None = None,
-    extra_flags: tuple[str, ...] = (),
     exports: str = LOADABLE_EXPORTS,
-    gpu_arch: str | tuple[str, ...] = (),
 ) -> Path:
     """Builds a library that only our own loader opens: the program, without container or values.
 
     Args:
         artifact: What it is built from.
-        jobs: As of :class:`BuildOptions`, like ``progress``, ``extra_flags`` and ``gpu_arch``.
-        progress: See ``jobs``.
-        cache: Where objects and the library are kept; the default cache when absent.
-        extra_flags: See ``jobs``.
+        options: How to build: ``jobs``, ``progress``, ``cache``, ``extra_flags`` and ``gpu_arch``.
+            The others are for libraries that are shipped.
         exports: The linker's version script: what the library shows.
-        gpu_arch: See ``jobs``.
 
     Returns:
         The library, which lies in the cache and must not be changed.
@@ -255,15 +238,16 @@ def build_loadable(  # noqa: PLR0913 - all but one are named
     Raises:
         WrapperIRError: As :func:`build` says.
     """
-    work = Work.of(cache, jobs, extra_flags)
+    given = options or BuildOptions()
+    work = Work.of(given.cache, given.jobs, given.extra_flags)
     chosen = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
     files = _files(work, artifact, chosen)
     runtime = work.runtime(artifact.manifest, alone=False)
-    archs = chosen_archs(artifact.gpu_kernels, gpu_arch)
+    archs = chosen_archs(artifact.gpu_kernels, given.gpu_arch)
     keys = ["loadable", exports, *(file.key(work.compiler) for file in files), *map(str, runtime)]
     keys += [binary_key(each.source, arch) for each in artifact.gpu_kernels for arch in archs]
     key = hashlib.sha256("\0".join(keys).encode()).hexdigest()
-    steps = Steps(len(files) + 1, progress)
+    steps = Steps(len(files) + 1, given.progress)
     if found := work.cache.get(key, "so"):
         return found
     with (
@@ -349,7 +333,7 @@ def linked_constants(
     return blob.name
 
 
-def _is_embedded(constants: Constants, size: int) -> bool:
+def _is_embedded(constants: str, size: int) -> bool:
     """Tell whether the constants go into the library.
 
     Raises:

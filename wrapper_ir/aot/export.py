@@ -7,7 +7,6 @@ renamed at the end. An export that fails leaves what was there as it was.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,8 +17,10 @@ from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.aot.folder import MARKER, write_folder
 from wrapper_ir.aot.package import check_metadata, write_package
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
+from wrapper_ir.emitters.cpp.emitter import CppEmitter
 from wrapper_ir.errors import OptionError, UnsupportedError
 from wrapper_ir.lines.trace import ProbeLevel
+from wrapper_ir.options import made_with, options_of
 from wrapper_ir.outputs import Kind, contains, replacing, why
 from wrapper_ir.outputs import check as check_output
 from wrapper_ir.toolchain.native import TRAILER_MAGIC
@@ -95,6 +96,21 @@ def export(
     return target
 
 
+def split(options: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """Divide options into those that say how to build, and the emitter's.
+
+    Raises:
+        OptionError: There is no such option, here or there.
+    """
+    ways = [option.name for option in options_of(BuildOptions)]
+    legal = [*ways, *(option.name for option in options_of(CppEmitter))]
+    for name in options:
+        if name not in legal:
+            raise OptionError(option=name, legal=legal, owner="wir.export")
+    build = {name: value for name, value in options.items() if name in ways}
+    return build, {name: value for name, value in options.items() if name not in ways}
+
+
 def check(
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
@@ -110,13 +126,10 @@ def check(
         OptionValueError: There is, but not with that value.
         ExportPathError: The path cannot be written.
     """
-    legal = [field.name for field in dataclasses.fields(BuildOptions)]
-    for name in options:
-        if name not in legal:
-            raise OptionError(option=name, legal=legal, owner="export")
+    given = made_with(BuildOptions, options, owner="export")
     check_metadata(metadata or {})
     _check_path(Path(path))
-    return BuildOptions(**options)
+    return given
 
 
 def _check_probes(artifact: CppArtifact) -> None:

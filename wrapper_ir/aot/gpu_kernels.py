@@ -6,15 +6,14 @@ the generated files call it by; the driver is given what fits the GPU when the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.aot.errors import GpuArchError
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.options.declared import GPU_ARCH
 from wrapper_ir.toolchain.triton import arch_number, compiled_binary, current_arch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from wrapper_ir.emitters.cpp.artifact import GpuUnit
@@ -38,9 +37,7 @@ def chosen_archs(kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> tup
         OptionValueError: There is no such architecture.
         GpuArchError: None was named, and there is no GPU.
     """
-    given: object = wanted
-    if not isinstance(given, (str, Sequence)) or not all(isinstance(name, str) for name in given):
-        raise OptionValueError(option="gpu_arch", value=given, expected="such as 'sm_90'")
+    GPU_ARCH.check(wanted)
     names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
     found = tuple(sorted({arch_number(name) for name in names}))
     if found or not kernels:

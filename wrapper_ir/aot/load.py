@@ -16,6 +16,7 @@ from wrapper_ir.aot.extension import extension_module
 from wrapper_ir.aot.reporter import Reporter, input_specs
 from wrapper_ir.emitters.base import constant_values
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.options import made_with
 from wrapper_ir.runtime.kept import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
@@ -41,7 +42,7 @@ def load(
         artifact: The program.
         num_runners: How many calls can run at a time without setting up a state first. More may
             run, in whatever number: a state is then made for the call and dropped after it.
-        **options: How to build; see :func:`wrapper_ir.aot.build.build_loadable`.
+        **options: How to build: fields of :class:`wrapper_ir.aot.build.BuildOptions`.
 
     Raises:
         MissingConstantError: The program has constants whose values are not there.
@@ -82,9 +83,9 @@ def _load(
 
 
 def _build(artifact: CppArtifact, options: Mapping[str, Any]) -> Path:
-    from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot.build import BuildOptions, build_loadable  # noqa: PLC0415 - only to build
 
-    return build_loadable(artifact, **options)
+    return build_loadable(artifact, made_with(BuildOptions, options, owner="load"))
 
 
 def load_library(

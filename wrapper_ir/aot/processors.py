@@ -13,7 +13,7 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.aot.errors import KernelIsaError
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.options.declared import ISA
 from wrapper_ir.toolchain import isa as isas
 from wrapper_ir.toolchain.compiler import arch_cflags
 
@@ -81,13 +81,8 @@ def checked_level(asked: str) -> Isa | None:
     Raises:
         OptionValueError: It is not one that code can be made for on any machine.
     """
-    if asked == NATIVE:
-        return None
-    level = isas.level(asked)
-    if level is None:
-        names = ", ".join(map(repr, (NATIVE, *isas.LEVELS)))
-        raise OptionValueError(option="isa", value=asked, expected=f"one of {names}")
-    return level
+    ISA.check(asked)
+    return None if asked == NATIVE else isas.level(asked)
 
 
 def isa_of(source: CppSource, asked: str) -> Isa:

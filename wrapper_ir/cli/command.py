@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wrapper_ir.cli.completion import INSTRUCTION_SETS, LEVELS, OPTIONS, PROGRAMS, TARGETS, files
+from wrapper_ir.cli.completion import OPTIONS, PROGRAMS, TARGETS, words
 from wrapper_ir.errors import nearest
 from wrapper_ir.outputs import force
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from wrapper_ir.options import Option
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -101,26 +103,6 @@ def emitter_options(owner: str = "the emitter") -> Callable[[F], F]:
     )
 
 
-def inputs_options(function: F) -> F:
-    """Add ``--inputs`` and ``--random``, of which one is given: :func:`check_inputs`."""
-    given = click.option(
-        "--inputs",
-        metavar="PATH",
-        help="A .safetensors file, or a .pt file of plain data.",
-        shell_complete=files(".safetensors", ".pt"),
-    )
-    made = click.option(
-        "--random", "seed", type=int, metavar="SEED", help="Make inputs up instead."
-    )
-    return given(made(function))
-
-
-def check_inputs(inputs: str | None, seed: int | None) -> None:
-    """Refuse both and neither of ``--inputs`` and ``--random``."""
-    if (inputs is None) == (seed is None):
-        raise click.UsageError("give either --inputs PATH or --random SEED")
-
-
 def force_option(function: F) -> F:
     """Add ``--force``: outputs may take the place of files of other kinds."""
     return click.option(
@@ -137,35 +119,35 @@ def _allow_overwriting(_: click.Context, __: click.Parameter, value: object) -> 
         force()
 
 
-def isa_option(function: F) -> F:
-    """Add ``--isa``."""
-    return click.option(
-        "--isa",
-        default="native",
-        show_default=True,
-        metavar="NAME",
-        help="Processors to build for: native, or a level such as x86-64-v3.",
-        shell_complete=INSTRUCTION_SETS,
-    )(function)
+def flag(
+    option: Option,
+    *short: str,
+    note: str = "",
+    **more: Any,  # noqa: ANN401 - as click.option
+) -> Callable[[F], F]:
+    """Return the flag of an option of the library.
+
+    Its name, help, default, least value and what shells propose are those of the declaration.
+
+    Args:
+        option: The option.
+        *short: Further names, such as ``-j``; a long one takes the place of the option's own.
+        note: A sentence to end the help.
+        **more: What click is told besides, or instead.
+    """
+    own = () if any(name.startswith("--") for name in short) else (_dashed(option),)
+    about = f"{option.help[:1].upper()}{option.help[1:]}."
+    given: dict[str, Any] = {"help": f"{about} {note}".rstrip()}
+    if option.kind is bool:
+        given["is_flag"] = True
+    elif option.default not in (None, ()):
+        given |= {"default": option.default, "show_default": True}
+    if option.choices:
+        given["shell_complete"] = words(lambda: map(str, option.choices))
+    if option.least is not None:
+        given["type"] = click.IntRange(min=option.least)
+    return click.option(*short, *own, **(given | more))
 
 
-def debug_options(about: str) -> Callable[[F], F]:
-    """Add ``--debug``, ``--debug-filter`` and ``--debug-poison``."""
-
-    def add(function: F) -> F:
-        level = click.option("--debug", metavar="LEVEL", help=about, shell_complete=LEVELS)
-        which = click.option(
-            "--debug-filter",
-            default="*",
-            show_default=True,
-            metavar="PATTERN",
-            help="At these kernels and ops: a glob, or re:...",
-        )
-        poison = click.option(
-            "--debug-poison",
-            is_flag=True,
-            help="Fill new memory with NaN, so that reading it too early shows.",
-        )
-        return level(which(poison(function)))
-
-    return add
+def _dashed(option: Option) -> str:
+    return "--" + option.name.replace("_", "-")

@@ -69,24 +69,6 @@ def _targets_and_ir() -> Iterable[str]:
     return ("ir", *_targets())
 
 
-def _levels() -> Iterable[str]:
-    from wrapper_ir.debug_printer import LEVEL_NAMES
-
-    return LEVEL_NAMES
-
-
-def _strategies() -> Iterable[str]:
-    from wrapper_ir.planning import STRATEGIES
-
-    return STRATEGIES
-
-
-def _instruction_sets() -> Iterable[str]:
-    from wrapper_ir.toolchain.isa import LEVELS
-
-    return ("native", *LEVELS)
-
-
 def _corpus() -> Iterable[str]:
     from wrapper_ir.testing.corpus_files import corpus_files
 
@@ -114,17 +96,12 @@ PROGRAMS: Final = files(".wir")
 MODULES: Final = files(".py")
 TARGETS: Final = words(_targets)
 TARGETS_AND_IR: Final = words(_targets_and_ir)
-LEVELS: Final = words(_levels)
-STRATEGIES: Final = words(_strategies)
-INSTRUCTION_SETS: Final = words(_instruction_sets)
 CORPUS: Final = words(_corpus)
 OPTIONS: Final[Complete] = _options
 
 
-def script(shell: str) -> str:
+def script(main: click.Command, shell: str) -> str:
     """Return what a shell has to read to complete our commands."""
-    from wrapper_ir.cli.app import main
-
     found = get_completion_class(shell)
     assert found is not None
     text = found(main, {}, _PROGRAM, _VARIABLE).source()
@@ -133,7 +110,7 @@ def script(shell: str) -> str:
     return text
 
 
-def install(shell: str) -> str:
+def install(main: click.Command, shell: str) -> str:
     """Write the script where the shell looks for it; return what there is to say.
 
     Raises:
@@ -148,7 +125,7 @@ def install(shell: str) -> str:
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(verb="write", file=repr(str(path)), reason=reason) from error
-    write_text(str(path), script(shell), SCRIPT)
+    write_text(str(path), script(main, shell), SCRIPT)
     return f"{path}\n{_REMARKS[shell].format(path=path, folder=path.parent)}"
 
 
@@ -190,7 +167,9 @@ def completion_options(function: F) -> F:
     return function
 
 
-def _doing(act: Callable[[str], str]) -> Callable[[click.Context, click.Parameter, object], None]:
+def _doing(
+    act: Callable[[click.Command, str], str],
+) -> Callable[[click.Context, click.Parameter, object], None]:
     def callback(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
         if value is None or ctx.resilient_parsing:
             return
@@ -198,7 +177,7 @@ def _doing(act: Callable[[str], str]) -> Callable[[click.Context, click.Paramete
         if shell not in SHELLS:
             message = f"{shell!r} is none of {', '.join(SHELLS)}; name one of them"
             raise click.BadParameter(message, ctx, parameter)
-        click.echo(act(shell).rstrip("\n"))
+        click.echo(act(ctx.command, shell).rstrip("\n"))
         ctx.exit()
 
     return callback

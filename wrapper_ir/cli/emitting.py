@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.cli.errors import NoTextError
+from wrapper_ir.cli.errors import NoTextError, OptionSyntaxError
 from wrapper_ir.cli.files import MODULE, STREAM, check_output, write_text
-from wrapper_ir.cli.options import read_options
 from wrapper_ir.errors import UnsupportedError
+from wrapper_ir.options import options_of
+from wrapper_ir.options import read_options as read_values
 from wrapper_ir.outputs import beside
 
 if TYPE_CHECKING:
@@ -16,6 +17,43 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters import Artifact
     from wrapper_ir.lines import Program
+
+
+def read_options(emitter: type, words: Iterable[str]) -> dict[str, object]:
+    """Return keyword arguments for an emitter from ``key=value`` words; ``key`` alone means true.
+
+    Args:
+        emitter: A dataclass; its initialising fields are the options.
+        words: What stood behind each ``-O``.
+
+    Raises:
+        OptionSyntaxError: A word has no key.
+        OptionError: The emitter has no such option.
+        OptionValueError: The option has, but not with this value.
+    """
+    pairs = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key.strip():
+            raise OptionSyntaxError(text=word)
+        pairs.append((key.strip(), value if equals else "true"))
+    owner = f"emitter {getattr(emitter, 'name', emitter.__name__)!r}"
+    return read_values(options_of(emitter), pairs, owner=owner)
+
+
+def read_pairs(words: Iterable[str]) -> dict[str, str]:
+    """Return what ``key=value`` words say, as text.
+
+    Raises:
+        OptionSyntaxError: A word has no key or no value.
+    """
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise OptionSyntaxError(text=word)
+        found[key] = value
+    return found
 
 
 def check_target(target: str, words: Iterable[str]) -> dict[str, Any]:

@@ -14,13 +14,12 @@ from wrapper_ir.debug_printer.operands import Operands
 from wrapper_ir.debug_printer.poison import poison
 from wrapper_ir.debug_printer.select import Call, NoCallMatchesWarning, calls_of, select
 from wrapper_ir.debug_printer.spec import (
-    LEVEL_NAMES,
     OPERANDS,
     DebugPrinter,
     make_printer,
     parse_level,
-    settings_from_environment,
 )
+from wrapper_ir.options.declared import LEVEL_NAMES
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import ProbeEvent as ProbeEvent
@@ -43,7 +42,6 @@ __all__ = [
     "poison",
     "remove_probes",
     "select",
-    "settings_from_environment",
     "with_debugging",
 ]
 

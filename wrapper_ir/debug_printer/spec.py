@@ -5,7 +5,6 @@ It is given in code, or by the environment where the code gives none.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,31 +12,7 @@ from typing import Any, Final
 
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.trace import ProbeLevel
-
-#: Every spelling of a level; ``None`` is off. The numbers and the long names are Inductor's.
-_SPELLINGS: Final[dict[str, ProbeLevel | None]] = {
-    "off": None,
-    "0": None,
-    "save": ProbeLevel.SAVE,
-    "save_only": ProbeLevel.SAVE,
-    "1": ProbeLevel.SAVE,
-    "print": ProbeLevel.PRINT,
-    "print_only": ProbeLevel.PRINT,
-    "2": ProbeLevel.PRINT,
-    "names": ProbeLevel.NAMES,
-    "print_kernel_names_only": ProbeLevel.NAMES,
-    "3": ProbeLevel.NAMES,
-    "check": ProbeLevel.CHECK,
-    "check_nan": ProbeLevel.CHECK_NAN,
-    "stats": ProbeLevel.STATS,
-    "compare": ProbeLevel.COMPARE,
-    "hook": ProbeLevel.HOOK,
-}
-
-#: The short name of each level, in the order of the documentation.
-LEVEL_NAMES: Final = (
-    *("off", "save", "print", "names", "check", "check_nan", "stats", "compare", "hook"),
-)
+from wrapper_ir.options.declared import DEBUG, DEBUG_FILTER, DEBUG_POISON, level_name
 
 
 def parse_level(level: object, option: str = "debug") -> ProbeLevel | None:
@@ -52,12 +27,9 @@ def parse_level(level: object, option: str = "debug") -> ProbeLevel | None:
     """
     if isinstance(level, ProbeLevel):
         return level
-    if isinstance(level, (str, int)) and not isinstance(level, bool):
-        spelled = str(level).strip().lower()
-        if spelled in _SPELLINGS:
-            return _SPELLINGS[spelled]
-    expected = f"one of {', '.join(map(repr, LEVEL_NAMES))}, or one of Inductor's numbers 0 to 3"
-    raise OptionValueError(option=option, value=level, expected=expected)
+    DEBUG.check(level, option)
+    name = level_name(level)
+    return None if name == "off" else ProbeLevel(name)
 
 
 #: Parts of a call that can be looked at.
@@ -129,9 +101,7 @@ class DebugPrinter:
         hook: object = self.hook
         if hook is not None and not callable(hook):
             raise OptionValueError(option="hook", value=hook, expected="a function of an event")
-        poison: object = self.poison
-        if not isinstance(poison, bool):
-            raise OptionValueError(option="poison", value=poison, expected="True or False")
+        DEBUG_POISON.check(self.poison, "poison")
 
     @property
     def probe_level(self) -> ProbeLevel | None:
@@ -181,35 +151,6 @@ def _check_pattern(option: str, pattern: object) -> None:
             raise OptionValueError(option=option, value=pattern, expected=expected) from None
 
 
-# The environment.
-
-LEVEL_VARIABLE = "WRAPPER_IR_DEBUG"
-FILTER_VARIABLE = "WRAPPER_IR_DEBUG_FILTER"
-POISON_VARIABLE = "WRAPPER_IR_DEBUG_POISON"
-
-_TRUTH: Final = {"": False, "0": False, "false": False, "off": False, "no": False} | dict.fromkeys(
-    ("1", "true", "on", "yes"), True
-)
-
-
-def settings_from_environment() -> tuple[str, str, bool]:
-    """Return level, filter, and whether memory is poisoned; by default ``off``, ``*`` and no.
-
-    Read when a program is compiled.
-
-    Raises:
-        OptionValueError: ``WRAPPER_IR_DEBUG`` is not a level, or ``WRAPPER_IR_DEBUG_POISON`` says
-            neither yes nor no.
-    """
-    level = os.environ.get(LEVEL_VARIABLE) or "off"
-    parse_level(level, LEVEL_VARIABLE)
-    word = os.environ.get(POISON_VARIABLE, "")
-    poison = _TRUTH.get(word.strip().lower())
-    if poison is None:
-        raise OptionValueError(option=POISON_VARIABLE, value=word, expected="'1' or '0'")
-    return level, os.environ.get(FILTER_VARIABLE) or "*", poison
-
-
 def make_printer(
     debug: DebugPrinter | str | int | None = None, filter_: str = "", *, poison: bool = False
 ) -> DebugPrinter | None:
@@ -227,8 +168,8 @@ def make_printer(
         return debug if debug.probe_level is not None or debug.poison else None
     level, pattern = debug, filter_
     if level is None:
-        level, pattern, poisoned = settings_from_environment()
-        poison = poison or poisoned
+        level, pattern = str(DEBUG.from_environment()), str(DEBUG_FILTER.from_environment())
+        poison = poison or bool(DEBUG_POISON.from_environment())
     if parse_level(level) is None and not poison:
         return None
     return DebugPrinter(level, kernels=pattern or "*", poison=poison)

@@ -17,7 +17,6 @@ from wrapper_ir.emitters.base import (
     constant_values,
 )
 from wrapper_ir.emitters.faults import ArtifactError, EmitterFaultError, faults_of
-from wrapper_ir.emitters.options import Option, check_options, options_of
 from wrapper_ir.emitters.registry import (
     DuplicateEmitterError,
     EmitterLoadError,
@@ -27,6 +26,7 @@ from wrapper_ir.emitters.registry import (
     make_emitter,
     option_names,
 )
+from wrapper_ir.options import Option, check_options, options_of
 
 __all__ = [
     "Artifact",

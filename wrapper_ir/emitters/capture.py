@@ -20,6 +20,7 @@ from wrapper_ir.lines.schema import parse_schema
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
+from wrapper_ir.options.declared import CUDA_GRAPH_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program
 
 __all__ = [
-    "DEFAULT_BRANCHES",
-    "DEFAULT_LIMIT",
     "CaptureFacts",
     "Captures",
     "GraphOptions",
@@ -41,10 +40,6 @@ __all__ = [
     "pieces",
     "why_not_captured",
 ]
-
-DEFAULT_LIMIT: Final = 8
-
-DEFAULT_BRANCHES: Final = 2
 
 _RANDOM: Final = ("rand", "seed", "dropout", "Generator")
 """What schemas say of ops that draw random numbers."""
@@ -111,7 +106,7 @@ class CaptureFacts:
     device: str = ""
     writes: tuple[int, ...] = ()
     constants: tuple[str, ...] = ()
-    limit: int = DEFAULT_LIMIT
+    limit: int = CUDA_GRAPH_LIMIT.default  # type: ignore[assignment]  # it is of the option's kind
     results: str = "fresh"
     reasons: tuple[str, ...] = ()
     is_random: bool = False

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import Emitter
 from wrapper_ir.emitters.faults import GROUP, faults_of
-from wrapper_ir.emitters.options import check_values, options_of
 from wrapper_ir.errors import WrapperIRError, nearest
+from wrapper_ir.options import check_values, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

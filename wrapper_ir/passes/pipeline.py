@@ -1,22 +1,26 @@
-"""Running passes, and spelling them as text: ``insert-frees,plan-memory{strategy=none}``."""
+"""Running passes, spelling them as text, and the pipeline between a front end and an emitter.
+
+As text: ``insert-frees,plan-memory{strategy=none},insert-probes{level=check}``.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from wrapper_ir.errors import OptionError, OptionValueError, WrapperIRError
+from wrapper_ir.debug_printer.spec import DebugPrinter
+from wrapper_ir.errors import OptionError, WrapperIRError
+from wrapper_ir.options import made_with, options_of, read_options
 from wrapper_ir.passes.standard import (
     Branch,
     InsertFrees,
+    InsertProbes,
     PlanExterns,
     PlanMemory,
+    PrepareCapture,
     ReuseInPlace,
     StripComments,
 )
-from wrapper_ir.planning import check_plan
-from wrapper_ir.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +31,10 @@ if TYPE_CHECKING:
 AnyPass: TypeAlias = (
     type[Branch]
     | type[InsertFrees]
+    | type[InsertProbes]
     | type[PlanExterns]
     | type[PlanMemory]
+    | type[PrepareCapture]
     | type[ReuseInPlace]
     | type[StripComments]
 )
@@ -36,11 +42,13 @@ AnyPass: TypeAlias = (
 #: Every pass by its name.
 PASSES: Final[dict[str, AnyPass]] = {
     pass_.name: pass_
-    for pass_ in (Branch, InsertFrees, PlanExterns, ReuseInPlace, PlanMemory, StripComments)
+    for pass_ in (
+        *(Branch, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
+        *(PrepareCapture, StripComments),
+    )
 }
 
 _SPELLING: Final = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\{([^{}]*)\})?\s*")
-_BOOLS: Final = {"true": True, "false": False}
 
 
 class PassSpellingError(WrapperIRError):
@@ -51,10 +59,34 @@ class PassSpellingError(WrapperIRError):
     default_hint = "write a name with its options, such as plan-memory{{strategy=none}}"
 
 
+def pipeline_for(
+    emitter: object, printer: DebugPrinter | None = None, *, strategy: str | None = None
+) -> tuple[Pass, ...]:
+    """Return what a program goes through before an emitter renders it.
+
+    It is made ready for capture if the emitter has its calls captured, then planned, then probed.
+    Probes are seen in calls that are not captured, and only there: with a printer nothing is made
+    ready for capture.
+
+    Args:
+        emitter: The emitter, whose options count.
+        printer: What to show; None for nothing.
+        strategy: How storage is planned, one of ``planning.STRATEGIES``; None for the usual one.
+    """
+    plan = PlanMemory(strategy or "", getattr(emitter, "arena", "call"))
+    if printer is not None:
+        return plan, InsertProbes(printer)
+    if not getattr(emitter, "cuda_graph", False):
+        return (plan,)
+    branches = getattr(emitter, "cuda_graph_branches", 0)
+    cuts = getattr(emitter, "cuda_graph_cuts", False)
+    return PrepareCapture(branches, cuts), plan
+
+
 def run_passes(
     program: Program, passes: Iterable[Pass | str], *, verify_each: bool = False
 ) -> Program:
-    """The program after all passes, in order.
+    """Return the program after all passes, in order.
 
     Args:
         program: What to begin with.
@@ -72,17 +104,24 @@ def run_passes(
     """
     chosen = [parse_pass(one) if isinstance(one, str) else one for one in passes]
     if verify_each:
-        verify(program)
+        _check(program)
     for one in chosen:
         program = one(program)
         if verify_each:
-            verify(program)
-            check_plan(program)
+            _check(program)
     return program
 
 
+def _check(program: Program) -> None:
+    from wrapper_ir.planning import check_plan  # noqa: PLC0415 - only where it is asked for
+    from wrapper_ir.verify import verify  # noqa: PLC0415
+
+    verify(program)
+    check_plan(program)
+
+
 def parse_pipeline(text: str) -> tuple[Pass, ...]:
-    """The passes that a text spells, separated by commas.
+    """Return the passes that a text spells, separated by commas.
 
     Raises:
         OptionError, OptionValueError, PassSpellingError: as in :func:`parse_pass`.
@@ -93,7 +132,7 @@ def parse_pipeline(text: str) -> tuple[Pass, ...]:
 
 
 def parse_pass(text: str) -> Pass:
-    """The pass that ``name`` or ``name{option=value,...}`` spells.
+    """Return the pass that ``name`` or ``name{option=value,...}`` spells.
 
     Raises:
         PassSpellingError: the text does not have that form.
@@ -106,25 +145,19 @@ def parse_pass(text: str) -> Pass:
     name, options = found[1], found[2] or ""
     if name not in PASSES:
         raise OptionError(option=name, legal=PASSES, owner="the list of passes")
-    values: dict[str, bool | int | str] = {}
-    types = {field.name: str(field.type) for field in dataclasses.fields(PASSES[name])}
+    pairs = []
     for option in filter(str.strip, options.split(",")):
         key, equals, value = (part.strip() for part in option.partition("="))
         if not equals:
             raise PassSpellingError(text=text)
-        if key not in types:
-            raise OptionError(option=key, legal=types, owner=f"pass {name!r}")
-        values[key] = _value(key, value, types[key])
-    return PASSES[name](**values)  # type: ignore[arg-type]  # the types were checked above
+        pairs.append((key, value))
+    return _make(PASSES[name], pairs)
 
 
-def _value(option: str, text: str, type_: str) -> bool | int | str:
-    if type_ == "int":
-        if not text.isdecimal():
-            raise OptionValueError(option=option, value=text, expected="a whole number")
-        return int(text)
-    if not type_.startswith("bool"):
-        return text
-    if text not in _BOOLS:
-        raise OptionValueError(option=option, value=text, expected="true or false")
-    return _BOOLS[text]
+def _make(cls: AnyPass, pairs: Iterable[tuple[str, str]]) -> Pass:
+    owner = f"pass {cls.name!r}"
+    # Probes are described by the debug printer: its options are the pass's.
+    holder = DebugPrinter if cls is InsertProbes else cls
+    values = read_options(options_of(holder), pairs, owner=owner)
+    made: Any = made_with(holder, values, owner=owner)
+    return InsertProbes(made) if cls is InsertProbes else made

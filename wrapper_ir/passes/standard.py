@@ -1,16 +1,20 @@
-"""The passes that there are."""
+"""The passes that there are. What one does stands where the work is done, and is imported then."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from wrapper_ir.lines import rewrite_lines
+from wrapper_ir.debug_printer.insert import with_debugging
+from wrapper_ir.debug_printer.spec import DebugPrinter
+from wrapper_ir.lines import Stage, rewrite_lines
 from wrapper_ir.lines.base import Trait
-from wrapper_ir.planning import branch, insert_frees, plan_externs, plan_memory, reuse_in_place
+from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program
+
+# ruff: noqa: PLC0415 - the planner is large, and programs that are planned already need none of it
 
 
 @runtime_checkable
@@ -22,7 +26,7 @@ class Pass(Protocol):
         """The name under which the pass is found, such as ``plan-memory``."""
 
     def __call__(self, program: Program) -> Program:
-        """The changed program; the same object where there is nothing to do."""
+        """Return the changed program; the same object where there is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,9 @@ class InsertFrees:
     """Whether inputs are dropped after their last use; by default in training graphs."""
 
     def __call__(self, program: Program) -> Program:
-        """The program with its frees."""
+        """Return the program with its frees."""
+        from wrapper_ir.planning import insert_frees
+
         return insert_frees(program, free_inputs=self.free_inputs)
 
 
@@ -47,11 +53,15 @@ class PlanMemory:
 
     strategy: str = ""
     """How storage is planned, one of ``planning.STRATEGIES``; empty for the usual one."""
-    arena: str = "call"
-    """How long arenas last, one of ``planning.ARENAS``."""
+    arena: str = take.ARENA.field()
+    """How long arenas last."""
 
     def __call__(self, program: Program) -> Program:
-        """The planned program."""
+        """Return the planned program."""
+        if program.stage is Stage.PLANNED:
+            return program
+        from wrapper_ir.planning import plan_memory
+
         return plan_memory(program, self.strategy or None, arena=self.arena)
 
 
@@ -61,12 +71,57 @@ class Branch:
 
     name: ClassVar[str] = "branch"
 
-    limit: int = 2
+    limit: int = take.CUDA_GRAPH_BRANCHES.field()
     """How many branches there may be besides the caller's stream."""
 
     def __call__(self, program: Program) -> Program:
-        """The program with streams and events, where that is faster."""
+        """Return the program with streams and events, where that is faster."""
+        from wrapper_ir.planning import branch
+
         return branch(program, self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareCapture:
+    """``prepare-capture`` makes a program ready for calls that are captured as CUDA graphs.
+
+    It gets branches, or is cut where something in it cannot be captured.
+    """
+
+    name: ClassVar[str] = "prepare-capture"
+
+    branches: int = take.CUDA_GRAPH_BRANCHES.field()
+    """How many branches there may be besides the caller's stream."""
+    cuts: bool = take.CUDA_GRAPH_CUTS.field()
+    """Whether a program that cannot be captured as a whole is cut."""
+
+    def __call__(self, program: Program) -> Program:
+        """Return the program made ready; a planned one as it is."""
+        if program.stage is Stage.PLANNED:
+            return program
+        from wrapper_ir.emitters.capture import why_not_captured
+        from wrapper_ir.emitters.cuts import cut
+
+        if why_not_captured(program):
+            return cut(program) if self.cuts else program
+        return Branch(self.branches)(program)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertProbes:
+    """``insert-probes`` puts the probes of a debug printer around calls, and fills new memory.
+
+    Written as text it takes the options of the debug printer: ``insert-probes{level=check}``.
+    """
+
+    name: ClassVar[str] = "insert-probes"
+
+    printer: DebugPrinter = field(default_factory=DebugPrinter)
+    """What is shown, where; its ``poison`` fills new memory."""
+
+    def __call__(self, program: Program) -> Program:
+        """Return the program with probes; best planned, since planning adds lines of its own."""
+        return with_debugging(program, self.printer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +131,9 @@ class PlanExterns:
     name: ClassVar[str] = "plan-externs"
 
     def __call__(self, program: Program) -> Program:
-        """The program with fewer ops that allocate."""
+        """Return the program with fewer ops that allocate."""
+        from wrapper_ir.planning import plan_externs
+
         return plan_externs(program)
 
 
@@ -87,7 +144,9 @@ class ReuseInPlace:
     name: ClassVar[str] = "reuse-in-place"
 
     def __call__(self, program: Program) -> Program:
-        """The program with fewer allocations."""
+        """Return the program with fewer allocations."""
+        from wrapper_ir.planning import reuse_in_place
+
         return reuse_in_place(program)
 
 
@@ -98,7 +157,7 @@ class StripComments:
     name: ClassVar[str] = "strip-comments"
 
     def __call__(self, program: Program) -> Program:
-        """The program without comments."""
+        """Return the program without comments."""
         body = rewrite_lines(program.body, _without_comment)
         return program if body == program.body else program.replace(body=body)
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines import CPU, MemoryKind, effects, is_stranger
 from wrapper_ir.lines.base import Trait
+from wrapper_ir.options.declared import ARENA
 from wrapper_ir.planning.liveness import Liveness
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Device, Program, Region
     from wrapper_ir.planning.liveness import Life
 
-ARENAS: Final = ("call", "kept")
+ARENAS: Final = ARENA.choices
 """How long arenas can last."""
 
 

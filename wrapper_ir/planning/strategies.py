@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wrapper_ir.errors import OptionError, OptionValueError
+from wrapper_ir.errors import OptionError
+from wrapper_ir.options.declared import ARENA
 from wrapper_ir.planning.arenas import Cut
-from wrapper_ir.planning.kept import ARENAS
 from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.placement import compute_symbols
 from wrapper_ir.planning.pool import pool_storage
@@ -104,18 +104,12 @@ def chosen(strategy: str | None, arena: str) -> Callable[[Program], Planned]:
         OptionError: There is no such strategy.
         OptionValueError: Arenas cannot last so long, or the strategy makes none.
     """
-    if arena not in ARENAS:
-        expected = "one of " + ", ".join(map(repr, ARENAS))
-        raise OptionValueError(option="arena", value=arena, expected=expected)
+    ARENA.check(arena)
     name = strategy_name(strategy, arena)
     if name not in STRATEGIES:
         raise OptionError(option=name, legal=STRATEGIES, owner="the memory planner")
-    if arena == "call":
-        return STRATEGIES[name]
-    if name != "pool":
-        expected = f"'call' with the strategy {name!r}, which makes no arenas to keep"
-        raise OptionValueError(option="arena", value=arena, expected=expected)
-    return _kept
+    ARENA.check_beside(arena, {"memory": name})
+    return STRATEGIES[name] if arena == "call" else _kept
 
 
 def strategy_name(strategy: str | None, arena: str) -> str:

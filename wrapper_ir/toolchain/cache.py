@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.options.declared import CACHE_MAX_BYTES
 from wrapper_ir.toolchain import locks
 from wrapper_ir.toolchain.errors import CacheDirError, CacheDirWarning, DiskFullError
 
@@ -40,7 +40,6 @@ __all__ = ["CacheStats", "DiskCache", "clear", "default_cache", "default_dir", "
 
 _MAGIC = b"WIRSHA2\x01"
 _TRAILER = len(_MAGIC) + 32
-_DEFAULT_MAX_BYTES = 2 << 30
 #: An entry's time stamp is renewed on use, but not more often than this (seconds).
 _TOUCH_AFTER = 60.0
 #: Unfinished files older than this belong to processes that died (seconds).
@@ -306,18 +305,7 @@ def clear() -> int:
 
 
 def _max_bytes_from_environment() -> int:
-    text = os.environ.get("WRAPPER_IR_CACHE_MAX_BYTES")
-    if not text:
-        return _DEFAULT_MAX_BYTES
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise OptionValueError(
-            option="WRAPPER_IR_CACHE_MAX_BYTES", value=text, expected="a number of bytes"
-        )
-    return value
+    return int(str(CACHE_MAX_BYTES.from_environment()))
 
 
 def _spare_dir() -> Path:

@@ -121,15 +121,8 @@ def build_kernels(
     if not sources:
         return []
     session = _Session(cache or default_cache(), jobs or default_jobs(), progress, len(sources))
-    targets = [_Target(resolve(source.isa), source.extra_flags) for source in sources]
-    keys = [
-        kernel_key(source, target.isa, session.compiler)
-        for source, target in zip(sources, targets, strict=True)
-    ]
-    kernels = {
-        key: (target, Kernel.of(source, key))
-        for key, target, source in zip(keys, targets, sources, strict=True)
-    }
+    wanted = [_wanted(source, session.compiler) for source in sources]
+    kernels = {kernel.key: (target, kernel) for target, kernel in wanted}
     loaded = _find(session.cache, kernels, data_ptr_address)
     missing = [key for key in kernels if key not in loaded]
     session.advance(len(sources) - len(missing))
@@ -139,7 +132,13 @@ def build_kernels(
             todo = [kernels[key] for key in missing if key not in loaded]
             session.advance(len(missing) - len(todo))
             loaded |= _build(session, todo, data_ptr_address)
-    return [_bind(loaded[key], source.name) for key, source in zip(keys, sources, strict=True)]
+    return [_bind(loaded[kernel.key], kernel.source.name) for _, kernel in wanted]
+
+
+def _wanted(source: CppSource, compiler: Compiler) -> tuple[_Target, Kernel]:
+    """Return what a kernel is compiled for, and the kernel with its key."""
+    target = _Target(resolve(source.isa), source.extra_flags)
+    return target, Kernel.of(source, kernel_key(source, target.isa, compiler))
 
 
 def kernel_key(source: CppSource, isa: Isa, compiler: Compiler) -> str:

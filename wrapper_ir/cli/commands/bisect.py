@@ -4,23 +4,80 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
 from wrapper_ir.cli.command import (
-    check_inputs,
     examples,
-    inputs_options,
     json_option,
     program_argument,
     traceback_option,
 )
 from wrapper_ir.cli.completion import PROGRAMS, TARGETS
+from wrapper_ir.cli.requests import Flag, Inputs, asking
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import BisectResult
     from wrapper_ir.debugging.graphs import Graph
+
+
+@dataclass(frozen=True)
+class Eager:
+    """A model whose ATen ops a program is compared with, if one was named."""
+
+    eager: str | None
+    args_reference: str | None
+    frontend: str
+
+    FLAGS: ClassVar[tuple[Flag, ...]] = (
+        click.option(
+            "--eager", metavar="MODULE:CALLABLE", help="Compare with this model's ATen ops instead."
+        ),
+        click.option(
+            "--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of that model."
+        ),
+        click.option(
+            "--frontend",
+            type=click.Choice(["inductor", "aten"]),
+            default="inductor",
+            show_default=True,
+            help="Who made the program of that model.",
+        ),
+    )
+
+    def check(self, *, alone: bool) -> None:
+        """Refuse a second way besides, and arguments of no model.
+
+        Raises:
+            click.UsageError: ``alone`` is false, or there is no model.
+        """
+        if self.eager is not None and not alone:
+            raise click.UsageError("--eager is the second way; leave out -b and --other")
+        if self.args_reference is not None and self.eager is None:
+            raise click.UsageError("--args belongs to --eager MODULE:CALLABLE")
+
+    def graph(self) -> Graph | None:
+        """Return the graph that a program was made of, made anew; None without a model."""
+        if self.eager is None:
+            return None
+        from torch.export import ExportedProgram
+
+        from wrapper_ir.cli.reference import find_model
+        from wrapper_ir.cli.terminal import step
+        from wrapper_ir.frontends.aten.sources import export_module
+        from wrapper_ir.frontends.inductor import capture, record
+
+        with step("capturing the graph"):
+            made = find_model(self.eager, self.args_reference)
+            if self.frontend == "aten":
+                if isinstance(made.model, ExportedProgram):
+                    return made.model
+                return export_module(made.model, made.args, made.dynamic_shapes, made.kwargs)
+            with record() as programs:
+                capture(made.model, made.args, made.kwargs, dynamic_shapes=made.dynamic_shapes)
+            return programs.graphs[-1]
 
 
 @click.command(epilog=examples("""
@@ -51,17 +108,7 @@ wrapper-ir bisect net.wir --eager model.py:make --random 0    # against ATen, op
     help="Another version of the program, for -b to run.",
     shell_complete=PROGRAMS,
 )
-@click.option(
-    "--eager", metavar="MODULE:CALLABLE", help="Compare with this model's ATen ops instead."
-)
-@click.option("--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of that model.")
-@click.option(
-    "--frontend",
-    type=click.Choice(["inductor", "aten"]),
-    default="inductor",
-    show_default=True,
-    help="Who made the program of that model.",
-)
+@asking("model", Eager)
 @click.option(
     "--tolerance",
     nargs=2,
@@ -69,7 +116,7 @@ wrapper-ir bisect net.wir --eager model.py:make --random 0    # against ATen, op
     metavar="RELATIVE ABSOLUTE",
     help="How far results may be apart.",
 )
-@inputs_options
+@asking("given", Inputs)
 @click.option("-o", "--output", metavar="FOLDER", help="Write a reproducer of the call.")
 @json_option
 @traceback_option
@@ -78,12 +125,9 @@ def bisect(  # noqa: PLR0913 - an option each
     a: str,
     b: str,
     other: str | None,
-    eager: str | None,
-    args_reference: str | None,
-    frontend: str,
+    model: Eager,
     tolerance: tuple[float, float] | None,
-    inputs: str | None,
-    seed: int | None,
+    given: Inputs,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -96,33 +140,23 @@ def bisect(  # noqa: PLR0913 - an option each
     op by op beside the program, with the program's constants. Compared is what is known to be the
     value of one op; floating point may differ by rounding.
     """
-    check_inputs(inputs, seed)
+    given.check()
     if file == other == "-":
         raise click.UsageError("standard input holds one program, not two")
     if output == "-":
         raise click.UsageError("a reproducer is a folder, not standard output")
-    if eager is not None and (other is not None or b != "python"):
-        raise click.UsageError("--eager is the second way; leave out -b and --other")
-    if args_reference is not None and eager is None:
-        raise click.UsageError("--args belongs to --eager MODULE:CALLABLE")
+    model.check(alone=other is None and b == "python")
     from wrapper_ir.cli.files import read_program
-    from wrapper_ir.cli.tensors import made_up_inputs, read_inputs
     from wrapper_ir.cli.terminal import step
     from wrapper_ir.debugging import bisect as find
 
     program = read_program(file, data=True)
     second = read_program(other, data=True) if other is not None else None
-    arguments = (
-        read_inputs(program, inputs) if inputs is not None else made_up_inputs(program, seed or 0)
-    )
-    graph = None
-    if eager is not None:
-        b = "eager"
-        with step("capturing the graph"):
-            graph = _graph(eager, args_reference, frontend)
+    arguments = given.read(program)
+    graph = model.graph()
     with step("running both ways"):
         found = find(
-            *(program, arguments, a, b),
+            *(program, arguments, a, b if graph is None else "eager"),
             other=second,
             graph=graph,
             tolerance=tolerance,
@@ -130,24 +164,6 @@ def bisect(  # noqa: PLR0913 - an option each
         )
     _show(found, as_json)
     sys.exit(1 if found else 0)
-
-
-def _graph(reference: str, args_reference: str | None, frontend: str) -> Graph:
-    """The graph that a program was made of, made anew."""
-    from torch.export import ExportedProgram
-
-    from wrapper_ir.cli.reference import find_model
-    from wrapper_ir.frontends.aten.sources import export_module
-    from wrapper_ir.frontends.inductor import capture, record
-
-    made = find_model(reference, args_reference)
-    if frontend == "aten":
-        if isinstance(made.model, ExportedProgram):
-            return made.model
-        return export_module(made.model, made.args, made.dynamic_shapes, made.kwargs)
-    with record() as programs:
-        capture(made.model, made.args, made.kwargs, dynamic_shapes=made.dynamic_shapes)
-    return programs.graphs[-1]
 
 
 def _show(found: BisectResult, as_json: bool) -> None:

@@ -11,12 +11,13 @@ import click
 from wrapper_ir.cli.command import (
     TRACEBACK,
     examples,
+    flag,
     force_option,
-    isa_option,
     target_options,
     traceback_option,
 )
 from wrapper_ir.cli.completion import MODULES
+from wrapper_ir.options.declared import ISA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are
     show_default=True,
     help="Who makes the program: Inductor, which fuses, or a call for each ATen op.",
 )
-@isa_option
+@flag(ISA, metavar="NAME")
 @click.option(
     "--freeze",
     is_flag=True,

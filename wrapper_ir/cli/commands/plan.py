@@ -10,12 +10,13 @@ import click
 
 from wrapper_ir.cli.command import (
     examples,
+    flag,
     force_option,
     json_option,
     program_argument,
     traceback_option,
 )
-from wrapper_ir.cli.completion import STRATEGIES
+from wrapper_ir.options.declared import ARENA, MEMORY
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,19 +32,12 @@ wrapper-ir plan program.wir --strategy none --json | jq .peak_bytes
 wrapper-ir plan program.wir -o planned.wir
 """))
 @program_argument
-@click.option(
-    "--strategy",
+@flag(
+    *(MEMORY, "--strategy"),
     metavar="NAME",
     help="reuse (the default; pool for kept arenas), pool or none.",
-    shell_complete=STRATEGIES,
 )
-@click.option(
-    "--arena",
-    default="call",
-    show_default=True,
-    metavar="NAME",
-    help="How long arenas last: a call, or kept for the next.",
-)
+@flag(ARENA, metavar="NAME")
 @click.option("-o", "--output", metavar="PATH", help="Write the planned program (- is stdout).")
 @click.option("--svg", metavar="PATH", help="Write a picture: time across, addresses up.")
 @click.option("--buffers", is_flag=True, help="Show where each buffer of an arena lies.")

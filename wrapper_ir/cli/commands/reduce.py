@@ -4,23 +4,89 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
 from wrapper_ir.cli.command import (
     examples,
     force_option,
-    inputs_options,
     json_option,
     program_argument,
     traceback_option,
 )
+from wrapper_ir.cli.requests import Flag, Inputs, asking
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging.judges import Judge
     from wrapper_ir.lines import Program
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The failure that is looked for: a command's, or a difference between emitters."""
+
+    fails: str | None
+    says: str
+    timeout: float
+    differs: str | None
+
+    FLAGS: ClassVar[tuple[Flag, ...]] = (
+        click.option(
+            "--fails", metavar="COMMAND", help="It fails if this does not end with status 0."
+        ),
+        click.option(
+            "--says", default="", metavar="TEXT", help="And COMMAND has to say this besides."
+        ),
+        click.option(
+            "--timeout", default=60.0, metavar="SECONDS", help="How long one try may take."
+        ),
+        click.option(
+            "--differs", metavar="NAMES", help="It fails if these emitters give other bits."
+        ),
+    )
+
+    def check(self, inputs: Inputs) -> None:
+        """Refuse both and neither of the two, and a difference without inputs.
+
+        Raises:
+            click.UsageError: That is so.
+        """
+        if (self.fails is None) == (self.differs is None):
+            raise click.UsageError("give either --fails COMMAND or --differs NAMES")
+        if self.differs is not None:
+            inputs.check("with --differs, ")
+
+    def judge(self, program: Program, inputs: Inputs) -> tuple[Judge, dict[str, object]]:
+        """Return what says how a program fails, and the program's inputs by name, where it has any.
+
+        Raises:
+            WrapperIRError: There is no such emitter, or the inputs cannot be read.
+        """
+        from wrapper_ir.cli.emitting import check_target
+        from wrapper_ir.cli.tensors import names_of_inputs
+        from wrapper_ir.debugging.judges import by_command, by_difference
+
+        if self.differs is None:
+            return by_command(_words(self.fails or ""), says=self.says, seconds=self.timeout), {}
+        targets = [name.strip() for name in self.differs.split(",")]
+        for target in targets:
+            check_target(target, ())
+        given = inputs.read(program)
+        values = dict(zip(names_of_inputs(program), given, strict=True))
+        return by_difference(program, given, targets, seconds=self.timeout), values
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise click.UsageError(f"--fails: {error}") from error
+    if not words:
+        raise click.UsageError("--fails: there is no command")
+    return words
 
 
 @click.command(epilog=examples("""
@@ -30,23 +96,16 @@ wrapper-ir reduce big.wir --fails 'wrapper-ir emit {} --target cpp' --says WIR12
 wrapper-ir reduce big.wir --fails './my_check.sh'
 """))
 @program_argument
-@click.option("--fails", metavar="COMMAND", help="It fails if this does not end with status 0.")
-@click.option("--says", default="", metavar="TEXT", help="And COMMAND has to say this besides.")
-@click.option("--timeout", default=60.0, metavar="SECONDS", help="How long one try may take.")
-@click.option("--differs", metavar="NAMES", help="It fails if these emitters give other bits.")
-@inputs_options
+@asking("failure", Failure)
+@asking("given", Inputs)
 @click.option("-o", "--output", metavar="PATH", help="Where to  [default: FILE.small.wir]")
 @json_option
 @force_option
 @traceback_option
-def reduce(  # noqa: PLR0913 - an option each
+def reduce(
     file: str,
-    fails: str | None,
-    says: str,
-    timeout: float,
-    differs: str | None,
-    inputs: str | None,
-    seed: int | None,
+    failure: Failure,
+    given: Inputs,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -56,27 +115,19 @@ def reduce(  # noqa: PLR0913 - an option each
     program that is tried; without, the file is the last argument. --differs compares emitters with
     the interpreter, bit by bit, and writes the inputs that are left beside the program.
     """
-    if (fails is None) == (differs is None):
-        raise click.UsageError("give either --fails COMMAND or --differs NAMES")
-    if differs is not None and (inputs is None) == (seed is None):
-        raise click.UsageError("with --differs, give either --inputs PATH or --random SEED")
+    failure.check(given)
     from wrapper_ir.cli.files import check_output, read_program, save_program
     from wrapper_ir.cli.tensors import names_of_inputs, write_inputs
     from wrapper_ir.cli.terminal import counting
     from wrapper_ir.debugging import reduce as smaller
     from wrapper_ir.debugging.errors import NoFailureError
-    from wrapper_ir.debugging.judges import by_command
     from wrapper_ir.verify import verify
 
     program = read_program(file, data=True)
     target_file = output or f"{Path(file).stem if file != '-' else program.name}.small.wir"
     check_output(target_file)
     verify(program)
-    values: dict[str, object] = {}
-    if differs is None:
-        judge = by_command(_words(fails or ""), says=says, seconds=timeout)
-    else:
-        judge, values = _by_difference(program, differs.split(","), inputs, seed, timeout)
+    judge, values = failure.judge(program, given)
     how = judge(program)
     if not how:
         raise NoFailureError(program=program.name)
@@ -94,32 +145,6 @@ def reduce(  # noqa: PLR0913 - an option each
         beside = str(Path(target_file).with_suffix(".inputs.pt"))
         write_inputs(beside, [values[name] for name in names_of_inputs(small)])
     _show(program, small, how, target_file, beside, as_json=as_json)
-
-
-def _by_difference(
-    program: Program, names: list[str], inputs: str | None, seed: int | None, seconds: float
-) -> tuple[Judge, dict[str, object]]:
-    """Return a judge that asks emitters, and the program's inputs by name."""
-    from wrapper_ir.cli.emitting import check_target
-    from wrapper_ir.cli.tensors import made_up_inputs, names_of_inputs, read_inputs
-    from wrapper_ir.debugging.judges import by_difference
-
-    targets = [name.strip() for name in names]
-    for target in targets:
-        check_target(target, ())
-    given = made_up_inputs(program, seed or 0) if inputs is None else read_inputs(program, inputs)
-    values = dict(zip(names_of_inputs(program), given, strict=True))
-    return by_difference(program, given, targets, seconds=seconds), values
-
-
-def _words(command: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise click.UsageError(f"--fails: {error}") from error
-    if not words:
-        raise click.UsageError("--fails: there is no command")
-    return words
 
 
 def _size(program: Program) -> str:

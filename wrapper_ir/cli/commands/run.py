@@ -9,22 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wrapper_ir.cli.command import (
-    check_inputs,
-    debug_options,
     examples,
     force_option,
-    inputs_options,
     json_option,
     program_argument,
     target_options,
     traceback_option,
 )
+from wrapper_ir.cli.requests import Debugging, Inputs, asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from wrapper_ir.debug_printer import DebugPrinter
-    from wrapper_ir.lines import Program
 
 
 @click.command(epilog=examples("""
@@ -36,7 +31,7 @@ wrapper-ir run program.wir --random 0 -O arena=kept
 wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 """))
 @program_argument
-@inputs_options
+@asking("given", Inputs)
 @target_options("--target")
 @click.option(
     "--interpret",
@@ -45,21 +40,18 @@ wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
     help="No emitter: run it line by line, slowly, and check every access to memory.",
 )
 @click.option("-o", "--output", metavar="PATH", help="Write the results (.safetensors).")
-@debug_options("Show values: print, names, check, save, stats, ...")
+@asking("probes", Debugging, *Debugging.flags("Show values: print, names, check, save, stats, ..."))
 @json_option
 @force_option
 @traceback_option
 def run(  # noqa: PLR0913 - an option each
     file: str,
-    inputs: str | None,
-    seed: int | None,
+    given: Inputs,
     target: str,
     options: tuple[str, ...],
     interpreted: bool,
     output: str | None,
-    debug: str | None,
-    debug_filter: str,
-    debug_poison: bool,
+    probes: Debugging,
     as_json: bool,
 ) -> None:
     """Plan, emit and load a program, call it once, and show its results.
@@ -68,29 +60,27 @@ def run(  # noqa: PLR0913 - an option each
     up: normal numbers, integers that are 0 or 1, symbolic sizes at their typical values,
     other numbers at what the program asserts of them, or 1.0.
     """
-    check_inputs(inputs, seed)
+    given.check()
     if output == "-":
         raise click.UsageError("results go to a file; --json prints what they are like")
     from wrapper_ir.api import compile as compile_program
     from wrapper_ir.cli.emitting import check_target
     from wrapper_ir.cli.files import check_output, read_program, replacing
-    from wrapper_ir.cli.tensors import RESULTS, made_up_inputs, read_inputs, summary, write_results
+    from wrapper_ir.cli.tensors import RESULTS, summary, write_results
     from wrapper_ir.cli.terminal import step
-    from wrapper_ir.debug_printer import make_printer
     from wrapper_ir.emitters import emitter_class, faults_of
     from wrapper_ir.interpreter import interpret
+    from wrapper_ir.passes import pipeline_for, run_passes
 
     chosen = check_target(target, options)
     program = read_program(file, data=True)
-    if inputs is not None:
-        arguments = read_inputs(program, inputs)
-    else:
-        arguments = made_up_inputs(program, seed or 0)
+    arguments = given.read(program)
     check_output(output, RESULTS)
-    printer = make_printer(debug, debug_filter, poison=debug_poison)
+    printer = probes.printer(None)
     function: Callable[..., Sequence[Any]]
     if interpreted:
-        function = functools.partial(interpret, _probed(program, printer))
+        passes = () if printer is None else pipeline_for(None, printer)
+        function = functools.partial(interpret, run_passes(program, passes))
     else:
         with step("compiling"):
             function = compile_program(program, target=target, debug=printer or "off", **chosen)
@@ -100,18 +90,6 @@ def run(  # noqa: PLR0913 - an option each
         with replacing(output, RESULTS) as temporary:
             write_results(temporary, results)
     _show([summary(value) for value in results], as_json)
-
-
-def _probed(program: Program, printer: DebugPrinter | None) -> Program:
-    """The program with probes, for which it is planned; without any, the program as it is."""
-    if printer is None:
-        return program
-    from wrapper_ir.debug_printer import with_debugging
-    from wrapper_ir.lines import Stage
-    from wrapper_ir.planning import plan_memory
-
-    planned = program if program.stage is Stage.PLANNED else plan_memory(program)
-    return with_debugging(planned, printer)
 
 
 def _call(function: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> Sequence[Any]:

@@ -115,7 +115,7 @@ class CppArtifact:
 
         Args:
             num_runners: How many calls can run at a time without setting up memory first.
-            **options: How to build; see :func:`wrapper_ir.aot.build.build_loadable`.
+            **options: How to build: fields of :class:`wrapper_ir.aot.build.BuildOptions`.
         """
         loaded = import_module("wrapper_ir.aot.load")
         function: Callable[..., tuple[Any, ...]]

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.capture import (
-    DEFAULT_BRANCHES,
-    DEFAULT_LIMIT,
-    capture_facts,
-    graph_options,
-)
+from wrapper_ir.emitters.capture import capture_facts, graph_options
 from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.gpu import gpus_of
 from wrapper_ir.emitters.cpp.module import render_files
-from wrapper_ir.emitters.cpp.products import PRODUCTS, Products
+from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
-from wrapper_ir.emitters.options import (
-    ARENA,
-    CUDA_GRAPH,
-    CUDA_GRAPH_BRANCHES,
-    CUDA_GRAPH_LIMIT,
-    CUDA_GRAPH_RESULTS,
-    KEEP_BUFFERS,
-    ORIGINS,
-    OUT,
-    PROFILE,
-    check_options,
-)
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.dtype import DType
@@ -41,12 +24,22 @@ from wrapper_ir.lines.memory import Free, Reinterpret
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
 from wrapper_ir.lines.walk import walk
+from wrapper_ir.options import Option, check_options
+from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
 _KEEP: Final = 1024 * 1024
+
+PRODUCTS: Final = Option(
+    "products",
+    str,
+    "aten",
+    "what makes products of matrices on a GPU: PyTorch's ops, or cuBLAS itself",
+    choices=("aten", "cublas"),
+)
 
 _QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
 
@@ -84,22 +77,16 @@ class CppEmitter(Emitter):
 
     name: ClassVar[str] = "cpp"
 
-    origins: bool = field(default=False, metadata=ORIGINS)
-    arena: str = field(default="call", metadata=ARENA)
-    keep_buffers: int = field(default=_KEEP, metadata=KEEP_BUFFERS)
-    out: bool = field(default=False, metadata=OUT)
-    products: str = field(
-        default="aten",
-        metadata={
-            "help": "what makes products of matrices on a GPU: PyTorch's ops, or cuBLAS itself",
-            "choices": PRODUCTS,
-        },
-    )
-    cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
-    cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
-    cuda_graph_branches: int = field(default=DEFAULT_BRANCHES, metadata=CUDA_GRAPH_BRANCHES)
-    cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
-    profile: bool = field(default=False, metadata=PROFILE)
+    origins: bool = take.ORIGINS.field()
+    arena: str = take.ARENA.field()
+    keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
+    out: bool = take.OUT.field()
+    products: str = PRODUCTS.field()
+    cuda_graph: bool = take.CUDA_GRAPH.field()
+    cuda_graph_limit: int = take.CUDA_GRAPH_LIMIT.field()
+    cuda_graph_branches: int = take.CUDA_GRAPH_BRANCHES.field()
+    cuda_graph_results: str = take.CUDA_GRAPH_RESULTS.field()
+    profile: bool = take.PROFILE.field()
 
     def __post_init__(self) -> None:
         """Check the options' values.

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program
 
 
-PRODUCTS: Final = ("aten", "cublas")
-"""The makers of products of matrices."""
-
 _RANKS: Final = {"aten::mm.out": 2, "aten::bmm.out": 3}
 #: Ops that are one kernel of a library of their own, and leave cuBLAS as it is.
 _APART: Final = frozenset(

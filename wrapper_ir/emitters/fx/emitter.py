@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.options import check_options
 from wrapper_ir.lines.program import Stage
+from wrapper_ir.options import Option, check_options, declared
 from wrapper_ir.planning import plan_memory
 
 if TYPE_CHECKING:
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
-CHECKS: Final = ("always", "never")
+CHECKS: Final = dataclasses.replace(declared.CHECKS, choices=("always", "never"))
+
+VALUES: Final = Option(
+    "values", bool, default=True, help="put fake tensors into the nodes' meta['val']"
+)
 
 
 @dataclass(frozen=True)
@@ -33,13 +38,8 @@ class FxEmitter(Emitter):
 
     name: ClassVar[str] = "fx"
 
-    checks: str = field(
-        default="always",
-        metadata={"help": "when to check inputs and results of ops", "choices": CHECKS},
-    )
-    values: bool = field(
-        default=True, metadata={"help": "put fake tensors into the nodes' meta['val']"}
-    )
+    checks: str = CHECKS.field()
+    values: bool = VALUES.field()
 
     def __post_init__(self) -> None:
         """Check the options' values.

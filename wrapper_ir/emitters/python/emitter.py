@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.capture import DEFAULT_BRANCHES, DEFAULT_LIMIT, graph_options
+from wrapper_ir.emitters.capture import graph_options
 from wrapper_ir.emitters.facts import gather
-from wrapper_ir.emitters.options import (
-    ARENA,
-    CUDA_GRAPH,
-    CUDA_GRAPH_BRANCHES,
-    CUDA_GRAPH_CUTS,
-    CUDA_GRAPH_LIMIT,
-    CUDA_GRAPH_RESULTS,
-    KEEP_BUFFERS,
-    ORIGINS,
-    OUT,
-    PROFILE,
-    check_options,
-)
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context
 from wrapper_ir.emitters.python.module import render_module
+from wrapper_ir.options import check_options
+from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
-
-CHECKS: Final = ("always", "first_call", "never")
 
 _KEEP: Final = 64 * 1024
 
@@ -64,20 +51,17 @@ class PythonEmitter(Emitter):
 
     name: ClassVar[str] = "python"
 
-    origins: bool = field(default=False, metadata=ORIGINS)
-    checks: str = field(
-        default="always",
-        metadata={"help": "when to check inputs and results of ops", "choices": CHECKS},
-    )
-    keep_buffers: int = field(default=_KEEP, metadata=KEEP_BUFFERS)
-    arena: str = field(default="call", metadata=ARENA)
-    out: bool = field(default=False, metadata=OUT)
-    cuda_graph: bool = field(default=False, metadata=CUDA_GRAPH)
-    cuda_graph_limit: int = field(default=DEFAULT_LIMIT, metadata=CUDA_GRAPH_LIMIT)
-    cuda_graph_branches: int = field(default=DEFAULT_BRANCHES, metadata=CUDA_GRAPH_BRANCHES)
-    cuda_graph_cuts: bool = field(default=False, metadata=CUDA_GRAPH_CUTS)
-    cuda_graph_results: str = field(default="fresh", metadata=CUDA_GRAPH_RESULTS)
-    profile: bool = field(default=False, metadata=PROFILE)
+    origins: bool = take.ORIGINS.field()
+    checks: str = take.CHECKS.field()
+    keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
+    arena: str = take.ARENA.field()
+    out: bool = take.OUT.field()
+    cuda_graph: bool = take.CUDA_GRAPH.field()
+    cuda_graph_limit: int = take.CUDA_GRAPH_LIMIT.field()
+    cuda_graph_branches: int = take.CUDA_GRAPH_BRANCHES.field()
+    cuda_graph_cuts: bool = take.CUDA_GRAPH_CUTS.field()
+    cuda_graph_results: str = take.CUDA_GRAPH_RESULTS.field()
+    profile: bool = take.PROFILE.field()
 
     def __post_init__(self) -> None:
         """Check the options' values.

@@ -126,15 +126,7 @@ def capture(
         UnsupportedLineError: Something in its wrapper has no typed form.
     """
     with compile_lock, compiling_for(isa):
-        given: object = args
-        if isinstance(given, torch.Tensor):
-            hint = "write (x,) for one argument"
-            raise CaptureError(problem="args is a tensor, not a tuple of arguments", hint=hint)
-        if isinstance(model, torch.export.ExportedProgram):
-            exported, examples = model, example_leaves(model, args, kwargs, dynamic_shapes)
-        else:
-            exported = _export(model, args, kwargs, dynamic_shapes)
-            examples = pytree.tree_leaves(exported.example_inputs)
+        exported, examples = _export(model, args, kwargs, dynamic_shapes)
         try:
             frozen = inductor_config.freezing if freeze is None else freeze
             program, graph = _compile(exported, examples, freeze=frozen)
@@ -150,14 +142,21 @@ def _export(
     args: Sequence[Any] | None,
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
-) -> torch.export.ExportedProgram:
+) -> tuple[torch.export.ExportedProgram, Sequence[Any]]:
+    """Return the exported model and its example arguments as leaves, in order."""
+    given: object = args
+    if isinstance(given, torch.Tensor):
+        hint = "write (x,) for one argument"
+        raise CaptureError(problem="args is a tensor, not a tuple of arguments", hint=hint)
+    if isinstance(model, torch.export.ExportedProgram):
+        return model, example_leaves(model, args, kwargs, dynamic_shapes)
     if not callable(model):
         raise CaptureError(problem=f"a {type(model).__name__} is not a model")
     if args is None:
         raise CaptureError(problem="a model needs example arguments", hint="pass args, () for none")
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     try:
-        return torch.export.export(
+        exported = torch.export.export(
             module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
         )
     except Exception as error:
@@ -166,6 +165,7 @@ def _export(
         hint = "kernels of Triton are exported through torch.library.wrap_triton"
         problem = f"torch.export says: {error}"
         raise CaptureError(problem=problem, hint=hint if is_kernel else None) from error
+    return exported, pytree.tree_leaves(exported.example_inputs)
 
 
 def _compile(

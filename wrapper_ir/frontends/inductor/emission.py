@@ -61,20 +61,17 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
         return CapturedModule(program, graph_of(graph))
     # The layers below are only needed where something is compiled anew.
     from wrapper_ir.api import emit  # noqa: PLC0415
-    from wrapper_ir.debug_printer.insert import with_debugging  # noqa: PLC0415
     from wrapper_ir.debug_printer.spec import make_printer  # noqa: PLC0415
-    from wrapper_ir.emitters.graph_ready import for_graphs  # noqa: PLC0415
     from wrapper_ir.emitters.registry import make_emitter  # noqa: PLC0415
     from wrapper_ir.frontends.inductor.module_text import module_text  # noqa: PLC0415
-    from wrapper_ir.planning import plan_memory  # noqa: PLC0415
+    from wrapper_ir.passes import pipeline_for, run_passes  # noqa: PLC0415
 
     settings = session.settings
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     options = dict(settings.emitter_options)
-    if printer is None:  # probes are seen in calls that are not captured, and only there
-        program = for_graphs(program, make_emitter(settings.emitter, options))
-    planned = plan_memory(program, settings.memory, arena=settings.arena)
-    planned = with_debugging(planned, printer)
+    emitter = make_emitter(settings.emitter, options)
+    passes = pipeline_for(emitter, printer, strategy=settings.memory)
+    planned = run_passes(program, passes)
     artifact = emit(planned, settings.emitter, **options)
     source: str | None = getattr(artifact, "module_source", None)
     variables = {} if source is None else getattr(artifact, "module_constants", {})

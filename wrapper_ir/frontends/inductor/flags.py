@@ -11,9 +11,9 @@ import contextlib
 import contextvars
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.compat import inductor_config, pick_vec_isa
 from wrapper_ir.frontends.inductor.differences import processor
+from wrapper_ir.options.declared import ISA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,12 +40,10 @@ def compiling_for(isa: str) -> Iterator[None]:
     Raises:
         OptionValueError: It is none of those.
     """
+    ISA.check(isa)
     if isa == NATIVE:
         yield
         return
-    if isa not in _WIDTHS:
-        expected = ", ".join(map(repr, (NATIVE, *_WIDTHS)))
-        raise OptionValueError(option="isa", value=isa, expected=f"one of {expected}")
     token = _LEVEL.set(isa)
     try:
         with inductor_config.patch({"cpp.simdlen": _WIDTHS[isa]}):

@@ -15,7 +15,6 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import wrapper_ir
 from wrapper_ir.frontends.inductor.compat import CustomGraphModulePass
 from wrapper_ir.frontends.inductor.makers import CacheBypass, maker
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
@@ -58,7 +57,6 @@ class IdentityPass(CustomGraphModulePass):
         _refuse_uncacheable(session)
         return (
             "wrapper_ir",
-            wrapper_ir.__version__,
             source_digest(),
             repr(session.settings),
             found,
@@ -80,6 +78,7 @@ _DECIDING: Final = (
     "emitters",
     "frontends",
     "lines",
+    "options",
     "passes",
     "planning",
     "text",
@@ -89,7 +88,7 @@ _DECIDING: Final = (
 @functools.cache
 def source_digest() -> str:
     """Return a digest of the sources that decide what is emitted, for caches across versions."""
-    root = Path(wrapper_ir.__file__).parent
+    root = Path(__file__).parents[2]
     files = [path for part in _DECIDING for path in _sources(root / part)]
     digest = hashlib.sha256()
     for path in files:

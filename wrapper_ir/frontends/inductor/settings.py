@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.debug_printer.spec import LEVEL_NAMES, parse_level, settings_from_environment
-from wrapper_ir.emitters.options import Option, check_values, options_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
+from wrapper_ir.options import check_values, options_of
+from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BACKEND_OPTIONS", "MemoryStrategy", "OnUnsupported", "Settings", "with_cpp_wrapper"]
-
-#: How memory is planned: see ``wrapper_ir.planning``.
-MemoryStrategy = Literal["reuse", "pool", "none"]
-
-#: What to do with a graph that has no typed form.
-OnUnsupported = Literal["raise", "stock"]
+__all__ = ["BACKEND_OPTIONS", "Settings", "with_cpp_wrapper"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,44 +40,13 @@ class Settings:
             ``WRAPPER_IR_DEBUG_POISON`` gives the default.
     """
 
-    emitter: str = field(
-        default="python",
-        metadata={
-            "help": "what renders the program: an installed emitter",
-            "expected": "the name of an emitter",
-        },
-    )
-    memory: MemoryStrategy | None = field(
-        default=None,
-        metadata={
-            "help": "how storage is planned: freed storage is used again, or storages get places"
-            " in arenas, or are only freed in time; where none is named, reuse, or pool for"
-            " arenas that are kept",
-        },
-    )
-    on_unsupported: OnUnsupported = field(
-        default="raise",
-        metadata={
-            "help": "what becomes of a graph that cannot be compiled here: an error, or Inductor's"
-            " own wrapper with a warning",
-        },
-    )
+    emitter: str = take.EMITTER.field()
+    memory: str | None = take.MEMORY.field()
+    on_unsupported: str = take.ON_UNSUPPORTED.field()
+    debug: str | int = take.DEBUG.field()
+    debug_filter: str = take.DEBUG_FILTER.field()
+    debug_poison: bool = take.DEBUG_POISON.field()
     emitter_options: tuple[tuple[str, Any], ...] = ()
-    debug: str | int = field(
-        default="off",
-        metadata={"help": "what values the debug printer shows", "choices": LEVEL_NAMES},
-    )
-    debug_filter: str = field(
-        default="*",
-        metadata={
-            "help": "pattern for the kernels and ops that it shows",
-            "expected": "a pattern such as '*softmax*'",
-        },
-    )
-    debug_poison: bool = field(
-        default=False,
-        metadata={"help": "fill new memory with NaN, so that reading it too early shows"},
-    )
 
     def __post_init__(self) -> None:
         """Check every value of our own.
@@ -91,13 +54,8 @@ class Settings:
         Raises:
             OptionValueError: A value is not one of those that exist.
         """
-        parse_level(self.debug)  # which knows more spellings than are listed
         for option in _OWN:
-            if option.name != "debug":
-                option.check(getattr(self, option.name))
-        if not self.debug_filter:
-            expected = "a pattern such as '*softmax*'"
-            raise OptionValueError(option="debug_filter", value="", expected=expected)
+            option.check(getattr(self, option.name))
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Settings:
@@ -108,9 +66,10 @@ class Settings:
             OptionValueError: There is, but not with that value.
             UnknownEmitterError: No such emitter is installed.
         """
-        given = dict(options or {})
-        level, pattern, poison = settings_from_environment()
-        given = {"debug": level, "debug_filter": pattern, "debug_poison": poison, **given}
+        given: dict[str, Any] = {
+            each.name: each.from_environment() for each in _OWN if each.variable
+        }
+        given |= options or {}
         own = cls(**{each.name: given.pop(each.name) for each in _OWN if each.name in given})
         theirs = options_of(emitter_class(own.emitter))
         if inductor_config.cpp.enable_kernel_profile and any(o.name == "profile" for o in theirs):
@@ -118,9 +77,8 @@ class Settings:
         check_values((*BACKEND_OPTIONS, *theirs), given, owner="the backend 'wrapper_ir'")
         make_emitter(own.emitter, given)  # refuses what only the emitter can tell
         _check_plain(given)
-        if given.get("arena") == "kept" and own.memory not in (None, "pool"):
-            expected = "'pool' where arenas are kept"
-            raise OptionValueError(option="memory", value=own.memory, expected=expected)
+        if own.memory is not None:
+            take.ARENA.check_beside(given.get("arena"), {"memory": own.memory})
         if given.get("out"):
             expected = "False: functions of torch.compile take no out="
             raise OptionValueError(option="out", value=True, expected=expected)
@@ -135,15 +93,8 @@ class Settings:
 #: Options that are ours; all others are the emitter's.
 _OWN: Final = tuple(each for each in options_of(Settings) if each.name != "emitter_options")
 
-_CPP_WRAPPER: Final = Option(
-    "cpp_wrapper",
-    bool,
-    default=None,
-    help="Inductor's option: emit C++ (`emitter` is \"cpp\"); by default Inductor's setting",
-)
-
 #: All options of the backend itself, in the order of the documents.
-BACKEND_OPTIONS: Final = (*_OWN, _CPP_WRAPPER)
+BACKEND_OPTIONS: Final = (*_OWN, take.CPP_WRAPPER)
 
 
 def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -158,12 +109,11 @@ def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
     given = dict(options or {})
     is_set = "cpp_wrapper" in given
     wanted: object = given.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
-    _CPP_WRAPPER.check(wanted)
+    take.CPP_WRAPPER.check(wanted)
     if not wanted or given.setdefault("emitter", "cpp") == "cpp":
         return given
     if is_set:
-        expected = f"False with the emitter {given['emitter']!r}"
-        raise OptionValueError(option="cpp_wrapper", value=True, expected=expected)
+        take.CPP_WRAPPER.check_beside(wanted, given)
     raise UnsupportedConfigError(setting="cpp_wrapper")
 
 

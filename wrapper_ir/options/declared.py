@@ -1,0 +1,248 @@
+"""The options of the library: names, types, defaults, legal values, help.
+
+Which emitter, pass or command takes one is said by the classes and commands that have it. Options
+that one emitter alone has are declared where that emitter is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wrapper_ir.options.schema import Exclusion, Option
+
+# How a program's memory is planned.
+
+ARENA: Final = Option(
+    "arena",
+    str,
+    "call",
+    "how long arenas last: for a call, or kept for the next one",
+    choices=("call", "kept"),
+    excludes=(
+        Exclusion(
+            *("kept", "memory", ("pool",)),
+            expected="'call' with the strategy {}, which makes no arenas to keep",
+        ),
+    ),
+)
+
+MEMORY: Final = Option(
+    "memory",
+    str,
+    None,
+    "how storage is planned: freed storage is used again, or storages get places in arenas, or are"
+    " only freed in time; where none is named, reuse, or pool for arenas that are kept",
+    choices=("reuse", "pool", "none"),
+)
+
+# Emitters.
+
+ORIGINS: Final = Option(
+    "origins", bool, False, "say in comments where in the model the code comes from"
+)
+
+CHECKS: Final = Option(
+    "checks",
+    str,
+    "always",
+    "when to check inputs and results of ops",
+    choices=("always", "first_call", "never"),
+)
+
+KEEP_BUFFERS: Final = Option(
+    "keep_buffers",
+    int,
+    0,
+    "bytes of scratch memory kept between calls; 0 for none",
+    least=0,
+    expected="a number of bytes",
+)
+
+OUT: Final = Option(
+    "out", bool, False, "let callers give memory for results: function(*inputs, out=[...])"
+)
+
+CUDA_GRAPH: Final = Option(
+    "cuda_graph", bool, False, "capture calls as CUDA graphs and replay them"
+)
+
+CUDA_GRAPH_LIMIT: Final = Option(
+    "cuda_graph_limit",
+    int,
+    8,
+    "how many graphs are kept, one for each set of sizes",
+    least=1,
+    expected="a number from 1",
+)
+
+CUDA_GRAPH_BRANCHES: Final = Option(
+    "cuda_graph_branches",
+    int,
+    2,
+    "how many branches a graph may have besides its main one, where that is faster",
+    choices=tuple(range(9)),
+)
+
+CUDA_GRAPH_CUTS: Final = Option(
+    "cuda_graph_cuts",
+    bool,
+    False,
+    "capture the pieces between what cannot be captured, where the whole cannot be",
+)
+
+CUDA_GRAPH_RESULTS: Final = Option(
+    "cuda_graph_results",
+    str,
+    "fresh",
+    "memory of replayed calls' results: the caller's (fresh), or the graph's (shared)",
+    choices=("fresh", "shared"),
+)
+
+PROFILE: Final = Option(
+    "profile", bool, False, "show each call of a kernel or op as a range in PyTorch's profiler"
+)
+
+# The backend of torch.compile, and install().
+
+EMITTER: Final = Option(
+    "emitter",
+    str,
+    "python",
+    "what renders the program: an installed emitter",
+    expected="the name of an emitter",
+)
+
+ON_UNSUPPORTED: Final = Option(
+    "on_unsupported",
+    str,
+    "raise",
+    "what becomes of a graph that cannot be compiled here: an error, or Inductor's own wrapper with"
+    " a warning",
+    choices=("raise", "stock"),
+)
+
+CPP_WRAPPER: Final = Option(
+    "cpp_wrapper",
+    bool,
+    None,
+    "Inductor's option: emit C++ (`emitter` is \"cpp\"); by default Inductor's setting",
+    excludes=(Exclusion(True, "emitter", ("cpp",), "False with the emitter {}"),),
+)
+
+# The debug printer.
+
+#: Every spelling of a level, and its name. The numbers and the long names are Inductor's.
+LEVEL_SPELLINGS: Final = {
+    "off": "off",
+    "0": "off",
+    "save": "save",
+    "save_only": "save",
+    "1": "save",
+    "print": "print",
+    "print_only": "print",
+    "2": "print",
+    "names": "names",
+    "print_kernel_names_only": "names",
+    "3": "names",
+    "check": "check",
+    "check_nan": "check_nan",
+    "stats": "stats",
+    "compare": "compare",
+    "hook": "hook",
+}
+
+#: The name of each level, in the order of the documentation.
+LEVEL_NAMES: Final = (
+    *("off", "save", "print", "names", "check", "check_nan", "stats", "compare", "hook"),
+)
+
+
+def level_name(level: object) -> str | None:
+    """Return the name of the level that a text or a number spells; None where it spells none."""
+    if not isinstance(level, str | int) or isinstance(level, bool):
+        return None
+    return LEVEL_SPELLINGS.get(str(level).strip().lower())
+
+
+DEBUG: Final = Option(
+    "debug",
+    str | int,
+    "off",
+    "what values the debug printer shows",
+    choices=LEVEL_NAMES,
+    expected=f"one of {', '.join(map(repr, LEVEL_NAMES))}, or one of Inductor's numbers 0 to 3",
+    accepts=lambda level: level_name(level) is not None,
+    variable="WRAPPER_IR_DEBUG",
+)
+
+DEBUG_FILTER: Final = Option(
+    "debug_filter",
+    str,
+    "*",
+    "pattern for the kernels and ops that it shows",
+    expected="a pattern such as '*softmax*'",
+    accepts=lambda pattern: isinstance(pattern, str) and bool(pattern),
+    variable="WRAPPER_IR_DEBUG_FILTER",
+)
+
+DEBUG_POISON: Final = Option(
+    "debug_poison",
+    bool,
+    False,
+    "fill new memory with NaN, so that reading it too early shows",
+    variable="WRAPPER_IR_DEBUG_POISON",
+)
+
+# Capturing and building.
+
+ISA: Final = Option(
+    "isa",
+    str,
+    "native",
+    "processors to build for: native, or a level such as x86-64-v3",
+    choices=("native", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
+)
+
+CONSTANTS: Final = Option(
+    "constants",
+    str,
+    "auto",
+    "where the values of constants go: into the library, or into a file beside it",
+    choices=("auto", "embedded", "beside"),
+)
+
+DEBUG_INFO: Final = Option(
+    "debug_info", bool, False, "write debug information too, to a file beside"
+)
+
+GPU_ARCH: Final = Option(
+    "gpu_arch",
+    str | tuple[str, ...],
+    (),
+    "what Triton kernels are compiled for; by default this machine's GPU",
+    expected="such as 'sm_90'",
+    accepts=lambda given: (
+        isinstance(given, str | list | tuple) and all(isinstance(name, str) for name in given)
+    ),
+)
+
+JOBS: Final = Option(
+    "jobs",
+    int | None,
+    None,
+    "how many compilers run at once; by default one a processor",
+    least=1,
+    expected="a positive number",
+)
+
+# The cache on disk.
+
+CACHE_MAX_BYTES: Final = Option(
+    "cache_max_bytes",
+    int,
+    2 << 30,
+    "bytes that the cache on disk may take",
+    least=0,
+    expected="a number of bytes",
+    variable="WRAPPER_IR_CACHE_MAX_BYTES",
+)

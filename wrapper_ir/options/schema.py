@@ -1,0 +1,252 @@
+"""Options: their declaration, the classes that have them, and checks of their values.
+
+A class that takes options is a dataclass, and its initialising fields are its options. A field made
+by :meth:`Option.field` has a declared option. Of any other field the type and the default count,
+and its metadata may hold ``help``, one line of text; ``choices``, all values that there are;
+``least``, the least number; ``expected``, what it takes, in words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+
+from wrapper_ir.errors import OptionError, OptionValueError
+from wrapper_ir.options.words import NotLegalError, convert, expected_of, one_of, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+T = TypeVar("T")
+
+REQUIRED: Final = dataclasses.MISSING
+"""The default of an option that has none."""
+
+
+class Exclusion(NamedTuple):
+    """A value of an option that leaves another option few values.
+
+    Attributes:
+        value: The value.
+        other: The other option's name.
+        allowed: The values that it may have then.
+        expected: What the first option has to be otherwise, in words; ``{}`` is the other's value.
+    """
+
+    value: object
+    other: str
+    allowed: tuple[object, ...]
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option.
+
+    Attributes:
+        name: Its name.
+        kind: The type of its values; ``object`` where that is not known.
+        default: Its value where none is given; ``REQUIRED`` where one must be.
+        help: What it does, in one line.
+        choices: All its values, where they can be listed.
+        least: The least number that it can be.
+        expected: What it takes, in words, where type and choices say too little.
+        accepts: Says of a value whether it is legal, where type and choices do not.
+        excludes: What its values leave to other options.
+        variable: The environment variable that gives its default; empty where there is none.
+    """
+
+    name: str
+    kind: object
+    default: object = REQUIRED
+    help: str = ""
+    choices: tuple[object, ...] = ()
+    least: int | None = None
+    expected: str = ""
+    accepts: Callable[[object], bool] | None = None
+    excludes: tuple[Exclusion, ...] = ()
+    variable: str = ""
+
+    def field(self, default: object = REQUIRED) -> Any:  # noqa: ANN401 - as dataclasses.field
+        """Return a field of a dataclass that has this option, perhaps with a default of its own."""
+        value = self.default if default is REQUIRED else default
+        return dataclasses.field(default=value, metadata={"option": self})
+
+    @property
+    def takes(self) -> str:
+        """Values that it takes, as a user of the command line would write them: ``call | kept``."""
+        return " | ".join(map(str, self.choices)) or type_name(self.kind)
+
+    @property
+    def default_text(self) -> str:
+        """Its default, likewise."""
+        if self.default is REQUIRED:
+            return "none, it must be given"
+        return str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
+
+    @property
+    def legal(self) -> str:
+        """Its legal values, as errors describe them."""
+        return self.expected or (one_of(self.choices) if self.choices else expected_of(self.kind))
+
+    def check(self, value: object, name: str = "") -> None:
+        """Check a value.
+
+        Args:
+            value: The value.
+            name: What an error calls the option, where not by its name.
+
+        Raises:
+            OptionValueError: It is not legal.
+        """
+        if not self._is_legal(value):
+            raise OptionValueError(option=name or self.name, value=value, expected=self.legal)
+
+    def check_beside(self, value: object, others: Mapping[str, object]) -> None:
+        """Check a legal value beside those of other options, by name.
+
+        Raises:
+            OptionValueError: It excludes one of them.
+        """
+        for rule in self.excludes:
+            other = others.get(rule.other)
+            if value == rule.value and other is not None and other not in rule.allowed:
+                expected = rule.expected.format(repr(other))
+                raise OptionValueError(option=self.name, value=value, expected=expected)
+
+    def _is_legal(self, value: object) -> bool:
+        if self.accepts is not None:
+            return self.accepts(value)
+        if self.choices:
+            return value in self.choices or (value is None and self.default is None)
+        is_number = isinstance(value, int | float)
+        least = self.least
+        return _is_a(value, self.kind) and not (least is not None and is_number and value < least)  # type: ignore[operator]  # it is a number
+
+    def read(self, word: str, name: str = "") -> object:
+        """Return the value that a word stands for; :meth:`check` says whether it is legal.
+
+        Raises:
+            OptionValueError: It stands for none.
+        """
+        try:
+            return convert(word, self.kind)
+        except NotLegalError as error:
+            raise OptionValueError(
+                option=name or self.name, value=word, expected=str(error)
+            ) from error
+
+    def from_environment(self) -> object:
+        """Return the value that its environment variable gives, else its default.
+
+        Raises:
+            OptionValueError: The variable holds no legal value. The error names the variable.
+        """
+        word = os.environ.get(self.variable, "").strip()
+        if not word:
+            return self.default
+        value = self.read(word, self.variable)
+        self.check(value, self.variable)
+        return value
+
+
+def options_of(cls: type) -> tuple[Option, ...]:
+    """The options that a dataclass has: its initialising fields, in their order."""
+    if not dataclasses.is_dataclass(cls):
+        return ()
+    try:
+        kinds = typing.get_type_hints(cls)
+    except Exception:  # names that only type checkers see, and whatever annotations may raise
+        kinds = {}
+    return tuple(_option(field, kinds) for field in dataclasses.fields(cls) if field.init)
+
+
+def _option(field: dataclasses.Field[object], kinds: Mapping[str, object]) -> Option:
+    default: object = field.default
+    if default is REQUIRED and field.default_factory is not REQUIRED:
+        default = field.default_factory()
+    about = field.metadata
+    declared = about.get("option")
+    if isinstance(declared, Option):
+        return dataclasses.replace(declared, name=field.name, default=default)
+    by_default = object if default in (REQUIRED, None) else type(default)
+    return Option(
+        field.name,
+        kinds.get(field.name, by_default),
+        default,
+        str(about.get("help", "")),
+        tuple(about.get("choices", ())),
+        about.get("least"),
+        str(about.get("expected", "")),
+    )
+
+
+def check_values(options: Iterable[Option], given: Mapping[str, object], *, owner: str) -> None:
+    """Check values by the names of their options.
+
+    Args:
+        options: All options that there are.
+        given: The values.
+        owner: Whose options they are, such as ``emitter 'python'``.
+
+    Raises:
+        OptionError: There is no option of a name.
+        OptionValueError: A value is not legal, excludes another one, or one that must be given is
+            not there.
+    """
+    known = {option.name: option for option in options}
+    for name in given:
+        if name not in known:
+            raise OptionError(option=name, legal=known, owner=owner)
+    for name, value in given.items():
+        known[name].check(value)
+    for option in known.values():
+        if option.default is REQUIRED and option.name not in given:
+            expected = f"a value: {owner} has no default for it"
+            raise OptionValueError(option=option.name, value=None, expected=expected)
+    for name, value in given.items():
+        known[name].check_beside(value, given)
+
+
+def check_options(owner: object) -> None:
+    """Check the values of a dataclass's fields: an emitter's, say.
+
+    Raises:
+        OptionValueError: One of them is not legal.
+    """
+    for option in options_of(type(owner)):
+        option.check(getattr(owner, option.name))
+
+
+def made_with(cls: Callable[..., T], given: Mapping[str, object], *, owner: str) -> T:
+    """Return a dataclass made with options, checked by name and by value.
+
+    Raises:
+        OptionError: It has no option of a name.
+        OptionValueError: A value is not legal.
+    """
+    check_values(options_of(typing.cast("type", cls)), given, owner=owner)
+    return cls(**given)
+
+
+def _is_a(value: object, kind: object) -> bool:
+    """Return whether a value is of a type; where that cannot be told it is taken to be."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return value in inner
+    if origin in (typing.Union, types.UnionType):
+        return any(_is_a(value, each) for each in inner)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    plain = origin or kind
+    try:
+        return not isinstance(plain, type) or isinstance(value, plain)
+    except TypeError:  # Any, and protocols, cannot be asked
+        return True
