@@ -7,16 +7,13 @@ import re
 import types
 import typing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from wrapper_ir.aot.build import BuildOptions
 from wrapper_ir.emitters import emitter_class, options_of
 from wrapper_ir.emitters.faults import is_ours
 from wrapper_ir.emitters.registry import emitter_names
 from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS
-from wrapper_ir.options import REQUIRED, type_name
-
-if TYPE_CHECKING:
-    from wrapper_ir.emitters import Option
+from wrapper_ir.options import REQUIRED, Option, declared, type_name
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 
@@ -47,7 +44,26 @@ def backend_table() -> str:
     return _table(["option", "takes", "default", ""], body)
 
 
-TABLES = {"emitters": emitters_table, "backend": backend_table}
+def building_table() -> str:
+    """How a library is built."""
+    options = [option for option in options_of(BuildOptions) if option.help]
+    body = [[f"`{o.name}`", _takes(o), _default(o), o.help] for o in options]
+    return _table(["option", "takes", "default", ""], body)
+
+
+def variables_table() -> str:
+    """The environment variables that give defaults."""
+    options = [each for each in vars(declared).values() if isinstance(each, Option)]
+    body = [[f"`{o.variable}`", f"`{o.name}`", o.help] for o in options if o.variable]
+    return _table(["variable", "option", ""], body)
+
+
+TABLES = {
+    "emitters": emitters_table,
+    "backend": backend_table,
+    "building": building_table,
+    "variables": variables_table,
+}
 
 
 def made(page: str) -> str:
@@ -60,7 +76,8 @@ def _takes(option: Option) -> str:
         return _values(option.choices)
     union = typing.get_origin(option.kind) in (typing.Union, types.UnionType)
     kinds = typing.get_args(option.kind) if union else (option.kind,)
-    return ", ".join(_kind(kind, option) for kind in kinds if kind is not type(None))
+    said = dict.fromkeys(_kind(kind, option) for kind in kinds if kind is not type(None))
+    return ", ".join(said)
 
 
 def _kind(kind: object, option: Option) -> str:
@@ -76,7 +93,7 @@ def _values(values: tuple[object, ...]) -> str:
 def _default(option: Option) -> str:
     if option.default is REQUIRED:
         return "must be given"
-    return "" if option.default is None else f"`{option.default!r}`".replace("'", '"')
+    return "" if option.default in (None, ()) else f"`{option.default!r}`".replace("'", '"')
 
 
 def _table(head: list[str], body: list[list[str]]) -> str:

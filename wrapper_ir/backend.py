@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.compiler import compile_graph
 from wrapper_ir.frontends.inductor.settings import Settings, with_cpp_wrapper
 
@@ -35,9 +34,11 @@ def wrapper_ir(
         gm: The graph.
         example_inputs: Its inputs, or fakes of them.
         options: ``emitter``, ``memory``, ``on_unsupported`` (see
-            ``wrapper_ir.frontends.inductor.Settings``) and the options of the emitter. Inductor's
-            ``cpp_wrapper``, as an option or as its setting, chooses the emitter ``cpp``.
-        mode: Nothing but ``default``: other modes are sets of Inductor's options.
+            ``wrapper_ir.frontends.inductor.Settings``), the options of the emitter, and those of
+            Inductor's that decide about scheduling and kernels. Inductor's ``cpp_wrapper``, as an
+            option or as its setting, chooses the emitter ``cpp``.
+        mode: A mode of ``torch.compile``; an option ``mode`` does the same. Inductor tunes as it
+            does for itself. CUDA graphs are the emitter's: ``cuda_graph``.
         **_: Whatever else ``torch.compile`` passes on to backends.
 
     Raises:
@@ -46,6 +47,5 @@ def wrapper_ir(
         UnknownEmitterError: No such emitter is installed.
         UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
     """
-    if mode not in (None, "default"):
-        raise OptionValueError(option="mode", value=mode, expected="'default', or no mode")
-    return compile_graph(gm, example_inputs, Settings.from_options(with_cpp_wrapper(options)))
+    given = {**({} if mode is None else {"mode": mode}), **(options or {})}
+    return compile_graph(gm, example_inputs, Settings.from_options(with_cpp_wrapper(given)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import importlib.metadata
+import re
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ def test_an_unknown_option_is_refused_by_name_with_the_list() -> None:
     assert "'emiter'" in text
     names = "arena, checks, cpp_wrapper, cuda_graph, cuda_graph_branches, cuda_graph_cuts"
     names += ", cuda_graph_limit, cuda_graph_results"
-    names += ", debug, debug_filter, debug_poison, emitter, keep_buffers, memory"
+    names += ", debug, debug_filter, debug_poison, emitter, keep_buffers, memory, mode"
     assert f"{names}, on_unsupported, origins, out, profile" in text
     assert "did you mean 'emitter'?" in text
 
@@ -84,11 +85,106 @@ def test_torch_compile_reports_the_option() -> None:
         compiled(torch.ones(1, 2))
 
 
-def test_a_mode_is_refused() -> None:
+MODES = ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_gives_what_stock_gives_for_it(mode: str) -> None:
+    """Inductor searches as it does for itself; what captures is the emitter."""
     torch._dynamo.reset()
-    compiled = torch.compile(lambda x: x + 1, backend="wrapper_ir", mode="max-autotune")
-    with pytest.raises(Exception, match="'max-autotune'"):
+    function, x = (lambda x: (x * 3).sin().sum(1)), torch.linspace(-1, 1, 256).view(16, 16)
+    with wir.record() as programs:
+        ours = torch.compile(function, backend="wrapper_ir", mode=mode)(x)
+    assert len(programs) == 1
+    torch._dynamo.reset()
+    assert torch.equal(ours, torch.compile(function, mode=mode)(x))
+    settings = Settings.from_options({"mode": mode})
+    stock = torch._inductor.list_mode_options(mode)
+    captures = stock.pop("triton.cudagraphs", False)
+    assert dict(settings.inductor) == stock
+    assert dict(settings.emitter_options).get("cuda_graph", False) == captures
+
+
+def test_a_mode_that_there_is_not_is_refused() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x + 1, backend="wrapper_ir", mode="fastest")
+    with pytest.raises(Exception, match="'fastest'"):
         compiled(torch.ones(2))
+    with pytest.raises(OptionValueError, match="'fx', which has no option 'cuda_graph'"):
+        Settings.from_options({"mode": "reduce-overhead", "emitter": "fx"})
+
+
+def test_what_is_said_besides_a_mode_counts_more() -> None:
+    options = {"mode": "max-autotune", "max_autotune": False, "cuda_graph": False}
+    settings = Settings.from_options(options)
+    assert dict(settings.inductor) == {"max_autotune": False, "coordinate_descent_tuning": True}
+    assert settings.emitter_options == (("cuda_graph", False),)
+
+
+def test_options_of_inductor_hold_for_the_compilation_and_its_backward() -> None:
+    """Without fusion there are two kernels, forward and backward."""
+    counts = {}
+    for fuses in (True, False):
+        torch._dynamo.reset()
+        options = {} if fuses else {"max-fusion-size": 1, "realize_reads_threshold": 0}
+        x = torch.ones(8, 8, requires_grad=True)
+        with wir.record() as programs:
+            compiled = torch.compile(two_sums, backend="wrapper_ir", options=options)
+            sum(compiled(x)).backward()
+        assert len(programs) == 2
+        counts[fuses] = [str(program).count("call ") for program in programs]
+    assert counts[True] != counts[False]
+    assert torch._inductor.config.max_fusion_size > 1
+
+
+def two_sums(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = (x * 2).sin()
+    return y.sum(), (y * y).cos().sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_autotune": 1}, "True or False"),
+        ({"fx_wrapper": True}, "emitter='fx'"),
+        ({"triton.cudagraph_trees": True}, "cuda_graph"),
+        ({"aot_inductor.package": True}, "wir.export"),
+        ({"max_autotun": True}, "did you mean Inductor's 'max_autotune'"),
+    ],
+    ids=str,
+)
+def test_options_of_inductor_that_mean_nothing_here_are_refused(
+    options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(wir.WrapperIRError, match=re.escape(words)):
+        Settings.from_options(options)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"allow_buffer_reuse": False}, {"memory": "none"}),
+        ({"memory_planning": True}, {"memory": "pool"}),
+        ({"memory_planning": False}, {}),
+        ({"triton.cudagraphs": True}, {"cuda_graph": True}),
+        ({"cpp.enable_kernel_profile": True}, {"profile": True}),
+    ],
+    ids=str,
+)
+def test_options_of_inductor_that_decide_about_the_wrapper_are_ours(
+    theirs: dict[str, Any], ours: dict[str, Any]
+) -> None:
+    assert Settings.from_options(theirs) == Settings.from_options(ours)
+
+
+def test_install_leaves_to_inductor_what_is_inductors() -> None:
+    with pytest.raises(OptionValueError, match=r"torch\._inductor\.config"):
+        install(mode="max-autotune")
+    with install(mode="reduce-overhead"):
+        session = current_session()
+        assert session is not None
+        assert session.settings.emitter_options == (("cuda_graph", True),)
+    assert current_session() is None
 
 
 def test_an_unknown_emitter_is_refused_by_name() -> None:

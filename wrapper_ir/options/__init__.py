@@ -12,6 +12,7 @@ Nothing here imports torch, or anything of the library but its errors.
 from __future__ import annotations
 
 from wrapper_ir.options.schema import (
+    NO_OPTION,
     REQUIRED,
     Exclusion,
     Option,
@@ -23,6 +24,7 @@ from wrapper_ir.options.schema import (
 from wrapper_ir.options.words import read_options, type_name
 
 __all__ = [
+    "NO_OPTION",
     "REQUIRED",
     "Exclusion",
     "Option",

@@ -121,6 +121,14 @@ ON_UNSUPPORTED: Final = Option(
     choices=("raise", "stock"),
 )
 
+MODE: Final = Option(
+    "mode",
+    str,
+    "default",
+    "a mode of torch.compile: Inductor's options for it; CUDA graphs are ours (`cuda_graph`)",
+    choices=("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
+)
+
 CPP_WRAPPER: Final = Option(
     "cpp_wrapper",
     bool,

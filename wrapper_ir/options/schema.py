@@ -28,6 +28,10 @@ REQUIRED: Final = dataclasses.MISSING
 """The default of an option that has none."""
 
 
+NO_OPTION: Final[Mapping[str, object]] = {"option": None}
+"""Metadata of an initialising field that is no option."""
+
+
 class Exclusion(NamedTuple):
     """A value of an option that leaves another option few values.
 
@@ -163,7 +167,8 @@ def options_of(cls: type) -> tuple[Option, ...]:
         kinds = typing.get_type_hints(cls)
     except Exception:  # names that only type checkers see, and whatever annotations may raise
         kinds = {}
-    return tuple(_option(field, kinds) for field in dataclasses.fields(cls) if field.init)
+    fields = (each for each in dataclasses.fields(cls) if each.init)
+    return tuple(_option(each, kinds) for each in fields if each.metadata.get("option", each))
 
 
 def _option(field: dataclasses.Field[object], kinds: Mapping[str, object]) -> Option:

@@ -50,6 +50,7 @@ __all__ = [
     "functorch_config",
     "inductor_config",
     "ir",
+    "list_mode_options",
     "pick_vec_isa",
     "run_intermediate_hooks",
     "symbol_is_type",
@@ -111,7 +112,7 @@ try:
         BypassAOTAutogradCache as AOTAutogradBypass,
     )
     from torch._guards import TracingContext
-    from torch._inductor import aot_compile, ir
+    from torch._inductor import aot_compile, ir, list_mode_options
     from torch._inductor import config as inductor_config
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass

@@ -50,7 +50,7 @@ def compile_graph(
         prepare_module()
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
-        with registered(session), _plain_wrapper():
+        with registered(session), _config(settings):
             try:
                 return compile_fx_inner(*args, **kwargs)
             except InductorError as error:
@@ -59,14 +59,15 @@ def compile_graph(
                     raise own from None
                 raise
 
-    with registered(session), _plain_wrapper():
+    with registered(session), _config(settings):
         compiled: Any = compile_fx(gm, example_inputs, inner_compile=inner_compile)
         return compiled  # type: ignore[no-any-return]  # a callable, since nothing is ahead of time
 
 
-def _plain_wrapper() -> Any:
-    """Have Inductor write its plain wrapper: which one it is to be ours decides.
+def _config(settings: Settings) -> Any:
+    """Set what the options say of Inductor, and have it write its plain wrapper.
 
-    With ``cpp_wrapper`` it would lower the graph for C++ of its own.
+    Which wrapper is to be ours decides. With ``cpp_wrapper`` it would lower the graph for C++ of
+    its own.
     """
-    return inductor_config.patch(cpp_wrapper=False)
+    return inductor_config.patch({**dict(settings.inductor), "cpp_wrapper": False})

@@ -7,6 +7,7 @@ import weakref
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.errors import InstallOrderError
 from wrapper_ir.frontends.inductor.registration import acquire, release
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, set_session
@@ -66,14 +67,19 @@ def install(emitter: str = "python", **options: Any) -> Installation:
 
     Args:
         emitter: Name of the emitter.
-        **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``.
+        **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``, but for those
+            that would be passed on to Inductor.
 
     Raises:
         OptionError: There is no such option.
         OptionValueError: There is, but not with that value.
     """
+    settings = Settings.from_options({"emitter": emitter, **options})
+    for name, value in settings.inductor:  # a backward may come after the block
+        expected = "left out: say it in torch._inductor.config, or where torch.compile is called"
+        raise OptionValueError(option=name, value=value, expected=expected)
     session = Session(
-        Settings.from_options({"emitter": emitter, **options}),
+        settings,
         hold=_hold,
         recorders=open_recorders(),
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
-from wrapper_ir.options import check_values, options_of
+from wrapper_ir.frontends.inductor.inductor_options import with_mode, without_inductors
+from wrapper_ir.options import NO_OPTION, check_values, options_of
 from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Settings:
         on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning, for a graph
             that fails while it is compiled; a compiled graph that fails in a call raises.
         emitter_options: Options of the emitter itself, as sorted pairs.
+        inductor: Options that are passed on to Inductor, as sorted pairs.
         debug: Level of the debug printer: a name, or Inductor's number for it. The environment
             variable ``WRAPPER_IR_DEBUG`` gives the default.
         debug_filter: Pattern for the kernels that it shows; ``WRAPPER_IR_DEBUG_FILTER`` gives the
@@ -46,7 +48,11 @@ class Settings:
     debug: str | int = take.DEBUG.field()
     debug_filter: str = take.DEBUG_FILTER.field()
     debug_poison: bool = take.DEBUG_POISON.field()
-    emitter_options: tuple[tuple[str, Any], ...] = ()
+    emitter_options: tuple[tuple[str, Any], ...] = field(default=(), metadata=NO_OPTION)
+    # Inductor's own cache keys have these.
+    inductor: tuple[tuple[str, Any], ...] = field(
+        default=(), repr=False, hash=False, metadata=NO_OPTION
+    )
 
     def __post_init__(self) -> None:
         """Check every value of our own.
@@ -69,20 +75,25 @@ class Settings:
         given: dict[str, Any] = {
             each.name: each.from_environment() for each in _OWN if each.variable
         }
-        given |= options or {}
+        given |= with_mode(options or {})
+        emitter = given.get("emitter", take.EMITTER.default)
+        take.EMITTER.check(emitter)
+        theirs = options_of(emitter_class(emitter))
+        names = [option.name for option in (*BACKEND_OPTIONS, *theirs)]
+        given, passed = without_inductors(given, names, emitter)
         own = cls(**{each.name: given.pop(each.name) for each in _OWN if each.name in given})
-        theirs = options_of(emitter_class(own.emitter))
-        if inductor_config.cpp.enable_kernel_profile and any(o.name == "profile" for o in theirs):
+        if inductor_config.cpp.enable_kernel_profile and "profile" in names:
             given.setdefault("profile", True)
         check_values((*BACKEND_OPTIONS, *theirs), given, owner="the backend 'wrapper_ir'")
-        make_emitter(own.emitter, given)  # refuses what only the emitter can tell
+        make_emitter(emitter, given)  # refuses what only the emitter can tell
         _check_plain(given)
         if own.memory is not None:
             take.ARENA.check_beside(given.get("arena"), {"memory": own.memory})
         if given.get("out"):
             expected = "False: functions of torch.compile take no out="
             raise OptionValueError(option="out", value=True, expected=expected)
-        return replace(own, emitter_options=tuple(sorted(given.items())))
+        pairs = tuple(sorted(given.items()))
+        return replace(own, emitter_options=pairs, inductor=tuple(sorted(passed.items())))
 
     @property
     def arena(self) -> str:
@@ -91,10 +102,10 @@ class Settings:
 
 
 #: Options that are ours; all others are the emitter's.
-_OWN: Final = tuple(each for each in options_of(Settings) if each.name != "emitter_options")
+_OWN: Final = options_of(Settings)
 
 #: All options of the backend itself, in the order of the documents.
-BACKEND_OPTIONS: Final = (*_OWN, take.CPP_WRAPPER)
+BACKEND_OPTIONS: Final = (*_OWN, take.MODE, take.CPP_WRAPPER)
 
 
 def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
