@@ -81,7 +81,7 @@ def without_inductors(
             close = None if nearest(given, ours) else nearest(given, known)
             hint = None if close is None else f"did you mean Inductor's {close!r}?"
             raise OptionError(option=given, legal=ours, owner="the backend 'wrapper_ir'", hint=hint)
-        Option(name, config.get_type(name)).check(value)
+        Option(name, config.get_type(name), known[name]).check(value)
         if name in _MAPPED:
             option, values = _MAPPED[name]
             if value in values:
