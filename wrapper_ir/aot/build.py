@@ -40,6 +40,7 @@ from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.options import check_options
 from wrapper_ir.options import declared as take
+from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.native import EXPORTS
 from wrapper_ir.toolchain.objects import (
@@ -120,7 +121,7 @@ class BuildOptions:
     cache: DiskCache | None = None
     extra_flags: tuple[str, ...] = ()
     kernel_flags: tuple[str, ...] = ()
-    gpu_arch: str | tuple[str, ...] = take.GPU_ARCH.field()
+    gpu_arch: str | tuple[str, ...] = ARCHITECTURES.field()
 
     def __post_init__(self) -> None:
         """Check every value.

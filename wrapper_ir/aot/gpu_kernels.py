@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.aot.errors import GpuArchError
-from wrapper_ir.options.declared import GPU_ARCH
+from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.toolchain.triton import arch_number, compiled_binary, current_arch
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def chosen_archs(kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> tup
         OptionValueError: There is no such architecture.
         GpuArchError: None was named, and there is no GPU.
     """
-    GPU_ARCH.check(wanted)
+    ARCHITECTURES.check(wanted)
     names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
     found = tuple(sorted({arch_number(name) for name in names}))
     if found or not kernels:

@@ -17,6 +17,7 @@ import click
 from wrapper_ir.cli.command import flag
 from wrapper_ir.cli.completion import files
 from wrapper_ir.options import declared as take
+from wrapper_ir.options.gpu import ARCHITECTURES
 
 if TYPE_CHECKING:
     from wrapper_ir.debug_printer import DebugPrinter
@@ -139,7 +140,7 @@ class Building:
         flag(take.ISA, metavar="NAME"),
         flag(take.DEBUG_INFO),
         flag(take.CONSTANTS, type=click.Choice(take.CONSTANTS.choices)),
-        flag(take.GPU_ARCH, metavar="SM", multiple=True, note="May be given several times."),
+        flag(ARCHITECTURES, metavar="SM", multiple=True, note="May be given several times."),
         flag(take.JOBS, "-j"),
     )
 

@@ -20,7 +20,7 @@ from wrapper_ir.lines.schema import parse_schema
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
-from wrapper_ir.options.declared import CUDA_GRAPH_LIMIT
+from wrapper_ir.options.gpu import GRAPH_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +106,7 @@ class CaptureFacts:
     device: str = ""
     writes: tuple[int, ...] = ()
     constants: tuple[str, ...] = ()
-    limit: int = CUDA_GRAPH_LIMIT.default  # type: ignore[assignment]  # it is of the option's kind
+    limit: int = GRAPH_LIMIT.default  # type: ignore[assignment]  # it is of the option's kind
     results: str = "fresh"
     reasons: tuple[str, ...] = ()
     is_random: bool = False

@@ -62,42 +62,6 @@ OUT: Final = Option(
     "out", bool, False, "let callers give memory for results: function(*inputs, out=[...])"
 )
 
-CUDA_GRAPH: Final = Option(
-    "cuda_graph", bool, False, "capture calls as CUDA graphs and replay them"
-)
-
-CUDA_GRAPH_LIMIT: Final = Option(
-    "cuda_graph_limit",
-    int,
-    8,
-    "how many graphs are kept, one for each set of sizes",
-    least=1,
-    expected="a number from 1",
-)
-
-CUDA_GRAPH_BRANCHES: Final = Option(
-    "cuda_graph_branches",
-    int,
-    2,
-    "how many branches a graph may have besides its main one, where that is faster",
-    choices=tuple(range(9)),
-)
-
-CUDA_GRAPH_CUTS: Final = Option(
-    "cuda_graph_cuts",
-    bool,
-    False,
-    "capture the pieces between what cannot be captured, where the whole cannot be",
-)
-
-CUDA_GRAPH_RESULTS: Final = Option(
-    "cuda_graph_results",
-    str,
-    "fresh",
-    "memory of replayed calls' results: the caller's (fresh), or the graph's (shared)",
-    choices=("fresh", "shared"),
-)
-
 PROFILE: Final = Option(
     "profile", bool, False, "show each call of a kernel or op as a range in PyTorch's profiler"
 )
@@ -221,17 +185,6 @@ CONSTANTS: Final = Option(
 
 DEBUG_INFO: Final = Option(
     "debug_info", bool, False, "write debug information too, to a file beside"
-)
-
-GPU_ARCH: Final = Option(
-    "gpu_arch",
-    str | tuple[str, ...],
-    (),
-    "what Triton kernels are compiled for; by default this machine's GPU",
-    expected="such as 'sm_90'",
-    accepts=lambda given: (
-        isinstance(given, str | list | tuple) and all(isinstance(name, str) for name in given)
-    ),
 )
 
 JOBS: Final = Option(

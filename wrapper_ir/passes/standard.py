@@ -10,6 +10,7 @@ from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.lines import Stage, rewrite_lines
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.options import declared as take
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program
@@ -71,7 +72,7 @@ class Branch:
 
     name: ClassVar[str] = "branch"
 
-    limit: int = take.CUDA_GRAPH_BRANCHES.field()
+    limit: int = GRAPH_BRANCHES.field()
     """How many branches there may be besides the caller's stream."""
 
     def __call__(self, program: Program) -> Program:
@@ -90,9 +91,9 @@ class PrepareCapture:
 
     name: ClassVar[str] = "prepare-capture"
 
-    branches: int = take.CUDA_GRAPH_BRANCHES.field()
+    branches: int = GRAPH_BRANCHES.field()
     """How many branches there may be besides the caller's stream."""
-    cuts: bool = take.CUDA_GRAPH_CUTS.field()
+    cuts: bool = GRAPH_CUTS.field()
     """Whether a program that cannot be captured as a whole is cut."""
 
     def __call__(self, program: Program) -> Program:

@@ -1,4 +1,4 @@
-"""``wrapper-ir print``: the text of a program, coloured on a terminal."""
+"""``print``: the text of a program, coloured on a terminal. ``upgrade``: that of old files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import click
 
 from wrapper_ir.cli.command import examples, program_argument, traceback_option
+from wrapper_ir.cli.completion import PROGRAMS
 
 #: How lines begin that --brief leaves out: sources of kernels, and how torch packs arguments.
 _ASIDE = ("|", "in_spec ", "out_spec ")
@@ -46,3 +47,38 @@ def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     from wrapper_ir.cli.highlight import print_highlighted
 
     print_highlighted(text)
+
+
+@click.command(epilog=examples("""
+wrapper-ir upgrade tests/*.wir
+wrapper-ir upgrade --check tests/*.wir
+wrapper-ir upgrade - < old.wir > new.wir
+"""))
+@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
+@click.option("--check", is_flag=True, help="Write nothing; the exit code is 1 if a file is old.")
+@traceback_option
+def upgrade(files: tuple[str, ...], check: bool) -> None:
+    """Rewrite programs of older versions of the text form, in place; - goes to standard output.
+
+    Remarks, indentation and empty lines stay as they are, and so do the constants beside a file.
+    Files are read in any case; only what other tools or people read needs this. A file that is no
+    program ends the command before any is written.
+    """
+    from wrapper_ir.cli.files import STREAM, read_text, write_text
+    from wrapper_ir.text import parse
+    from wrapper_ir.text import upgrade as upgrade_text
+    from wrapper_ir.text.files import PROGRAM
+
+    found = []
+    for file in files:
+        text = read_text(file)
+        parse(text, source_name="<stdin>" if file == STREAM else file)
+        found.append((file, text, upgrade_text(text)))
+    old = [(file, new) for file, text, new in found if new != text or file == STREAM]
+    if check:
+        click.echo("".join(f"{file}\n" for file, text, new in found if new != text), nl=False)
+        sys.exit(any(new != text for _, text, new in found))
+    for file, new in old:
+        write_text(file, new, PROGRAM, in_place=True)
+        if file != STREAM:
+            click.echo(f"upgraded {file}", err=True)

@@ -26,6 +26,7 @@ from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.options import Option, check_options
 from wrapper_ir.options import declared as take
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
@@ -82,10 +83,10 @@ class CppEmitter(Emitter):
     keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
     out: bool = take.OUT.field()
     products: str = PRODUCTS.field()
-    cuda_graph: bool = take.CUDA_GRAPH.field()
-    cuda_graph_limit: int = take.CUDA_GRAPH_LIMIT.field()
-    cuda_graph_branches: int = take.CUDA_GRAPH_BRANCHES.field()
-    cuda_graph_results: str = take.CUDA_GRAPH_RESULTS.field()
+    cuda_graph: bool = GRAPHS.field()
+    cuda_graph_limit: int = GRAPH_LIMIT.field()
+    cuda_graph_branches: int = GRAPH_BRANCHES.field()
+    cuda_graph_results: str = GRAPH_RESULTS.field()
     profile: bool = take.PROFILE.field()
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from wrapper_ir.emitters.python.context import Context
 from wrapper_ir.emitters.python.module import render_module
 from wrapper_ir.options import check_options
 from wrapper_ir.options import declared as take
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
@@ -56,11 +57,11 @@ class PythonEmitter(Emitter):
     keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
     arena: str = take.ARENA.field()
     out: bool = take.OUT.field()
-    cuda_graph: bool = take.CUDA_GRAPH.field()
-    cuda_graph_limit: int = take.CUDA_GRAPH_LIMIT.field()
-    cuda_graph_branches: int = take.CUDA_GRAPH_BRANCHES.field()
-    cuda_graph_cuts: bool = take.CUDA_GRAPH_CUTS.field()
-    cuda_graph_results: str = take.CUDA_GRAPH_RESULTS.field()
+    cuda_graph: bool = GRAPHS.field()
+    cuda_graph_limit: int = GRAPH_LIMIT.field()
+    cuda_graph_branches: int = GRAPH_BRANCHES.field()
+    cuda_graph_cuts: bool = GRAPH_CUTS.field()
+    cuda_graph_results: str = GRAPH_RESULTS.field()
     profile: bool = take.PROFILE.field()
 
     def __post_init__(self) -> None:

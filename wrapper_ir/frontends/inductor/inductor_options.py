@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.errors import OptionError, OptionValueError, nearest
 from wrapper_ir.frontends.inductor.compat import inductor_config, list_mode_options
+from wrapper_ir.frontends.inductor.cuda_graphs import CAPTURES, OTHERS
 from wrapper_ir.options import Option
 from wrapper_ir.options.declared import MODE
 
@@ -20,7 +21,7 @@ __all__ = ["with_mode", "without_inductors"]
 
 #: Options of Inductor's that decide about the wrapper -> an option of ours, and its values there.
 _MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
-    "triton.cudagraphs": ("cuda_graph", {True: True, False: False}),
+    CAPTURES[0]: (CAPTURES[1], {True: True, False: False}),
     "allow_buffer_reuse": ("memory", {False: "none"}),
     "memory_planning": ("memory", {True: "pool"}),
     "cpp.enable_kernel_profile": ("profile", {True: True, False: False}),
@@ -30,7 +31,7 @@ _MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
 _REFUSED: Final[Mapping[str, str]] = {
     "aot_inductor": "wir.capture and wir.export build libraries, and have options of their own",
     "fx_wrapper": "the option emitter='fx' makes a graph",
-    "triton.cudagraph": "the options cuda_graph, cuda_graph_limit, ... capture calls",
+    OTHERS[0]: OTHERS[1],
     "size_asserts": "the option checks says when sizes are checked",
     "alignment_asserts": "the option checks says when inputs are checked",
     "memory_pool": "the option memory='pool' plans arenas",
