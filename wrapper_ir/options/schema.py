@@ -138,18 +138,22 @@ class Option:
         least = self.least
         return _is_a(value, self.kind) and not (least is not None and is_number and value < least)  # type: ignore[operator]  # it is a number
 
-    def read(self, word: str, name: str = "") -> object:
+    def read(self, word: str, variable: str = "") -> object:
         """Return the value that a word stands for; :meth:`check` says whether it is legal.
 
+        Args:
+            word: The word.
+            variable: The environment variable that holds it, if one does.
+
         Raises:
-            OptionValueError: It stands for none.
+            OptionValueError: It stands for none. The error names the variable, or the option.
         """
         try:
             return _convert(word, self.kind)
         except _NotLegalError as error:
-            raise OptionValueError(
-                option=name or self.name, value=word, expected=str(error)
-            ) from error
+            expected = self.expected if variable and self.expected else str(error)
+            name = variable or self.name
+            raise OptionValueError(option=name, value=word, expected=expected) from error
 
     def from_environment(self) -> object:
         """Return the value that its environment variable gives, else its default.
