@@ -62,7 +62,7 @@ def write_kernels(
     """Writes the machine code of kernels, and ``gpu_kernels.s`` that makes an object of it.
 
     Args:
-        folder: Where to.
+        folder: Where the files are written.
         kernels: The kernels.
         archs: Compute capabilities; each kernel is there for all of them.
         cache: Where machine code is looked for, and kept.

@@ -47,7 +47,7 @@ wrapper-ir plan program.wir -o planned.wir
 @click.option("-o", "--output", metavar="PATH", help="Write the planned program (- is stdout).")
 @click.option("--svg", metavar="PATH", help="Write a picture: time across, addresses up.")
 @click.option("--buffers", is_flag=True, help="Show where each buffer of an arena lies.")
-@click.option("--verify-each", is_flag=True, help="Have the plan examined by another algorithm.")
+@click.option("--verify-each", is_flag=True, help="Check the plan with another algorithm.")
 @json_option
 @force_option
 @traceback_option

@@ -66,7 +66,7 @@ def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
     Args:
         context: The run.
         position: That of its switch in the body.
-        writer: Where to.
+        writer: Where the text is written.
     """
     program = context.program
     line = program.body[position]
