@@ -151,7 +151,7 @@ def export(  # noqa: PLR0913 - all but two are named
 
     Args:
         program: The program; ``program.data`` holds the values of its constants.
-        path: The file or folder to write.
+        path: Where to.
         isa: ``native``, or a level such as ``x86-64-v3`` for any processor of that level; the
             model must have been captured for it: ``wir.capture(..., isa="x86-64-v3")``.
         debug_info: Whether to write symbols and debug information too, to ``PATH.debug``.

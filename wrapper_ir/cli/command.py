@@ -110,7 +110,7 @@ def inputs_options(function: F) -> F:
         shell_complete=files(".safetensors", ".pt"),
     )
     made = click.option(
-        "--random", "seed", type=int, metavar="SEED", help="Make up inputs instead."
+        "--random", "seed", type=int, metavar="SEED", help="Make inputs up instead."
     )
     return given(made(function))
 
@@ -128,7 +128,7 @@ def force_option(function: F) -> F:
         is_flag=True,
         expose_value=False,
         callback=_allow_overwriting,
-        help="Overwrite files of other kinds, too.",
+        help="Write also over files that are something else.",
     )(function)
 
 

@@ -39,7 +39,7 @@ wrapper-ir export gpu.wir -o gpu.pt2 -O cuda_graph=true   # captures its calls b
     help="Where the values of constants go; beside: into a file beside PATH.",
 )
 @click.option(
-    "--metadata", multiple=True, metavar="KEY=VALUE", help="Metadata of the package."
+    "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
 )
 @click.option(
     "--gpu-arch",
@@ -49,7 +49,7 @@ wrapper-ir export gpu.wir -o gpu.pt2 -O cuda_graph=true   # captures its calls b
     " By default this machine's GPU.",
 )
 @debug_options("Build in probes: print, check, stats, ...")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), help="How many compilers run at once.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at once.")
 @emitter_options("the emitter cpp")
 @force_option
 @traceback_option

@@ -28,7 +28,7 @@ wrapper-ir plan-csv - -o - < buffers.csv
     "-o", "--output", required=True, metavar="OUT.csv", help="Where the table goes (- is stdout)."
 )
 @click.option("--alignment", type=click.IntRange(1), default=1, show_default=True, help="In bytes.")
-@click.option("--capacity", type=click.IntRange(0), help="Capacity in bytes: fail if more is needed.")
+@click.option("--capacity", type=click.IntRange(0), help="Capacity in bytes; fail beyond it.")
 @click.option(
     "--nodes", type=click.IntRange(0), help="How far the exact search goes; the default is 2000000."
 )

@@ -31,11 +31,11 @@ wrapper-ir reduce big.wir --fails './my_check.sh'
 """))
 @program_argument
 @click.option("--fails", metavar="COMMAND", help="It fails if this does not end with status 0.")
-@click.option("--says", default="", metavar="TEXT", help="COMMAND must also print this.")
+@click.option("--says", default="", metavar="TEXT", help="And COMMAND has to say this besides.")
 @click.option("--timeout", default=60.0, metavar="SECONDS", help="How long one try may take.")
 @click.option("--differs", metavar="NAMES", help="It fails if these emitters give other bits.")
 @inputs_options
-@click.option("-o", "--output", metavar="PATH", help="Where the result goes  [default: FILE.small.wir]")
+@click.option("-o", "--output", metavar="PATH", help="Where to  [default: FILE.small.wir]")
 @json_option
 @force_option
 @traceback_option

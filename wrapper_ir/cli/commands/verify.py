@@ -23,7 +23,7 @@ wrapper-ir capture model.py:make | wrapper-ir verify -
 """))
 @click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing about programs without faults.")
-@click.option("--warnings", is_flag=True, help="Also report warnings, which may be about something intended.")
+@click.option("--warnings", is_flag=True, help="Also report warnings, about what may be intended.")
 @json_option
 @traceback_option
 def verify(files: tuple[str, ...], quiet: bool, warnings: bool, as_json: bool) -> None:
