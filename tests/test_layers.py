@@ -21,6 +21,7 @@ TORCH_FREE = (
     "__init__",
     "build",
     "debug_printer",
+    "devices",
     "diffing",
     "errors",
     "frontends/releases",

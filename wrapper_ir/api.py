@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.debug_printer.insert import with_debugging
 from wrapper_ir.debug_printer.spec import make_printer
+from wrapper_ir.emitters.cuda_graphs.ready import for_graphs
 from wrapper_ir.emitters.faults import faults_of
-from wrapper_ir.emitters.graph_ready import for_graphs
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.program import Stage

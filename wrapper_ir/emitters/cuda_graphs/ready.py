@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.emitters.capture import why_not_captured
+from wrapper_ir.emitters.cuda_graphs.capture import why_not_captured
 from wrapper_ir.lines.program import Stage
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def for_graphs(program: Program, emitter: object) -> Program:
         return program
     # The planner is a large package; programs that are planned need none of it.
     if why_not_captured(program):
-        from wrapper_ir.emitters.cuts import cut  # noqa: PLC0415
+        from wrapper_ir.emitters.cuda_graphs.cuts import cut  # noqa: PLC0415
 
         return cut(program) if getattr(emitter, "cuda_graph_cuts", False) else program
     from wrapper_ir.planning.branches import branch  # noqa: PLC0415
