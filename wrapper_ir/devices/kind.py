@@ -127,7 +127,7 @@ def _no_driver() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doctor:
-    """What ``wrapper-ir doctor`` tells of a kind of device.
+    """Facts that ``wrapper-ir doctor`` finds about a kind of device.
 
     Attributes:
         driver_name: The name of its driver; empty if it has none.
