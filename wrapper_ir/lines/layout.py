@@ -33,7 +33,7 @@ class Device:
 
     @property
     def kind(self) -> DeviceKind:
-        """What all devices of its type have in common: memory, languages of kernels, queues."""
+        """The kind of its type: memory, languages of kernels, names in emitted code."""
         return kind_of(self.type)
 
 
