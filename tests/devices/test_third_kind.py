@@ -30,8 +30,8 @@ NPU = devices.DeviceKind(
     memory=devices.Memory(alignment=4096, keeps_arenas=True, keep_factor=2),
     python=devices.PythonSide(guard="on_device"),
     doctor=devices.Doctor(
-        driver_name="NPU driver",
-        driver=lambda: "7.1",
+        driver="NPU driver",
+        driver_command=("echo", "7.1"),
         inventory=lambda torch: devices.Inventory("NPU 7", (devices.Unit("unit", "2.0"),)),
         tried=frozenset(("2.0",)),
     ),

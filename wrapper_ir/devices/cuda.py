@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any, Final
 
 from wrapper_ir.devices.kind import (
@@ -18,29 +14,6 @@ from wrapper_ir.devices.kind import (
     Unit,
 )
 from wrapper_ir.devices.languages import TRITON
-
-#: Where Linux tells of the driver, also where its tools are not installed.
-_DRIVER: Final = Path("/proc/driver/nvidia/version")
-
-
-def driver_version() -> str:
-    """Return the version of NVIDIA's driver; empty where there is none."""
-    said = _run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    if not said and _DRIVER.is_file():
-        found = re.search(r"\d+\.\d+(?:\.\d+)?", _DRIVER.read_text("utf-8", errors="replace"))
-        said = found[0] if found else ""
-    return said.partition("\n")[0]
-
-
-def _run(*words: str) -> str:
-    """Return what a program writes, or nothing where it is absent, fails or hangs."""
-    if shutil.which(words[0]) is None:
-        return ""
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
 
 
 def inventory(torch: Any) -> Inventory:  # noqa: ANN401 - torch itself
@@ -76,8 +49,9 @@ CUDA: Final = DeviceKind(
         without="the program runs on a GPU: it takes a PyTorch that was built with CUDA",
     ),
     doctor=Doctor(
-        driver_name="NVIDIA driver",
-        driver=driver_version,
+        driver="NVIDIA driver",
+        driver_command=("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+        driver_file="/proc/driver/nvidia/version",
         inventory=inventory,
         tried=frozenset(("9.0",)),
     ),

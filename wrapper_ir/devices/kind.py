@@ -121,23 +121,21 @@ def _nothing(_: Any) -> Inventory:  # noqa: ANN401 - torch itself
     return Inventory()
 
 
-def _no_driver() -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doctor:
     """Facts that ``wrapper-ir doctor`` finds about a kind of device.
 
     Attributes:
-        driver_name: The name of its driver; empty if it has none.
-        driver: Finds the driver's version; empty if it is not there. It may start programs.
+        driver: The name of its driver; empty if it has none.
+        driver_command: The program that writes the driver's version, with its arguments.
+        driver_file: Where the system tells of the driver, also where that program is missing.
         inventory: Lists the devices; it is given torch.
         tried: Capabilities that the library was tried with.
     """
 
-    driver_name: str = ""
-    driver: Callable[[], str] = _no_driver
+    driver: str = ""
+    driver_command: tuple[str, ...] = ()
+    driver_file: str = ""
     inventory: Callable[[Any], Inventory] = _nothing
     tried: frozenset[str] = frozenset()
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import platform
 import re
 import shutil
+import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir import __version__
@@ -22,7 +24,7 @@ from wrapper_ir.frontends import releases
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wrapper_ir.devices import DeviceKind, KernelLanguage
+    from wrapper_ir.devices import DeviceKind, Doctor, KernelLanguage
 
 __all__ = ["cache_facts", "gather"]
 
@@ -141,10 +143,30 @@ def _language(language: KernelLanguage, kind: DeviceKind) -> Fact:
 
 def _drivers() -> Iterator[Fact]:
     for kind in registered():
-        if kind.doctor.driver_name:
-            version = kind.doctor.driver()
+        if kind.doctor.driver:
+            version = _driver_version(kind.doctor)
             note = "" if version else f"only {kind.noun}s need it"
-            yield Fact(kind.doctor.driver_name, version, note=note)
+            yield Fact(kind.doctor.driver, version, note=note)
+
+
+def _driver_version(doctor: Doctor) -> str:
+    said = _run(*doctor.driver_command)
+    file = Path(doctor.driver_file)
+    if not said and file.is_file():
+        found = re.search(r"\d+\.\d+(?:\.\d+)?", file.read_text("utf-8", errors="replace"))
+        said = found[0] if found else ""
+    return said.partition("\n")[0]
+
+
+def _run(*words: str) -> str:
+    """Return what a program writes, or nothing where it is absent, fails or hangs."""
+    if not words or shutil.which(words[0]) is None:
+        return ""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def _units(torch: Mapping[str, Any]) -> Iterator[Fact]:
