@@ -10,17 +10,21 @@ import pytest
 from tests import warm
 from tests.pages import PAGES, ROOT, Block, agrees, blocks, script, steps, tour
 from tools import option_table
+from wrapper_ir.cli.app import COMMANDS
 from wrapper_ir.emitters import options_of
 from wrapper_ir.emitters.python import PythonEmitter
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 README = ROOT / "README.md"
 
-#: Their commands are typed in by tests of their own.
-ELSEWHERE = (README,)
+#: A reader copies one of them, so each is a script of its own; the fourth is run by a command.
+QUICKSTARTS = [
+    block.text for block in blocks(README) if block.language == "python" and not block.note
+]
 
 
 def name(page: Path) -> str:
@@ -29,7 +33,7 @@ def name(page: Path) -> str:
 
 def test_there_are_pages_and_the_readme_shows_code() -> None:
     assert README in PAGES
-    assert script(README)
+    assert len(QUICKSTARTS) == 3
     assert list(steps(README))
 
 
@@ -55,21 +59,38 @@ def _is_tried(block: Block, page: Path) -> bool:
             return False
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if script(page)], ids=name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != README and script(page)], ids=name
+)
 def test_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
-    # A file, not -c: Inductor and tracebacks read the source of the model they are given.
-    file = tmp_path / f"{page.stem.replace('-', '_')}_code.py"
-    file.write_text(script(page), encoding="utf-8")
-    done = warm.run(file, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = _run(script(page), page, tmp_path)
     for block in blocks(page):
         if block.note == "printed":
             assert agrees(f"...{block.text.rstrip()}...", done.stdout), done.stdout
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if p not in ELSEWHERE and list(steps(p))], ids=name
-)
+def _run(code: str, page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    # A file, not -c: Inductor and tracebacks read the source of the model they are given.
+    file = folder / f"{page.stem.replace('-', '_')}_code.py"
+    file.write_text(code, encoding="utf-8")
+    done = warm.run(file, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("quickstart", QUICKSTARTS, ids=range(len(QUICKSTARTS)))
+def test_a_quickstart_runs_by_itself(quickstart: str, tmp_path: Path) -> None:
+    assert len(quickstart.splitlines()) < 20
+    _run(quickstart, README, tmp_path)
+
+
+def test_the_list_of_commands_is_complete() -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([a-z-]+)", page, re.MULTILINE)
+    assert set(COMMANDS) <= set(listed)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if list(steps(page))], ids=name)
 def test_commands_of_a_page_go_as_shown(page: Path, tmp_path: Path) -> None:
     tour(page, tmp_path)
 

@@ -8,7 +8,7 @@ tools match on.
 Packages declare their errors in their own files and take codes from their own range:
 
 ========  ==========================================
-``00xx``  this file: options, unsupported requests
+``00xx``  this file: options, unsupported requests; ``devices``
 ``01xx``  ``lines``: expressions, layouts, programs
 ``02xx``  ``text``: lexer, parser, files
 ``03xx``  ``build``

@@ -118,7 +118,7 @@ def check(file: Path, kind: Kind, *, in_place: bool = False) -> None:
     """Refuse to write a file; asked early, it costs no waiting.
 
     Args:
-        file: Where to.
+        file: The file to write.
         kind: What would be written.
         in_place: Whether a command is meant to write to what it read.
 
@@ -159,7 +159,7 @@ def replacing(file: Path, kind: Kind, *, in_place: bool = False) -> Iterator[Pat
     When the block raises, ``file`` is as it was and nothing is left behind.
 
     Args:
-        file: Where to.
+        file: The file to write.
         kind: What is written.
         in_place: Whether a command is meant to write to what it read.
 

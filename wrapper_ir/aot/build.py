@@ -24,7 +24,7 @@ from wrapper_ir.aot.data import (
     write_blob,
 )
 from wrapper_ir.aot.errors import TooLargeError
-from wrapper_ir.aot.gpu_kernels import GPU_FILE, chosen_archs, write_kernels
+from wrapper_ir.aot.gpu_kernels import DeviceCode, chosen_archs
 from wrapper_ir.aot.kernels import kernel_translations
 from wrapper_ir.aot.processors import (
     NATIVE,
@@ -48,7 +48,6 @@ from wrapper_ir.toolchain.objects import (
     link,
     split_debug_information,
 )
-from wrapper_ir.toolchain.triton import binary_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -160,7 +159,7 @@ def build(
     flags = (*(("-g",) if given.debug_info else ()), *given.extra_flags)
     work = Work.of(given.cache, given.jobs, flags)
     features = _features(work, chosen, given.isa)
-    archs = chosen_archs(artifact.gpu_kernels, given.gpu_arch)
+    code = DeviceCode.of(artifact.gpu_kernels, given.gpu_arch)
     files = _files(work, artifact, chosen, given.kernel_flags)
     files.append(work.plain("cpu.cpp", check_text(features, given.isa)))
     steps = Steps(len(files) + 3, given.progress)
@@ -169,13 +168,13 @@ def build(
         making = pool.submit(
             _make_constants, work, artifact.program, table, archives, scratch / name, embed
         )
-        for_gpus = pool.submit(_make_gpu_kernels, work, artifact, archs, scratch)
+        launched = pool.submit(code.objects, work, scratch)
         runtime = work.runtime(artifact.manifest, alone=True)
         steps.advance()
         data = making.result()
         steps.advance()
         library = scratch / f"{name}.so"
-        objects = [*runtime, *(one.result() for one in coming), *for_gpus.result()]
+        objects = [*runtime, *(one.result() for one in coming), *launched.result()]
         objects += [*data.objects, *work.torch(artifact.manifest)]
         symbols = _linked(work, objects, library, debug_info=given.debug_info)
         steps.advance()
@@ -244,9 +243,14 @@ def build_loadable(
     chosen = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
     files = _files(work, artifact, chosen)
     runtime = work.runtime(artifact.manifest, alone=False)
-    archs = chosen_archs(artifact.gpu_kernels, given.gpu_arch)
-    keys = ["loadable", exports, *(file.key(work.compiler) for file in files), *map(str, runtime)]
-    keys += [binary_key(each.source, arch) for each in artifact.gpu_kernels for arch in archs]
+    code = DeviceCode.of(artifact.gpu_kernels, given.gpu_arch)
+    keys = [
+        "loadable",
+        exports,
+        *(file.key(work.compiler) for file in files),
+        *map(str, runtime),
+        *code.keys,
+    ]
     key = hashlib.sha256("\0".join(keys).encode()).hexdigest()
     steps = Steps(len(files) + 1, given.progress)
     if found := work.cache.get(key, "so"):
@@ -257,9 +261,9 @@ def build_loadable(
         work.running(folder) as (pool, scratch),
     ):
         coming = work.compile(files, pool, steps)
-        for_gpus = pool.submit(_make_gpu_kernels, work, artifact, archs, scratch, tuned=True)
+        launched = pool.submit(code.objects, work, scratch, tuned=True)
         library = scratch / "program.so"
-        objects = [*runtime, *(one.result() for one in coming), *for_gpus.result()]
+        objects = [*runtime, *(one.result() for one in coming), *launched.result()]
         objects += work.torch(artifact.manifest)
         _linked(work, objects, library, exports=exports)
         steps.advance()
@@ -373,20 +377,6 @@ def _make_constants(
         return _Data()
     made = assemble(work.compiler, stem.with_name("constants.s"))
     return _Data((made,), None if embed else stem.with_name(blob))
-
-
-def _make_gpu_kernels(
-    work: Work,
-    artifact: CppArtifact | Sources,
-    archs: Sequence[int],
-    folder: Path,
-    *,
-    tuned: bool = False,
-) -> tuple[Path, ...]:
-    if not artifact.gpu_kernels:
-        return ()
-    write_kernels(folder, artifact.gpu_kernels, archs, work.cache, tuned=tuned)
-    return (assemble(work.compiler, folder / GPU_FILE),)
 
 
 def _moved(file: Path, folder: Path) -> Path:

@@ -15,8 +15,8 @@ from wrapper_ir.runtime import CudaGraphs, InputCountError, check_object
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wrapper_ir.emitters.capture import CaptureFacts
     from wrapper_ir.emitters.cpp.artifact import BoxedCall
+    from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
     from wrapper_ir.lines.program import Program
 
 

@@ -68,7 +68,7 @@ def export(
 
     Args:
         artifact: The emitted program; ``artifact.program.data`` holds the constants' values.
-        path: Where to.
+        path: The file or folder to write.
         metadata: What a package is to say of itself besides; for ``.pt2`` only.
         **options: How to build: the fields of ``BuildOptions``.
 

@@ -12,7 +12,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.aot.build import linked_constants, prepared
-from wrapper_ir.aot.gpu_kernels import GPU_FILE, chosen_archs, write_kernels
+from wrapper_ir.aot.gpu_kernels import DeviceCode
 from wrapper_ir.aot.kernels import kernel_translations
 from wrapper_ir.aot.processors import NATIVE, check_text, required_features
 from wrapper_ir.toolchain.cache import default_cache
@@ -53,11 +53,11 @@ set(WIR_TORCH_DIR "" CACHE PATH "The directory of PyTorch; empty to look for it"
 if(WIR_TORCH_DIR)
   set(torch_includes
     "${{WIR_TORCH_DIR}}/include" "${{WIR_TORCH_DIR}}/include/torch/csrc/api/include")
-  set(torch_library "${{WIR_TORCH_DIR}}/lib/libtorch_cpu.so"{cuda_library})
+  set(torch_library {libraries})
 else()
   find_package(Torch REQUIRED)
   set(torch_includes ${{TORCH_INCLUDE_DIRS}})
-  set(torch_library torch_cpu{cuda_target})
+  set(torch_library {targets})
 endif()
 
 add_library({name} MODULE
@@ -68,7 +68,7 @@ target_link_libraries({name} PRIVATE ${{torch_library}})
 target_link_options({name} PRIVATE
   "-Wl,--version-script=${{CMAKE_CURRENT_SOURCE_DIR}}/exports.map"
   -Wl,--gc-sections -Wl,-z,noexecstack -Wl,--strip-all)
-{constants}{gpu_kernels}
+{constants}{including}
 set(plain_flags
   {plain_flags})
 set_source_files_properties({plain_sources}
@@ -80,9 +80,6 @@ _INCLUDING: Final = """\
 set_source_files_properties({file} PROPERTIES
   COMPILE_OPTIONS "-Wa,-I${{CMAKE_CURRENT_SOURCE_DIR}}")
 """
-
-_GPU_ROW: Final = """
-| `gpu_kernels.s`, `*.cubin` | the Triton kernels, compiled |"""
 
 _README: Final = """\
 # {name}
@@ -101,7 +98,7 @@ the top of `CMakeLists.txt`. Load the library beside PyTorch, from C++ or Python
 | `program*.cpp` | the program: tables of what goes in and out, and one function |
 | `kernels*.cpp` | the kernels, as Inductor wrote them |
 | `cpu.cpp` | by which the library refuses processors that it was not built for |
-| `{blob}` | the values of constants |{gpu_row}
+| `{blob}` | the values of constants |{row}
 | `runtime/` | the runtime part, the same for every program |
 
 {isa}
@@ -120,7 +117,7 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     target = _identifier(name)
     compiler = find_compiler(options.cache)
     table, embed, chosen, archives = prepared(artifact, options)
-    archs = chosen_archs(artifact.gpu_kernels, options.gpu_arch)
+    code = DeviceCode.of(artifact.gpu_kernels, options.gpu_arch)
     # Not for this processor in particular: whoever builds it may have another one.
     plain = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
     fixed = [isa for _, isa in chosen if not isa.native]
@@ -131,39 +128,43 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     texts |= {file: unit.text for file, unit in zip(kernel_files, kernels, strict=True)}
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
-    gpu = artifact.manifest.on_gpu
     units = native_units(needed_parts(artifact.manifest.parts, alone=True))
     runtime = _copy_runtime(folder, units)
-    if artifact.gpu_kernels:
-        write_kernels(folder, artifact.gpu_kernels, archs, options.cache or default_cache())
+    code.write(folder, options.cache or default_cache())
     blob = linked_constants(artifact.program, table, archives, folder / target, embed=embed)
     plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
-    assembled = [*(["constants.s"] if blob else []), *([GPU_FILE] if artifact.gpu_kernels else [])]
+    assembled = [*(["constants.s"] if blob else []), *([code.file] if code.file else [])]
+    sides = artifact.manifest.libraries
     cmake = _CMAKE.format(
         name=target,
         sources=_listed([*runtime, *plain_sources, *kernel_files, *assembled]),
         constants=_constants_rule(target, blob, embed=embed),
-        gpu_kernels=_INCLUDING.format(file=GPU_FILE) if artifact.gpu_kernels else "",
-        cuda_library=' "${WIR_TORCH_DIR}/lib/libtorch_cuda.so"' if gpu else "",
-        cuda_target=" torch_cuda" if gpu else "",
+        including=_INCLUDING.format(file=code.file) if code.file else "",
+        libraries=" ".join(f'"${{WIR_TORCH_DIR}}/lib/{side.library}"' for side in sides),
+        targets=" ".join(side.target for side in sides),
         plain_flags=" ".join(generated_flags(compiler)),
         plain_sources=" ".join([*runtime, *plain_sources]),
         kernel_flags="".join(map(_kernel_rule, kernel_files, kernels)),
     )
     (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
-    _write_pages(folder, artifact, options, target, blob)
+    _write_pages(folder, artifact, options, target, blob, code.row)
 
 
 def _write_pages(
-    folder: Path, artifact: CppArtifact, options: BuildOptions, target: str, blob: str | None
+    folder: Path,
+    artifact: CppArtifact,
+    options: BuildOptions,
+    target: str,
+    blob: str | None,
+    row: str,
 ) -> None:
     """Writes what readers read, and by what the folder is known to be an export."""
     page = _README.format(
         name=target,
         blob=blob or "(none)",
         isa=_about_isa(options.isa),
-        device="Cuda" if artifact.manifest.on_gpu else "Cpu",
-        gpu_row=_GPU_ROW if artifact.gpu_kernels else "",
+        device=artifact.manifest.libraries[-1].runner,
+        row=row,
     )
     (folder / "README.md").write_text(page, encoding="utf-8")
     about = {"made by": "wrapper_ir", "library": f"{target}.so", "isa": options.isa}

@@ -6,22 +6,29 @@ the generated files call it by; the driver is given what fits the GPU when the p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.aot.errors import GpuArchError
+from wrapper_ir.emitters.cpp.artifact import GpuUnit
 from wrapper_ir.options.gpu import ARCHITECTURES
-from wrapper_ir.toolchain.triton import arch_number, compiled_binary, current_arch
+from wrapper_ir.toolchain.objects import assemble
+from wrapper_ir.toolchain.triton import arch_number, binary_key, compiled_binary, current_arch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from wrapper_ir.emitters.cpp.artifact import GpuUnit
+    from wrapper_ir.aot.work import Work
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.triton import GpuBinary
 
 
 GPU_FILE: Final = "gpu_kernels.s"
+
+_ROW: Final = """
+| `gpu_kernels.s`, `*.cubin` | the Triton kernels, compiled |"""
 
 _END: Final = '\t.section .note.GNU-stack,"",%progbits\n'
 
@@ -48,6 +55,53 @@ def chosen_archs(kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> tup
     return (here,)
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """The machine code of a program's kernels for devices, which a library holds.
+
+    Attributes:
+        kernels: The kernels.
+        archs: What each is compiled for.
+    """
+
+    kernels: Sequence[GpuUnit]
+    archs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> DeviceCode:
+        """That of an artifact's kernels, for the architectures that were asked for.
+
+        Raises:
+            WrapperIRError: As :func:`chosen_archs` says.
+        """
+        return cls(kernels, chosen_archs(kernels, wanted))
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of the machine code in the cache."""
+        return [binary_key(each.source, arch) for each in self.kernels for arch in self.archs]
+
+    @property
+    def file(self) -> str | None:
+        """The file of assembler that makes an object of it; None without kernels."""
+        return GPU_FILE if self.kernels else None
+
+    @property
+    def row(self) -> str:
+        """A row of the table of files in an export's page; empty without kernels."""
+        return _ROW if self.kernels else ""
+
+    def write(self, folder: Path, cache: DiskCache, *, tuned: bool = False) -> None:
+        """Write it, and the file of assembler; see :func:`write_kernels`."""
+        if self.kernels:
+            write_kernels(folder, self.kernels, self.archs, cache, tuned=tuned)
+
+    def objects(self, work: Work, folder: Path, *, tuned: bool = False) -> tuple[Path, ...]:
+        """Write it to a folder, and give the object that holds it, if there are kernels."""
+        self.write(folder, work.cache, tuned=tuned)
+        return () if self.file is None else (assemble(work.compiler, folder / self.file),)
+
+
 def write_kernels(
     folder: Path,
     kernels: Sequence[GpuUnit],
@@ -59,7 +113,7 @@ def write_kernels(
     """Writes the machine code of kernels, and ``gpu_kernels.s`` that makes an object of it.
 
     Args:
-        folder: Where to.
+        folder: Where the files are written.
         kernels: The kernels.
         archs: Compute capabilities; each kernel is there for all of them.
         cache: Where machine code is looked for, and kept.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.aot.calls import captured, check_objects, unboxed, with_objects
 from wrapper_ir.aot.extension import extension_module
 from wrapper_ir.aot.reporter import Reporter, input_specs
+from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import constant_values
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options import made_with
@@ -135,7 +136,11 @@ def load_library(
     return function
 
 
-_NO_CUDA: Final = "the program runs on a GPU: it takes a PyTorch that was built with CUDA"
+def _hint(reason: str) -> str | None:
+    """Return what helps where a library of PyTorch is missing that a program needs."""
+    sides = (kind.cpp for kind in registered() if kind.cpp is not None and kind.cpp.without)
+    return next((side.without for side in sides if side.library in reason), None)
+
 
 _opening = threading.Lock()
 _open_libraries: dict[tuple[str, str], Any] = {}
@@ -149,8 +154,8 @@ def _open(module: Any, file: Path, symbol: str) -> Any:  # noqa: ANN401 - a caps
             try:
                 _open_libraries[key] = module.open(*key)
             except ImportError as error:
-                hint = _NO_CUDA if "libtorch_cuda" in str(error) else None
-                raise LibraryLoadError(library=key[0], reason=str(error), hint=hint) from error
+                reason = str(error)
+                raise LibraryLoadError(library=key[0], reason=reason, hint=_hint(reason)) from error
         return _open_libraries[key]
 
 

@@ -59,7 +59,7 @@ def module_text(artifact: CppArtifact) -> str:
     made = f"boxed_call({program.name!r}, _files, _kernels, _constants, globals(){more})"
     lines += [f"call = {made}", ""]
     if artifact.graphs is not None:
-        lines.insert(2, "from wrapper_ir.emitters.capture import CaptureFacts")
+        lines.insert(2, f"from {type(artifact.graphs).__module__} import CaptureFacts")
         lines.insert(3, "from wrapper_ir.aot.calls import captured")
         lines += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
     return "\n".join(lines)

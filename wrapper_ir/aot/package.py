@@ -86,7 +86,7 @@ def write_package(
 
 def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
     about = {
-        "AOTI_DEVICE_KEY": "cuda" if manifest.on_gpu else "cpu",
+        "AOTI_DEVICE_KEY": manifest.device.type,
         "AOTI_PLATFORM": sys.platform,
         "AOTI_MACHINE": platform.machine(),
         "WRAPPER_IR_ISA": isa,

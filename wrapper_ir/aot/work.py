@@ -82,8 +82,8 @@ class Work:
 
     def torch(self, manifest: Manifest) -> tuple[Path, ...]:
         """Return what stands for PyTorch's libraries."""
-        names = ("libtorch_cpu.so", *(("libtorch_cuda.so",) if manifest.on_gpu else ()))
-        return tuple(stand_in(self.cache, self.compiler, name) for name in names)
+        sides = manifest.libraries
+        return tuple(stand_in(self.cache, self.compiler, side.library) for side in sides)
 
     def runtime(self, manifest: Manifest, *, alone: bool) -> tuple[Path, ...]:
         """The objects of the runtime part that a library needs.

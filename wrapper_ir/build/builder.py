@@ -14,6 +14,7 @@ import sympy
 from wrapper_ir.build.base import located
 from wrapper_ir.build.control import Control
 from wrapper_ir.build.declarations import Declarations
+from wrapper_ir.build.draft import metadata_of, range_checks
 from wrapper_ir.build.errors import UnfinishedError
 from wrapper_ir.build.kernel_calls import KernelCalls
 from wrapper_ir.build.memory import Memory
@@ -23,19 +24,15 @@ from wrapper_ir.build.values import choice
 from wrapper_ir.lines import (
     AnyLine,
     AssertLayout,
-    AssertSymbol,
     BindSymbol,
     BufferInput,
     Device,
-    Dim,
     GraphRole,
     Input,
     Program,
     ScalarInput,
-    SizeOf,
     Stage,
     StrideOf,
-    SymbolSource,
     Value,
 )
 
@@ -151,36 +148,22 @@ def _preamble(
         if isinstance(item, BufferInput) and draft.buffers[item.name].symbols <= bound.keys()
     )
     for name, origin in bound.items():
-        lines.extend(_range(draft, name, origin, is_size=ScalarInput(name) not in origins))
+        info = draft.symbols[name]
+        is_scalar = ScalarInput(name) in origins
+        lower = info.lower if is_scalar or (info.lower or 0) > 0 else None  # no size is negative
+        lines += range_checks(draft.symbol(name), lower, info.upper, name, origin)
     return tuple(lines)
 
 
 def _binds(draft: ProgramDraft, origins: Mapping[Input, int]) -> Iterator[BindSymbol]:
-    names = [item.name for item in draft.inputs if isinstance(item, BufferInput)]
     where = {i.name: o for i, o in origins.items() if isinstance(i, BufferInput)}
-    for name in names:
-        for position, size in enumerate(draft.buffers[name].size):
-            yield from _bind(size, SizeOf(name, position), where.get(name))
-    for name in names:
-        for position, stride in enumerate(draft.buffers[name].stride):
-            yield from _bind(stride, StrideOf(name, position), where.get(name))
-
-
-def _bind(value: Dim, source: SymbolSource, origin: int | None) -> Iterator[BindSymbol]:
-    if isinstance(value, sympy.Symbol):
-        yield BindSymbol(value.name, source, origin=origin)
-
-
-def _range(
-    draft: ProgramDraft, name: str, origin: int | None, *, is_size: bool
-) -> Iterator[AssertSymbol]:
-    info = draft.symbols[name]
-    symbol = draft.symbol(name)
-    parts = []
-    if info.lower is not None and not (is_size and info.lower <= 0):
-        parts.append(sympy.Ge(symbol, info.lower))
-    if info.upper is not None:
-        parts.append(sympy.Le(symbol, info.upper))
-    if parts:
-        message = f"{name} is outside its range"
-        yield AssertSymbol(sympy.And(*parts), message, origin=origin)
+    told = [
+        (value, source, where[item.name])
+        for item in draft.inputs
+        if isinstance(item, BufferInput)
+        for value, source in metadata_of(item.name, draft.buffers[item.name])
+    ]
+    told.sort(key=lambda each: isinstance(each[1], StrideOf))  # all sizes before all strides
+    for value, source, origin in told:
+        if isinstance(value, sympy.Symbol):
+            yield BindSymbol(value.name, source, origin=origin)

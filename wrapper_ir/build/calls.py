@@ -20,7 +20,6 @@ from wrapper_ir.build.values import (
     new_buffer,
     new_object,
     own,
-    own_object,
 )
 from wrapper_ir.lines import (
     Access,
@@ -83,7 +82,7 @@ def _kernel_arg(draft: ProgramDraft, name: str, param: Param, value: Given) -> A
             raise ArgumentError(
                 callee=f"kernel '{name}'", reason=f"parameter '{param.name}' takes a buffer"
             )
-        return BufferArg(own(draft, value).name, param.access)
+        return BufferArg(own(draft, value, Buffer).name, param.access)
     if isinstance(value, Buffer) or not _is_number(value):
         raise ArgumentError(
             callee=f"kernel '{name}'", reason=f"parameter '{param.name}' takes a number"
@@ -137,9 +136,9 @@ def _arg(draft: ProgramDraft, base: str, access: Access, value: Given) -> Arg:
     if value is None:
         return NoneArg()
     if isinstance(value, Buffer):
-        return BufferArg(own(draft, value).name, access)
+        return BufferArg(own(draft, value, Buffer).name, access)
     if isinstance(value, Object):
-        return ObjectArg(own_object(draft, value).name)
+        return ObjectArg(own(draft, value, Object).name)
     if base == "ScalarType" and isinstance(value, (str, DType)):
         return DTypeArg(dtype_of(value))
     if base == "Device" and isinstance(value, (str, Device)):

@@ -61,7 +61,7 @@ class Control(Part):
             dimension: Which, from 0.
             name: Of a symbol that is declared and not bound yet, or of a new one.
         """
-        return self._bind(name, SizeOf(own(self._draft, buffer).name, dimension))
+        return self._bind(name, SizeOf(own(self._draft, buffer, Buffer).name, dimension))
 
     @located
     def stride(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
@@ -72,17 +72,17 @@ class Control(Part):
             dimension: Which, from 0.
             name: Of a symbol that is declared and not bound yet, or of a new one.
         """
-        return self._bind(name, StrideOf(own(self._draft, buffer).name, dimension))
+        return self._bind(name, StrideOf(own(self._draft, buffer, Buffer).name, dimension))
 
     @located
     def storage_offset(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
         """A symbol bound to a storage offset, in elements."""
-        return self._bind(name, StorageOffsetOf(own(self._draft, buffer).name))
+        return self._bind(name, StorageOffsetOf(own(self._draft, buffer, Buffer).name))
 
     @located
     def item(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
         """A symbol bound to the only element of a buffer; waits for the device."""
-        dtype = own(self._draft, buffer).dtype
+        dtype = own(self._draft, buffer, Buffer).dtype
         kind = SymbolKind.INT if dtype.is_integral else SymbolKind.FLOAT
         kind = SymbolKind.BOOL if dtype.short == "bool" else kind
         return self._bind(name, ItemOf(buffer.name), SymbolInfo(kind, unbacked=True))
@@ -132,7 +132,7 @@ class Control(Part):
             subject: What it is, in the words of the error.
             alignment: What its address has to be a multiple of, in bytes; 0 for anything.
         """
-        name = own(self._draft, buffer).name
+        name = own(self._draft, buffer, Buffer).name
         self._draft.emit(AssertLayout(name, subject, alignment, origin=here(self._draft)))
 
     @located
@@ -159,7 +159,7 @@ class Control(Part):
         Raises:
             ArgumentError: There is no such level or side.
         """
-        buffers = tuple(own(self._draft, v).name for v in shown if isinstance(v, Buffer))
+        buffers = tuple(own(self._draft, v, Buffer).name for v in shown if isinstance(v, Buffer))
         numbers = tuple(v for v in shown if not isinstance(v, Buffer))
         found = choice(ProbeLevel, level, "the level of a probe")
         side = choice(When, when, "the side of a probe")

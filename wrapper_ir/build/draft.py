@@ -12,8 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import sympy
+
 from wrapper_ir.lines import (
     AnyLine,
+    AssertSymbol,
     Constant,
     Event,
     FrozenMap,
@@ -25,10 +28,13 @@ from wrapper_ir.lines import (
     ObjectConstant,
     Origin,
     Program,
+    SizeOf,
     Stage,
     Stream,
+    StrideOf,
     SymbolInfo,
     SymbolKind,
+    SymbolSource,
     TorchOp,
     Value,
     effects,
@@ -39,14 +45,14 @@ from wrapper_ir.lines import (
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    import sympy
+    from wrapper_ir.lines.expr import Scalar
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class ProgramDraft:
-    """What is said of a program so far.
+    """All that is said of a program so far.
 
     Attributes:
         inputs: What the caller passes, in order.
@@ -269,3 +275,38 @@ class ProgramDraft:
 def at_start(layout: Layout) -> Layout:
     """Return the layout at the start of a storage of its own."""
     return Layout(layout.dtype, layout.device, layout.size, layout.stride)
+
+
+def metadata_of(
+    name: str, layout: Any  # noqa: ANN401 - ours, or another object with a size and a stride
+) -> Iterator[tuple[Any, SymbolSource]]:
+    """Yield the sizes and then the strides of a buffer, each with what reads it off the tensor.
+
+    Args:
+        name: The buffer.
+        layout: Its layout, ours or a front end's.
+    """
+    yield from ((size, SizeOf(name, dim)) for dim, size in enumerate(layout.size))
+    yield from ((step, StrideOf(name, dim)) for dim, step in enumerate(layout.stride))
+
+
+def range_checks(
+    value: Scalar,
+    lower: Scalar | None,
+    upper: Scalar | None,
+    name: object,
+    origin: int | None = None,
+) -> list[AssertSymbol]:
+    """Return the check that a number is in its range, none where the range has no bounds.
+
+    Args:
+        value: The number.
+        lower: Its least value, if any.
+        upper: Its largest value, if any.
+        name: What errors call it.
+        origin: The origin of the check.
+    """
+    limits = [] if lower is None else [sympy.Ge(value, lower)]
+    limits += [] if upper is None else [sympy.Le(value, upper)]
+    message = f"{name} is outside its range"
+    return [AssertSymbol(sympy.And(*limits), message, origin=origin)] if limits else []

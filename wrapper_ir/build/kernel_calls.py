@@ -17,7 +17,7 @@ from wrapper_ir.build.values import (
     dtype_of,
     here,
     new_kernel,
-    own_kernel,
+    own,
     place,
     size_of,
     stream_on,
@@ -210,7 +210,7 @@ class KernelCalls(Part):
             ArgumentError: There are more or fewer than parameters, or one is of another kind.
         """
         draft = self._draft
-        definition = own_kernel(draft, kernel)
+        definition = own(draft, kernel, Kernel).definition
         found = kernel_args(draft, definition.name, definition.params, args)
         buffers = [arg.buffer for arg in found if isinstance(arg, BufferArg)]
         where = draft.buffers[buffers[0]].device if buffers else self.device

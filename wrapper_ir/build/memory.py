@@ -80,7 +80,7 @@ class Memory(Part):
             buffer: What owns the storage; all views of it end as well.
             after: Streams that may be at work on it, besides the one that it was allocated on.
         """
-        name = own(self._draft, buffer).name
+        name = own(self._draft, buffer, Buffer).name
         self._draft.emit(Free(name, tuple(after), origin=here(self._draft)))
 
     @located
@@ -104,7 +104,7 @@ class Memory(Part):
             stride: Strides, in elements; row-major by default.
             name: The buffer's name; a fresh one by default.
         """
-        layout = own(self._draft, donor).layout
+        layout = own(self._draft, donor, Buffer).layout
         if dtype is not None or size is not None:
             like = donor if dtype is None else dtype
             layout = self._layout(like, size, stride, donor.device)
@@ -155,7 +155,7 @@ class Memory(Part):
             stride: Strides, in elements; row-major by default.
             name: The buffer's name; a fresh one by default.
         """
-        layout = self._layout(dtype, size, stride, own(self._draft, pool).device)
+        layout = self._layout(dtype, size, stride, own(self._draft, pool, Buffer).device)
         buffer = new_buffer(self._draft, name, layout)
         line = AllocateFromPool(buffer.name, pool.name, dim(offset), origin=here(self._draft))
         self._draft.emit(line)
@@ -188,7 +188,7 @@ class Memory(Part):
         Raises:
             LayoutError: ``source`` begins inside of an element of ``dtype``.
         """
-        kind = own(self._draft, source).dtype if dtype is None else dtype_of(dtype)
+        kind = own(self._draft, source, Buffer).dtype if dtype is None else dtype_of(dtype)
         if offset is None:
             offset = _rescaled(source, kind)
         layout = self._layout(kind, size, stride, source.device, offset)
@@ -206,7 +206,7 @@ class Memory(Part):
         Raises:
             LayoutError: The buffer is not row-major.
         """
-        layout = own(self._draft, source).layout
+        layout = own(self._draft, source, Buffer).layout
         if not layout.is_contiguous:
             reason = "only a row-major buffer can be seen with other sizes without a copy"
             raise LayoutError(given=source, reason=reason)
@@ -227,7 +227,7 @@ class Memory(Part):
         Raises:
             LayoutError: The order does not name each dimension once.
         """
-        layout = own(self._draft, source).layout
+        layout = own(self._draft, source, Buffer).layout
         given: object = order
         if not isinstance(given, Sequence) or sorted(given) != list(range(layout.rank)):
             raise LayoutError(given=given, reason=f"it orders no {layout.rank} dimensions")
@@ -258,7 +258,7 @@ class Memory(Part):
         Raises:
             LayoutError: There is no such dimension.
         """
-        layout = own(self._draft, source).layout
+        layout = own(self._draft, source, Buffer).layout
         if not 0 <= dimension < layout.rank:
             raise LayoutError(given=source, reason=f"it has no dimension {dimension}")
         sizes = tuple(length if d == dimension else s for d, s in enumerate(layout.size))

@@ -52,7 +52,7 @@ def operands_of(
 def operand_of(draft: ProgramDraft, operand: Operand) -> BufferArg | ScalarArg:
     """One operand."""
     if isinstance(operand, Buffer):
-        return BufferArg(own(draft, operand).name, Access.READ)
+        return BufferArg(own(draft, operand, Buffer).name, Access.READ)
     return ScalarArg(operand)
 
 
@@ -95,7 +95,7 @@ def value_of(draft: ProgramDraft, given: object) -> Value:
     if given is None:
         return NoneValue()
     if isinstance(given, Buffer):
-        return BufferValue(own(draft, given).name)
+        return BufferValue(own(draft, given, Buffer).name)
     if isinstance(given, (bool, int, float, complex, sympy.Basic)):
         return ScalarValue(given)
     raise ArgumentError(callee="results", reason=f"{given!r} cannot be one")

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _HERE: Final = str(Path(__file__).parent)
 
 E = TypeVar("E", bound=enum.Enum)
+H = TypeVar("H", "Buffer", "Kernel", "Object")
 
 Size: TypeAlias = Sequence[Any]
 """Sizes or strides: integers and expressions over the builder's symbols."""
@@ -106,6 +107,11 @@ class Kernel:
 
     definition: KernelDefinition
     owner: object
+
+    @property
+    def name(self) -> str:
+        """Its name in the program."""
+        return self.definition.name
 
     def __repr__(self) -> str:
         return f"<kernel @{self.definition.name}>"
@@ -318,45 +324,20 @@ def _check(name: str, what: str, taken: Container[str]) -> None:
         raise NameTakenError(name=name, what=what)
 
 
-def own(draft: ProgramDraft, handle: Buffer) -> Buffer:
-    """The handle, which must be of this program.
+def own(draft: ProgramDraft, handle: H, kind: type[H]) -> H:
+    """The handle, which must be of this kind and of this program.
 
     Raises:
-        ArgumentError: it is no buffer.
+        ArgumentError: it is of no such kind.
         ForeignValueError: it is another program's.
     """
     given: object = handle
-    if not isinstance(given, Buffer):
-        raise ArgumentError(callee="the builder", reason=f"{given!r} is no buffer of its")
+    what = kind.__name__.lower()
+    if not isinstance(given, kind):
+        raise ArgumentError(callee="the builder", reason=f"{given!r} is no {what} of its")
     if handle.owner is not draft:
-        raise ForeignValueError(what="buffer", name=handle.name)
+        raise ForeignValueError(what=what, name=handle.name)
     return handle
-
-
-def own_object(draft: ProgramDraft, handle: Object) -> Object:
-    """The handle, which must be of this program.
-
-    Raises:
-        ForeignValueError: it is another program's.
-    """
-    if handle.owner is not draft:
-        raise ForeignValueError(what="object", name=handle.name)
-    return handle
-
-
-def own_kernel(draft: ProgramDraft, handle: Kernel) -> KernelDefinition:
-    """Return the definition that a handle stands for; it must belong to this program.
-
-    Raises:
-        ArgumentError: it is no kernel.
-        ForeignValueError: it is another program's.
-    """
-    given: object = handle
-    if not isinstance(given, Kernel):
-        raise ArgumentError(callee="the builder", reason=f"{given!r} is no kernel of its")
-    if handle.owner is not draft:
-        raise ForeignValueError(what="kernel", name=handle.definition.name)
-    return handle.definition
 
 
 # Places: of a call among devices and streams, and of the user's line in the source.

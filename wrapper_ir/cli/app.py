@@ -126,7 +126,7 @@ def _is_verification(error: Exception) -> bool:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples("""
 wrapper-ir demo                             # compile, train and run a small transformer
-wrapper-ir capture model.py:make -o m.wir   # a model of yours, as a wrapper program
+wrapper-ir capture model.py:make -o m.wir   # your model, as a wrapper program
 wrapper-ir verify m.wir && wrapper-ir emit m.wir --target python -o wrapper.py
 """)
     + """

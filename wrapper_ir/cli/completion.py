@@ -152,7 +152,7 @@ def completion_options(function: F) -> F:
     """Add ``--show-completion`` and ``--install-completion``, which do that and end."""
     for flag, act, about in (
         ("--show-completion", script, "Print the script that completes commands in a shell."),
-        ("--install-completion", install, "Write that script where the shell looks for it."),
+        ("--install-completion", install, "Install that script where the shell looks for it."),
     ):
         function = click.option(
             flag,

@@ -45,7 +45,9 @@ def kept_arenas(
     # The planner is a large package; only programs with kept arenas need this of it.
     from wrapper_ir.planning.kept import kept_pools  # noqa: PLC0415
 
-    found: dict[str, dict[str, int]] = {name: {} for name in kept_pools(program)}
+    found: dict[str, dict[str, int]] = {
+        name: {} for name in kept_pools(program) if program.layout(name).device.kind.python.arena
+    }
     steady = {name: views for name, views in found.items() if program.layout(name).is_static}
     resized = storages.roots(set(unsteady))
     starts: dict[str, tuple[str, int]] = {}

@@ -38,7 +38,7 @@ __all__ = [
     "is_on_branches",
     "mutated_inputs",
     "needs_streams",
-    "only_gpu",
+    "only_accelerator",
     "origin_place",
     "placed_results",
     "random_states",
@@ -198,7 +198,7 @@ def _kept_buffers(program: Program, storages: Storages, keep_bytes: int) -> tupl
             continue
         layout = program.layout(line.out)
         if (
-            layout.device.type == "cpu"
+            layout.device.kind.memory.on_host
             and layout.is_static
             and storages.root(line.out) in ending
             and (size := _bytes(layout)) <= left
@@ -278,11 +278,11 @@ def _bytes(layout: Layout) -> int:
     return nbytes
 
 
-def only_gpu(program: Program) -> Device | None:
-    """The GPU that a program runs on, where it is but one."""
+def only_accelerator(program: Program) -> Device | None:
+    """The accelerator that a program runs on, where it is but one."""
     found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
-    gpus = [device for device in found if device.type == "cuda"]
-    return gpus[0] if len(gpus) == 1 else None
+    used = [device for device in found if device.kind.is_accelerator]
+    return used[0] if len(used) == 1 else None
 
 
 def is_of_attention(line: AssertLayout) -> bool:

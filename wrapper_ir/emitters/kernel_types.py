@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.dtype import DType
-from wrapper_ir.lines.kernels import BufferParam, CppKernel, ScalarType
-from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.kernels import BufferParam, ScalarType
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import KernelSource, Param
@@ -61,10 +60,8 @@ def cpp_type(param: Param) -> str | None:
 
 
 def launch_problem(source: KernelSource, device: Device) -> str | None:
-    """Return what keeps a kernel from being launched on a device; ``None`` if nothing does.
-
-    A C++ kernel is a function of this process: it reads and writes what the host can address.
-    """
-    if isinstance(source, CppKernel) and device.type != CPU.type:
-        return f"C++ kernels do not run on {device}"
-    return None
+    """Return what keeps a kernel from being launched on a device; ``None`` if nothing does."""
+    language = source.language
+    if language is None or device.kind.runs(language):
+        return None
+    return language.refusal.format(device=device)

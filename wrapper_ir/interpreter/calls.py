@@ -21,7 +21,7 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
-from wrapper_ir.lines.kernels import CppKernel, KernelDefinition, TorchOp, TritonKernel
+from wrapper_ir.lines.kernels import CppKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.traits import declares
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.runtime import CppSource, load_kernels
@@ -51,10 +51,9 @@ def called_kernels(program: Program) -> dict[str, Callable[..., None]]:
 
 def _source(line: KernelDefinition) -> CppSource:
     types = [cpp_type(param) for param in line.params]
-    if isinstance(line.source, TritonKernel) or None in types:
+    if not isinstance(line.source, CppKernel) or None in types:
         what = f"kernel '{line.name}'"
         raise UnsupportedError(what=what, where="the interpreter", hint="it runs C++ kernels")
-    assert isinstance(line.source, CppKernel)
     return CppSource(
         line.name,
         line.source.code,

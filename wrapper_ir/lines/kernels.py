@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias, final
 
+from wrapper_ir.devices import CPP, TRITON, KernelLanguage
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
 from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf, Trait
 from wrapper_ir.lines.dtype import DType
@@ -54,6 +55,7 @@ class CppKernel:
     defaults.
     """
 
+    language: ClassVar[KernelLanguage] = CPP
     syntax: ClassVar[str] = "cpp[ entry {entry}][ isa {isa}][ flags {flags}]{code:source}"
     nouns: ClassVar[Mapping[str, str]] = {
         "entry": "a name",
@@ -74,6 +76,7 @@ class TritonKernel:
     the values of ``tl.constexpr`` parameters.
     """
 
+    language: ClassVar[KernelLanguage] = TRITON
     syntax: ClassVar[str] = (
         "triton entry {entry}[! warps {num_warps}][! stages {num_stages}]"
         "[ signature {signature}][ constants {constants}][ options {options}]{code:source}"
@@ -100,6 +103,7 @@ class TorchOp:
     one: ``ns::Queue.push(__torch__.torch.classes.ns.Queue self, Tensor x) -> NoneType``.
     """
 
+    language: ClassVar[None] = None
     schema: str
     is_method: bool = False
 

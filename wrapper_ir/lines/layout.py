@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from wrapper_ir.devices import DeviceKind, kind_of
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Dim, dim, dims, free_symbols, product
 
@@ -29,6 +30,11 @@ class Device:
         """
         kind, _, index = text.partition(":")
         return cls(kind, int(index) if index else None)
+
+    @property
+    def kind(self) -> DeviceKind:
+        """The kind of its type: memory, languages of kernels, names in emitted code."""
+        return kind_of(self.type)
 
 
 CPU: Final = Device("cpu")

@@ -100,8 +100,8 @@ class PrepareCapture:
         """Return the program made ready; a planned one as it is."""
         if program.stage is Stage.PLANNED:
             return program
-        from wrapper_ir.emitters.capture import why_not_captured
-        from wrapper_ir.emitters.cuts import cut
+        from wrapper_ir.emitters.cuda_graphs.capture import why_not_captured
+        from wrapper_ir.emitters.cuda_graphs.cuts import cut
 
         if why_not_captured(program):
             return cut(program) if self.cuts else program

@@ -47,7 +47,6 @@ from wrapper_ir.lines import (
     Reinterpret,
     Reuse,
     Stream,
-    TritonKernel,
     WaitEvent,
     effects,
 )
@@ -158,7 +157,7 @@ def _device(program: Program) -> Device | None:
         isinstance(line, _Line | _QUIET) and not (binds(line) and isinstance(line.source, ItemOf))
         for line in program.body
     )
-    return device if device.type == "cuda" and is_plain else None
+    return device if device.kind.captures and is_plain else None
 
 
 @dataclass(slots=True)
@@ -423,9 +422,9 @@ class _Costs:
         if calls_op(line):
             return line.op in _PRODUCTS and not line.results and not self.fills(line)
         assert calls_kernel(line)
-        source = self._program.kernels[line.kernel].source
-        is_own = isinstance(source, TritonKernel)
-        return is_own and not self._is_cooperative(line) and not self.fills(line)
+        language = self._program.kernels[line.kernel].source.language
+        has_grid = language is not None and language.has_grid
+        return has_grid and not self._is_cooperative(line) and not self.fills(line)
 
     def fills(self, line: _Line) -> bool:
         """Return whether a call leaves no room on a GPU for others."""
@@ -439,8 +438,8 @@ class _Costs:
 
     def _is_cooperative(self, line: KernelCall) -> bool:
         source = self._program.kernels[line.kernel].source
-        options = dict(source.options) if isinstance(source, TritonKernel) else {}
-        return bool(options.get("launch_cooperative_grid"))
+        options: tuple[tuple[str, object], ...] = getattr(source, "options", ())
+        return bool(dict(options).get("launch_cooperative_grid"))
 
     def _blocks(self, line: KernelCall) -> int:
         return prod(self._sizes.scalar(size) or 1 for size in line.grid)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines import CPU, MemoryKind, effects, is_stranger
+from wrapper_ir.lines import MemoryKind, effects, is_stranger
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.options.declared import ARENA
 from wrapper_ir.planning.liveness import Liveness
@@ -26,7 +26,7 @@ ARENAS: Final = ARENA.choices
 
 def can_keep(device: Device, memory: MemoryKind) -> bool:
     """Return whether arenas there can be kept from call to call."""
-    return (device == CPU or device.type == "cuda") and memory is MemoryKind.DEFAULT
+    return device.kind.memory.keeps_arenas and memory is MemoryKind.DEFAULT
 
 
 def seen_by_strangers(region: Region, program: Program, liveness: Liveness) -> set[Life]:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final
 import sympy
 
 from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError, dim, free_symbols, substitute
-from wrapper_ir.lines.layout import CPU
-from wrapper_ir.planning.offsets import ALIGNMENT
 from wrapper_ir.verify.prove import grows
 
 if TYPE_CHECKING:
@@ -101,12 +99,8 @@ class Rounded(Sizes):
 
 
 def alignment_of(device: Device) -> int:
-    """Bytes that places in arenas on a device are multiples of.
-
-    On GPUs as many as PyTorch's allocator gives: libraries choose their kernels by alignment too,
-    and would otherwise compute something else, to the last bit, than without arenas.
-    """
-    return ALIGNMENT if device == CPU else 512
+    """Bytes that places in arenas on a device are multiples of."""
+    return device.kind.memory.alignment
 
 
 def _typical(info: SymbolInfo | None) -> int:

@@ -4,14 +4,9 @@ Emitted modules import torch and this package, nothing else. It imports ``wrappe
 and errors, otherwise nothing of ours: what runs a program knows nothing of how programs are made.
 """
 
-from wrapper_ir.runtime._private import (
-    current_stream,
-    empty_strided_cpu,
-    empty_strided_cuda,
-    reinterpret_tensor,
-)
+from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor
+from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda
 from wrapper_ir.runtime.autograd import past_autograd
-from wrapper_ir.runtime.branches import BranchStream, branch_event
 from wrapper_ir.runtime.checks import (
     InputChecks,
     TensorSpec,
@@ -21,6 +16,8 @@ from wrapper_ir.runtime.checks import (
 )
 from wrapper_ir.runtime.constants import load_constants, save_constants
 from wrapper_ir.runtime.control import run_while, run_while_stacked
+from wrapper_ir.runtime.cuda_branches import BranchStream, branch_event
+from wrapper_ir.runtime.devices import on_device
 from wrapper_ir.runtime.errors import (
     ComputationError,
     ConstantsError,
@@ -68,7 +65,7 @@ from wrapper_ir.runtime.scalars import (
 )
 from wrapper_ir.runtime.scratch import Scratch
 from wrapper_ir.runtime.streams import OwnMemoryPool, OwnStream, user_object
-from wrapper_ir.runtime.triton import TritonKernels, on_device
+from wrapper_ir.runtime.triton import TritonKernels
 from wrapper_ir.runtime.views import KeptViews, MisalignedViewError, reinterpret_as
 from wrapper_ir.toolchain import CppSource
 

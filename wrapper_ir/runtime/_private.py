@@ -8,11 +8,13 @@ name that torch does not promise.
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
+
+from wrapper_ir.devices import registered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +23,9 @@ if TYPE_CHECKING:
 __all__ = [
     "any_autocast_enabled",
     "below_autograd",
-    "clear_workspaces",
-    "current_stream",
     "data_ptr_address",
     "empty_strided_cpu",
-    "empty_strided_cuda",
     "enable_amx",
-    "mend_capture",
     "no_autocast",
     "reinterpret_tensor",
     "tensor_guard",
@@ -105,23 +103,20 @@ below_autograd: Final[Callable[[], AbstractContextManager[Any]]] = getattr(
 """A context in which ops go straight to their backends' kernels, past those of autograd."""
 
 
-_AUTOCAST: Final = ("cpu", "cuda")
-
-
 def _public_any_autocast_enabled() -> bool:
-    return any(map(torch.is_autocast_enabled, _AUTOCAST))
+    return any(torch.is_autocast_enabled(kind.type) for kind in registered())
 
 
 @contextmanager
 def _public_no_autocast() -> Iterator[None]:
-    before = {kind: torch.is_autocast_enabled(kind) for kind in _AUTOCAST}
+    before = {kind.type: torch.is_autocast_enabled(kind.type) for kind in registered()}
     try:
-        for kind in _AUTOCAST:
-            torch.set_autocast_enabled(kind, False)  # noqa: FBT003 - torch takes no name
+        for type_ in before:
+            torch.set_autocast_enabled(type_, False)  # noqa: FBT003 - torch takes no name
         yield
     finally:
-        for kind, is_enabled in before.items():
-            torch.set_autocast_enabled(kind, is_enabled)
+        for type_, is_enabled in before.items():
+            torch.set_autocast_enabled(type_, is_enabled)
 
 
 any_autocast_enabled: Final[Callable[[], bool]] = getattr(
@@ -143,52 +138,3 @@ def enable_amx() -> bool:
     """
     ask = getattr(torch.cpu, "_init_amx", None)
     return bool(ask()) if ask is not None else False
-
-
-def _public_empty_strided_cuda(
-    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
-) -> Tensor:
-    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
-
-
-empty_strided_cuda: Final[Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]] = getattr(
-    _guards, "_empty_strided_cuda", _public_empty_strided_cuda
-)
-"""``(size, stride, dtype)``: a tensor on the current GPU with undefined contents."""
-
-
-def _public_current_stream(device: int) -> int:
-    return int(torch.cuda.current_stream(device).cuda_stream)
-
-
-current_stream: Final[Callable[[int], int]] = getattr(
-    torch._C, "_cuda_getCurrentRawStream", _public_current_stream
-)
-"""``(device index)``: the raw handle of a GPU's current stream."""
-
-
-def _clear_nothing() -> None:
-    """Nothing is done."""
-
-
-clear_workspaces: Final[Callable[[], None]] = getattr(
-    torch._C, "_cuda_clearCublasWorkspaces", _clear_nothing
-)
-"""Forget the workspaces of cuBLAS: the next product takes a new one."""
-
-
-def mend_capture(device: int, pool: tuple[int, int]) -> None:
-    """Put right what a capture that failed leaves behind in PyTorch.
-
-    Its allocator believes that the capture goes on, and so does the random number generator, which
-    then refuses to draw. A capture of nothing ends both.
-    """
-    end = getattr(torch._C, "_cuda_endAllocateToPool", None)
-    if end is not None:
-        with suppress(RuntimeError):
-            end(device, pool)
-    with suppress(RuntimeError):
-        torch.cuda.synchronize(device)
-        # Of this thread alone: others may allocate meanwhile.
-        with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
-            torch.empty(1, device=torch.device("cuda", device)).zero_()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from wrapper_ir.runtime._private import current_stream
+from wrapper_ir.runtime._private_cuda import current_stream
 from wrapper_ir.runtime.kept import Arena, Keeper, register
 
 if TYPE_CHECKING:

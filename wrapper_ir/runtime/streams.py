@@ -7,7 +7,7 @@ none.
 from __future__ import annotations
 
 from threading import Lock, local
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -37,7 +37,7 @@ class OwnStream:
         """The stream; the same for all calls of a thread."""
         found: torch.Stream | None = getattr(self._made, "stream", None)
         if found is None:
-            found = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            found = torch.get_device_module(self._device).Stream(self._device)
             self._made.stream = found
         return found
 
@@ -51,15 +51,16 @@ class OwnMemoryPool:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._made: torch.cuda.MemPool | None = None
+        self._made: Any = None
         self._lock = Lock()
 
-    def get(self) -> torch.cuda.MemPool:
+    def get(self) -> Any:  # noqa: ANN401 - each device has a class of its own
         """The pool; the same for all calls."""
         if self._made is None:
-            with self._lock, torch.cuda.device(self._device):
+            module = torch.get_device_module(self._device)
+            with self._lock, module.device(self._device):
                 if self._made is None:
-                    self._made = torch.cuda.MemPool()
+                    self._made = module.MemPool()
         return self._made
 
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     _Call: TypeAlias = Callable[..., Any]
 
-__all__ = ["TritonKernels", "on_device", "prepare_launcher"]
+__all__ = ["TritonKernels", "prepare_launcher"]
 
 _LAUNCHER: Final = Extension(
     "wir_launch", Path(__file__).resolve().parents[1] / "native" / "cuda" / "launch.cpp"
@@ -68,26 +68,6 @@ _LETTERS: Final = {
     "u1": "?", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
     "fp32": "f", "f32": "f", "fp64": "d", "f64": "d",
 }  # fmt: skip
-
-
-def on_device(device: torch.device) -> Callable[[_Call], _Call]:
-    """Return a decorator that runs a program's ``call`` on a GPU.
-
-    Where there is but one GPU, that is no work: it is the current one.
-    """
-
-    def decorate(call: _Call) -> _Call:
-        if torch.cuda.device_count() == 1:
-            return call
-
-        @functools.wraps(call)
-        def run(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - what the program returns
-            with torch.cuda.device(device):
-                return call(*args, **kwargs)
-
-        return run
-
-    return decorate
 
 
 class TritonKernels:

@@ -19,7 +19,6 @@ from wrapper_ir.lines import (
     ScalarType,
     StringArg,
     TorchOp,
-    TritonKernel,
 )
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.kernels import shown
@@ -120,10 +119,11 @@ class Calls:
                 self._check_scalar(line, arg, param)
 
     def _check_grid(self, line: KernelCall, kernel: KernelDefinition) -> None:
-        is_triton = isinstance(kernel.source, TritonKernel)
-        legal = 1 <= len(line.grid) <= 3 if is_triton else not line.grid
+        language = kernel.source.language
+        over = language if language is not None and language.has_grid else None
+        legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
         if not legal:
-            what = "a Triton kernel" if is_triton else "not a Triton kernel"
+            what = "not a Triton kernel" if over is None else f"a {over.name} kernel"
             grid = f"a grid of {counted(len(line.grid), 'size')}" if line.grid else "no grid"
             self.state.report(rules.BAD_GRID, name=shown(line.kernel), what=what, grid=grid)
         for size in line.grid:

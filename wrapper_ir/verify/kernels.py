@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines import CppKernel, SchemaError, TorchOp, TritonKernel, parse_schema
+from wrapper_ir.lines import SchemaError, TorchOp, parse_schema
 from wrapper_ir.lines.schema import QUALIFIED_OP_NAME
 from wrapper_ir.verify import rules
 
@@ -94,7 +94,7 @@ class Kernels:
             seen.add(param.name)
 
     def _check_entry(self, line: KernelDefinition) -> None:
-        if isinstance(line.source, (CppKernel, TritonKernel)):
+        if not isinstance(line.source, TorchOp):
             check_name(self.state, line.source.entry, "kernel's entry")
 
 

@@ -16,6 +16,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 import wrapper_ir as wir
 from tests.emitters.corpus import CASES, FILES, PROBED, STREAMS, TEXT_ONLY, program
 from tests.emitters.cpp.compiling import check_syntax, preprocess
+from wrapper_ir.devices import CUDA
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp import CppArtifact, CppEmitter
 from wrapper_ir.emitters.cpp.literals import comment, string
@@ -90,7 +91,7 @@ def test_the_manifest_names_parts_of_the_runtime(
 ) -> None:
     artifact = emitted(program(name), **options)
     assert artifact.manifest.parts == needed_parts(parts, alone=True) == parts
-    assert artifact.manifest.on_gpu == (Part.GPU in parts)
+    assert (artifact.manifest.device is CUDA) == (Part.GPU in parts)
     listed = f"parts={sorted(map(str, parts))!r}"
     assert (listed in artifact.module_source) == bool(parts)
 

@@ -114,7 +114,7 @@ wrapper-ir bisect net.wir --eager model.py:make --random 0    # against ATen, op
     nargs=2,
     type=click.FloatRange(min=0.0),
     metavar="RELATIVE ABSOLUTE",
-    help="How far results may be apart.",
+    help="Tolerance for results.",
 )
 @asking("given", Inputs)
 @click.option("-o", "--output", metavar="FOLDER", help="Write a reproducer of the call.")

@@ -30,9 +30,9 @@ wrapper-ir demo --layers 1 --quick --json
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="CPU threads; with one, times say most about wrappers.",
+    help="CPU threads; one thread shows best what wrappers cost.",
 )
-@click.option("--quick", is_flag=True, help="Measure times with a few calls only.")
+@click.option("--quick", is_flag=True, help="Time a few calls only.")
 @json_option
 @force_option
 @traceback_option

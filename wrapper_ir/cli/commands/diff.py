@@ -39,7 +39,7 @@ wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
     "--format",
     "form",
     type=click.Choice(["rich", "text", "json", "html"]),
-    help="How it is shown. Default: rich on a terminal, else text.",
+    help="Output format. Default: rich on a terminal, else text.",
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @traceback_option

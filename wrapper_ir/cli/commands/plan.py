@@ -44,7 +44,7 @@ wrapper-ir plan program.wir -o planned.wir
 @click.option("-o", "--output", metavar="PATH", help="Write the planned program (- is stdout).")
 @click.option("--svg", metavar="PATH", help="Write a picture: time across, addresses up.")
 @click.option("--buffers", is_flag=True, help="Show where each buffer of an arena lies.")
-@click.option("--verify-each", is_flag=True, help="Have the plan examined by another algorithm.")
+@click.option("--verify-each", is_flag=True, help="Check the plan with another algorithm.")
 @json_option
 @force_option
 @traceback_option
@@ -195,7 +195,7 @@ wrapper-ir plan-csv - -o - < buffers.csv
     "-o", "--output", required=True, metavar="OUT.csv", help="Where the table goes (- is stdout)."
 )
 @click.option("--alignment", type=click.IntRange(1), default=1, show_default=True, help="In bytes.")
-@click.option("--capacity", type=click.IntRange(0), help="Bytes there are: fail if more is needed.")
+@click.option("--capacity", type=click.IntRange(0), help="Capacity in bytes; fail beyond it.")
 @click.option(
     "--nodes", type=click.IntRange(0), help="How far the exact search goes; the default is 2000000."
 )

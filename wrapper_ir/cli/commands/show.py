@@ -25,7 +25,7 @@ wrapper-ir print - < program.wir > formatted.wir
 @program_argument
 @click.option("--origins", is_flag=True, help="Show where in the model each line comes from.")
 @click.option("--brief", is_flag=True, help="Show the wrapper alone, no kernel sources.")
-@click.option("--color/--no-color", default=None, help="Colour or not. Default: on a terminal.")
+@click.option("--color/--no-color", default=None, help="Use colour or not. Default: on a terminal.")
 @traceback_option
 def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     """Print a program in its normal form; the text reads back as the same program.

@@ -22,8 +22,8 @@ wrapper-ir verify *.wir --json | jq '.[] | select(.ok | not) | .file'
 wrapper-ir capture model.py:make | wrapper-ir verify -
 """))
 @click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing about programs without faults.")
-@click.option("--warnings", is_flag=True, help="Tell also of what may be meant.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing about programs without faults.")
+@click.option("--warnings", is_flag=True, help="Also report warnings, about what may be intended.")
 @json_option
 @traceback_option
 def verify(files: tuple[str, ...], quiet: bool, warnings: bool, as_json: bool) -> None:

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir import __version__
 from wrapper_ir.cli.doctor.report import CacheFacts, Fact, Fault, fault_of
+from wrapper_ir.devices import kind_of, registered
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends import releases
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from wrapper_ir.devices import DeviceKind, Doctor, KernelLanguage
 
 __all__ = ["cache_facts", "gather"]
 
@@ -39,12 +42,6 @@ _PYTHONS = {11: _SUPPORTED, 12: _TRIED}
 #: Processor -> what we know of it, on Linux.
 _MACHINES = {"x86_64": _SUPPORTED}
 
-#: Compute capability of a GPU -> what we know of it.
-_GPUS = {"9.0": _TRIED}
-
-#: Where Linux tells of NVIDIA's driver, also where its tools are not installed.
-_DRIVER = Path("/proc/driver/nvidia/version")
-
 
 def gather(torch: Mapping[str, Any], fault: Fault | None) -> list[Fact]:
     """Return the facts.
@@ -58,11 +55,11 @@ def gather(torch: Mapping[str, Any], fault: Fault | None) -> list[Fact]:
         _system(),
         Fact("Python", platform.python_version(), _PYTHONS.get(sys.version_info.minor, _UNTRIED)),
         _torch(torch, fault),
-        _triton(),
+        *_languages(),
         _sympy(),
         _compiler(),
-        _driver(),
-        *_gpus(torch),
+        *_drivers(),
+        *_units(torch),
     ]
 
 
@@ -77,23 +74,12 @@ def _torch(found: Mapping[str, Any], fault: Fault | None) -> Fact:
     if not version:
         hint = f"install torch {releases.in_words()}"
         return Fact("torch", "", fault=Fault("", "torch is not installed", hint))
-    note = f"built for CUDA {found['cuda']}" if found.get("cuda") else ""
+    platforms = [built_for for built_for, _ in found.get("devices", {}).values() if built_for]
+    note = f"built for {', '.join(platforms)}" if platforms else ""
     standing = _TORCHES[releases.standing(version)]
     if standing is _UNTRIED and releases.is_to_be_tried():
         note = ", ".join(filter(None, [note, f"taken as {releases.TRY} asks"]))
     return Fact("torch", version, standing, note, fault)
-
-
-def _triton() -> Fact:
-    """Triton is supported in the minor version that the installed torch asks for."""
-    version = _installed("triton")
-    if not version:
-        return Fact("Triton", "", note="only GPUs need it")
-    wanted = next((r for r in _requirements("torch") if re.match(r"triton\b", r)), "")
-    if _numbers(version) == _numbers(wanted):
-        return Fact("Triton", version, _SUPPORTED)
-    asked = wanted.partition(";")[0]
-    return Fact("Triton", version, _UNTRIED, f"torch asks for {asked}" if asked else "")
 
 
 def _sympy() -> Fact:
@@ -134,18 +120,47 @@ def _compiler() -> Fact:
     return Fact("compiler", found.version, known, f"started as {' '.join(found.command)}")
 
 
-def _driver() -> Fact:
-    said = _run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    if not said and _DRIVER.is_file():
-        found = re.search(r"\d+\.\d+(?:\.\d+)?", _DRIVER.read_text("utf-8", errors="replace"))
+def _languages() -> Iterator[Fact]:
+    """Yield facts about the compilers of kernels that are packages of Python."""
+    for kind in registered():
+        for language in kind.languages:
+            if language.package:
+                yield _language(language, kind)
+
+
+def _language(language: KernelLanguage, kind: DeviceKind) -> Fact:
+    """A compiler is supported in the minor version that the installed torch asks for."""
+    version = _installed(language.package)
+    if not version:
+        return Fact(language.name, "", note=f"only {kind.noun}s need it")
+    named = re.compile(rf"{re.escape(language.package)}\b")
+    wanted = next((r for r in _requirements("torch") if named.match(r)), "")
+    if _numbers(version) == _numbers(wanted):
+        return Fact(language.name, version, _SUPPORTED)
+    asked = wanted.partition(";")[0]
+    return Fact(language.name, version, _UNTRIED, f"torch asks for {asked}" if asked else "")
+
+
+def _drivers() -> Iterator[Fact]:
+    for kind in registered():
+        if kind.doctor.driver:
+            version = _driver_version(kind.doctor)
+            note = "" if version else f"only {kind.noun}s need it"
+            yield Fact(kind.doctor.driver, version, note=note)
+
+
+def _driver_version(doctor: Doctor) -> str:
+    said = _run(*doctor.driver_command)
+    file = Path(doctor.driver_file)
+    if not said and file.is_file():
+        found = re.search(r"\d+\.\d+(?:\.\d+)?", file.read_text("utf-8", errors="replace"))
         said = found[0] if found else ""
-    version = said.partition("\n")[0]
-    return Fact("NVIDIA driver", version, note="" if version else "only GPUs need it")
+    return said.partition("\n")[0]
 
 
 def _run(*words: str) -> str:
     """Return what a program writes, or nothing where it is absent, fails or hangs."""
-    if shutil.which(words[0]) is None:
+    if not words or shutil.which(words[0]) is None:
         return ""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
@@ -154,12 +169,13 @@ def _run(*words: str) -> str:
     return done.stdout.strip()
 
 
-def _gpus(torch: Mapping[str, Any]) -> list[Fact]:
-    gpus = torch.get("gpus", ())
-    return [
-        Fact("GPU", name, _GPUS.get(capability, _UNTRIED), f"compute capability {capability}")
-        for name, capability in gpus
-    ]
+def _units(torch: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield the devices that torch sees."""
+    for type_, (_, units) in torch.get("devices", {}).items():
+        kind = kind_of(type_)
+        for name, capability in units:
+            standing = _TRIED if capability in kind.doctor.tried else _UNTRIED
+            yield Fact(kind.noun, name, standing, f"compute capability {capability}")
 
 
 def cache_facts() -> CacheFacts:

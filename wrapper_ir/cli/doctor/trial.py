@@ -15,6 +15,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.cli.doctor.report import Fault, fault_of
+from wrapper_ir.devices import registered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,12 +87,12 @@ def _tried(name: str) -> dict[str, Any]:
 def _torch_facts() -> dict[str, Any]:
     import torch
 
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    gpus = [
-        (torch.cuda.get_device_name(n), "{}.{}".format(*torch.cuda.get_device_capability(n)))
-        for n in range(count)
-    ]
-    return {"version": torch.__version__, "cuda": torch.version.cuda, "gpus": gpus}
+    found = {kind.type: kind.doctor.inventory(torch) for kind in registered()}
+    devices = {
+        type_: (each.built_for, [(unit.name, unit.capability) for unit in each.units])
+        for type_, each in found.items()
+    }
+    return {"version": torch.__version__, "devices": devices}
 
 
 def _emit(target: str) -> Fault | None:
@@ -116,8 +117,10 @@ def _capture() -> Fault | None:
         def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
             return (x.relu() @ w).relu() * 2
 
-    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
-        inputs = tuple(tensor.to(device) for tensor in _inputs())
+    for kind in registered():
+        if kind.is_accelerator and not kind.doctor.inventory(torch).units:
+            continue
+        inputs = tuple(tensor.to(kind.type) for tensor in _inputs())
         program = capture(Model(), inputs)
         fault = _compared(compile(program)(*inputs), (Model()(*inputs),))
         if fault is not None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.capture import CaptureFacts
+from wrapper_ir.devices import CPU, CppSide, DeviceKind, accelerators
+from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.trace import ProbeLevel
@@ -71,9 +72,16 @@ class Manifest:
     levels: tuple[ProbeLevel, ...] = ()
 
     @property
-    def on_gpu(self) -> bool:
-        """True if the program runs on a GPU."""
-        return Part.GPU in self.parts
+    def device(self) -> DeviceKind:
+        """The accelerator that the program runs on; the CPU for one that needs none."""
+        own = (kind for kind in accelerators() if kind.cpp and kind.cpp.part in self.parts)
+        return next(own, CPU)
+
+    @property
+    def libraries(self) -> tuple[CppSide, ...]:
+        """The libraries of PyTorch that the program runs beside, the CPU's first."""
+        kinds = dict.fromkeys((CPU, self.device))
+        return tuple(kind.cpp for kind in kinds if kind.cpp is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,11 +14,10 @@ from wrapper_ir.emitters.cpp.arguments import (
     dispatcher_argument,
     shim_arguments,
 )
-from wrapper_ir.emitters.cpp.gpu import device_index
+from wrapper_ir.emitters.cpp.devices import device_index
 from wrapper_ir.emitters.cpp.places import place_of
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import call
-from wrapper_ir.emitters.cpp.triton import parameter_of
 from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.library import FIXED_WRITERS, schema_of
@@ -39,7 +38,6 @@ from wrapper_ir.lines.kernels import (
     KernelCall,
     KernelDefinition,
     TorchOp,
-    TritonKernel,
 )
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.toolchain.parts import Part
@@ -58,30 +56,27 @@ class CallLines(RegionBase):
 
     @override
     def visit_kernel_definition(self, line: KernelDefinition) -> None:
-        match line.source:
-            case CppKernel():
-                try:
-                    self.declared.callees.kernel(line, line.source)
-                except ValueError as error:
-                    self.unsupported(line, str(error))
-            case TritonKernel():
-                try:
-                    self.declared.gpu_kernels.add(line, line.source)
-                except ValueError as error:
-                    self.unsupported(line, str(error))
-            case TorchOp():
-                pass  # declared when it is called
+        if isinstance(line.source, TorchOp):
+            return  # declared when it is called
+        try:
+            if isinstance(line.source, CppKernel):
+                self.declared.callees.kernel(line, line.source)
+            else:
+                self.declared.launched.add(line)
+        except ValueError as error:
+            self.unsupported(line, str(error))
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
         definition = self.context.program.kernels[line.kernel]
         name = self.context.names["kernel", line.kernel]
-        if isinstance(definition.source, TritonKernel):
-            self._launch(line, definition, definition.source)
-            return
+        language = definition.source.language
         problem = launch_problem(definition.source, line.device)
         if problem:
             self.unsupported(line, problem)
+            return
+        if language is not None and language.has_grid:
+            self._launch(line, definition)
             return
         if any(isinstance(a, ScalarArg) and free_symbols(a.value) for a in line.args):
             self.mark(line)
@@ -89,20 +84,18 @@ class CallLines(RegionBase):
         args = [self._kernel_argument(line, param, arg) for param, arg in pairs]
         self.put_call(line, f"{call(name, *args)};")
 
-    def _launch(self, line: KernelCall, definition: KernelDefinition, source: TritonKernel) -> None:
-        """Renders the launch of a Triton kernel, which may fail."""
+    def _launch(self, line: KernelCall, definition: KernelDefinition) -> None:
+        """Renders the launch of a kernel over a grid, which may fail."""
         self.mark(line)
-        args = []
-        for param, (_, type_), arg in zip(
-            definition.params, source.signature, line.args, strict=True
-        ):
-            try:
-                number = parameter_of(type_)
-            except ValueError:
-                return  # its definition was refused
-            args.append(self._kernel_argument(line, param, arg, number))
+        launched = self.declared.launched.launched(line, definition)
+        if launched is None:
+            return
+        name, types = launched
+        args = [
+            self._kernel_argument(line, param, arg, type_)
+            for param, type_, arg in zip(definition.params, types, line.args, strict=True)
+        ]
         grid = ", ".join(map(self.count, line.grid))
-        name = self.declared.gpu_kernels.name(line.kernel, device_index(line.device))
         self.put_call(line, f"{call(name, 'call', f'{{{grid}}}', *args)};")
 
     def _kernel_argument(
@@ -164,15 +157,15 @@ class CallLines(RegionBase):
     def _shim_device(self, line: ExternKernel) -> str | None:
         """Return the device whose functions of the C shim do what the dispatcher would do."""
         layouts = [self.layout(name) for name in effects(line, self.context.program).touched]
-        if self.context.gpu is None:
-            return "cpu" if all(layout.device == CPU for layout in layouts) else None
-        if not layouts or len({each.device for each in layouts if each.device != CPU}) > 1:
-            return None
-        if all(layout.device == CPU for layout in layouts):
+        away = {each.device for each in layouts if each.device != CPU}
+        if not away and (layouts or self.context.accelerator is None):
             return "cpu"
         # Numbers in tensors may be on the CPU.
-        is_on_gpu = all(layout.device != CPU or layout.rank == 0 for layout in layouts)
-        return "cuda" if is_on_gpu else None
+        is_together = all(layout.device != CPU or layout.rank == 0 for layout in layouts)
+        if len(away) != 1 or not is_together:
+            return None
+        side = away.pop().kind.cpp
+        return None if side is None else side.name
 
     def _call_shim(self, line: ExternKernel, shim: Shim, schema: OpSchema) -> bool:
         """Calls a function of the C shim, if it does exactly what the op does."""

@@ -7,13 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.exprs import CppExprs
-from wrapper_ir.emitters.cpp.gpu import (
+from wrapper_ir.emitters.cpp.devices import (
     ANYWHERE,
+    accelerators_of,
     device_parts,
     device_type,
-    gpus_of,
+    side_of,
 )
+from wrapper_ir.emitters.cpp.exprs import CppExprs
 from wrapper_ir.emitters.cpp.names import Key, make_names
 from wrapper_ir.emitters.cpp.text import UNIT, statement
 from wrapper_ir.emitters.facts import placed_results, random_states
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.capture import CaptureFacts
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
+    from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
     from wrapper_ir.emitters.names import NamePlan
     from wrapper_ir.lines.dtype import DType
     from wrapper_ir.lines.expr import Dim
@@ -58,7 +59,7 @@ class Context:
 
     Attributes:
         sections: Parts of the files by name, spliced together at the end.
-        gpu: Number of the GPU that it runs on, of several the first one; None where it needs none.
+        accelerator: The one that it runs on, of several the first; None where it needs none.
         products: Which of its lines call cuBLAS themselves.
         takes_out: Whether callers may give memory for results.
         graphs: How a library captures its calls as CUDA graphs; ``None`` if it does not.
@@ -91,8 +92,7 @@ class Context:
         self.names: NamePlan[Key] = make_names(program)
         #: How regions print expressions: their symbols are parameters.
         self.exprs = self.printer("")
-        gpus = gpus_of(program)
-        self.gpu = gpus[0] if gpus else None
+        self.accelerator = next(iter(accelerators_of(program)), None)
         self.sections: dict[str, CodeWriter] = {}
         #: Whether a tensor of the program is complex.
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
@@ -111,8 +111,9 @@ class Context:
 
     def _need_what_is_known(self) -> None:
         """Notes what the files need whatever the lines are."""
+        own = "" if self.accelerator is None else side_of(self.accelerator).part
         for is_needed, header, part in (
-            (self.gpu is not None, "gpu", Part.GPU),
+            (bool(own), own, Part(own) if own else None),
             (self.profiles, "mark", None),
             (self.takes_out, "out", None),
             (self.graphs is not None, None, Part.GRAPHS),

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
+from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.capture import capture_facts, graph_options
 from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
 from wrapper_ir.emitters.cpp.context import Context
-from wrapper_ir.emitters.cpp.gpu import gpus_of
+from wrapper_ir.emitters.cpp.devices import accelerators_of
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
+from wrapper_ir.emitters.cuda_graphs.capture import capture_facts, graph_options
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.dtype import DType
@@ -101,11 +102,11 @@ class CppEmitter(Emitter):
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
         given, program = program, _objects_as_inputs(program)
-        one_gpu = len(gpus_of(program)) <= 1
+        is_one = len(accelerators_of(program)) <= 1
         statics = gather_statics(
-            program, self.keep_buffers, keep_arenas=self.arena == "kept", on_gpus=one_gpu
+            program, self.keep_buffers, keep_arenas=self.arena == "kept", accelerated=is_one
         )
-        products = Products(program, direct=self.products == "cublas" and one_gpu)
+        products = Products(program, direct=self.products == "cublas" and is_one)
         options = graph_options(self)
         graphs = None if options is None else capture_facts(program, options)
         context = Context(
@@ -153,14 +154,12 @@ def _objects_as_inputs(program: Program) -> Program:
 
 
 def _refuse_devices(program: Program, problems: Problems) -> None:
-    """Notes the lines that touch buffers elsewhere than on the CPU and on GPUs.
+    """Notes the lines that touch buffers on devices that C++ programs cannot run on.
 
     Quantised tensors come out of ops and go into ops; nothing else can be done with them here.
     Tensors that have no data (``meta``) may be inputs, too.
     """
-    away = {
-        name for name, each in program.buffers.items() if each.device.type not in ("cpu", "cuda")
-    }
+    away = {name for name, each in program.buffers.items() if each.device.kind.cpp is None}
     quantised = {name for name, layout in program.buffers.items() if layout.dtype in _QUANTISED}
     if not away and not quantised:
         return
@@ -175,7 +174,7 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
                 continue
             if name in away:
                 device = program.layout(name).device
-                where = "the CPU and NVIDIA GPUs"
+                where = " and ".join(kind.plural for kind in registered() if kind.cpp is not None)
                 problems.add(line, path, f"'{name}' is on {device}; C++ programs run on {where}")
             elif name in quantised:
                 problems.add(line, path, f"'{name}' is quantised, which C++ has no form for yet")

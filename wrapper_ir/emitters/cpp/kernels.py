@@ -113,12 +113,12 @@ class Declarations:
     Attributes:
         state: What is kept from call to call.
         callees: What the program calls.
-        gpu_kernels: Its Triton kernels.
+        launched: The kernels that are launched over a grid.
     """
 
     state: StateMembers
     callees: Callees
-    gpu_kernels: GpuKernels
+    launched: GpuKernels
 
     @classmethod
     def of(cls, context: Context) -> Declarations:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, GpuUnit, KernelUnit
+from wrapper_ir.emitters.cpp.devices import device_index, side_of
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
@@ -43,8 +44,11 @@ CREATE: Final = 300
 
 HEADER: Final = "program_parts.h"
 
-_HEADERS: Final = ("arena", "blas", "heap", "control", "generated", "gpu", "mark", "out")
+_HEADERS: Final = ("arena", "blas", "heap", "control", "generated")
 """Headers of the runtime part, in the order in which files include them."""
+
+_LATER: Final = ("mark", "out")
+"""Likewise, behind those of devices."""
 
 _OPEN: Final = 'namespace [[gnu::visibility("hidden")]] wir_program {'
 _CLOSE: Final = "}  // namespace wir_program"
@@ -96,7 +100,7 @@ class _Module:
         writers = self._long(parts, tables, info) if self._is_long else {}
         if not self._is_long:
             writers[MAIN_FILE] = self._short(parts[0], tables, info)
-        return Files(writers, self._declared.callees.units, self._declared.gpu_kernels.units)
+        return Files(writers, self._declared.callees.units, self._declared.launched.units)
 
     # The program's lines.
 
@@ -210,9 +214,10 @@ class _Module:
         return _ended(file, tables, info)
 
     def _serve(self, file: CodeWriter) -> None:
-        """Writes what holds while ``run`` runs: the GPU in use, memory that ops are served from."""
-        if self._context.gpu is not None:
-            file.line(f"const wir::GpuCall on_gpu(call, {self._context.gpu});")
+        """Writes what holds while ``run`` runs: the device, memory that ops are served from."""
+        if (device := self._context.accelerator) is not None:
+            type_, name = side_of(device).guard
+            file.line(f"const {type_} {name}(call, {device_index(device)});")
         program = self._program
         if any(stream.captured for stream in program.streams):
             counts = f"{len(program.streams)}, {len(program.events)}"
@@ -252,7 +257,8 @@ class _Module:
     def _includes(self, file: CodeWriter) -> None:
         needed = self._context.headers
         file.lines("#include <memory>", "#include <utility>", "")
-        file.lines(*(f"#include <wir/{name}.h>" for name in _HEADERS if name in needed))
+        names = (*_HEADERS, *sorted(needed.difference(_HEADERS, _LATER)), *_LATER)
+        file.lines(*(f"#include <wir/{name}.h>" for name in names if name in needed))
         file.blank()
         if "externs" in self._context.sections:
             file.extend(self._context.section("externs"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.devices import registered
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.kernels import TorchOp
@@ -39,7 +40,7 @@ _MACROS: Final = frozenset("""
 #: What the files call things of their own.
 _FILE_NAMES: Final = frozenset("""
     at c10 call constants create_state destroy_state frame heap inputs kConstants kInputs kLines
-    kOutputs kProbeOperands kProbes kept_bytes main on_gpu outputs run serving state State Frame
+    kOutputs kProbeOperands kProbes kept_bytes main outputs run serving state State Frame
     std torch wir wir_program wir_program_info
     """.split())  # noqa: SIM905 - as above
 
@@ -67,4 +68,5 @@ def make_names(program: Program) -> NamePlan[Key]:
             wanted.append((("op", definition.name), _wanted(as_identifier(definition.name))))
         else:
             wanted.append((("kernel", definition.name), _wanted(definition.name)))
-    return NamePlan(wanted, _RESERVED)
+    guards = {kind.cpp.guard[1] for kind in registered() if kind.cpp is not None}
+    return NamePlan(wanted, _RESERVED | guards)

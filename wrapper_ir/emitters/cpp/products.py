@@ -84,7 +84,9 @@ class Products:
 
 def _fit(op: str, out: Layout, left: Layout, right: Layout) -> bool:
     layouts = (out, left, right)
-    if any(each.rank != _RANKS[op] or each.device.type != "cuda" for each in layouts):
+    if any(
+        each.rank != _RANKS[op] or "cublas" not in each.device.kind.products for each in layouts
+    ):
         return False
     if len({(each.dtype, each.device) for each in layouts}) > 1 or out.dtype not in _TYPES:
         return False

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.gpu import device_index, device_type
+from wrapper_ir.emitters.cpp.devices import device_index, device_type
 from wrapper_ir.emitters.cpp.places import Place, element_type, place_of
 from wrapper_ir.emitters.cpp.statics import same_view, source_of
 from wrapper_ir.emitters.cpp.text import call
@@ -88,9 +88,9 @@ class StateMembers:
             self._held.append(f"state.{member}.bytes()")
         return f"state.{member}"
 
-    def load_kernel(self, name: str, gpu: int) -> None:
-        """Has a Triton kernel loaded before it is called."""
-        self._put(f"{name}.load({gpu});")
+    def load_kernel(self, name: str, device: int) -> None:
+        """Has a kernel loaded before it is called."""
+        self._put(f"{name}.load({device});")
 
     def heap(self) -> str:
         """The member that library ops and results are served from."""

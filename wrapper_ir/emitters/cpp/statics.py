@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from wrapper_ir.devices import kind_of, registered
 from wrapper_ir.emitters.arenas import allocates_much
 from wrapper_ir.emitters.facts import free_region_symbols
 from wrapper_ir.emitters.storages import Storages
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
-
-_ON_GPUS: Final = 32
-"""The factor for bytes kept on a GPU, where an allocation costs half a kernel's launch."""
 
 KeptView: TypeAlias = Reinterpret | Reuse | AllocateFromPool
 
@@ -77,7 +75,7 @@ def source_of(line: KeptView) -> str:
 
 
 def gather_statics(
-    program: Program, keep_bytes: int, *, keep_arenas: bool = False, on_gpus: bool = True
+    program: Program, keep_bytes: int, *, keep_arenas: bool = False, accelerated: bool = True
 ) -> Statics:
     """Return what a program may keep.
 
@@ -86,11 +84,15 @@ def gather_statics(
         keep_bytes: The most bytes of buffers and pools of fixed size, on the CPU.
         keep_arenas: Whether pools are kept beyond that, whatever their size, and what library ops
             allocate.
-        on_gpus: Whether memory of GPUs may be kept. It serves one stream; a program that uses
-            several GPUs has one on each.
+        accelerated: Whether memory of accelerators may be kept. It serves one stream; a program
+            that uses several has one on each.
     """
     storages = Storages(program)
-    devices = ("cpu", "cuda") if on_gpus else ("cpu",)
+    devices = tuple(
+        kind.type
+        for kind in registered()
+        if kind.memory.keep_factor and (accelerated or not kind.is_accelerator)
+    )
     arenas = _arenas(program, storages, devices) if keep_arenas else ()
     buffers = _buffers(program, storages, keep_bytes, arenas, devices)
     inside = Region((), program.body, program.results)
@@ -139,7 +141,7 @@ def _buffers(
         if isinstance(line, AllocateFromPool) and storages.root(line.out) in unfit
     }
     ending = storages.roots(storages.killed) - unfit
-    left = {each: keep_bytes * (1 if each == "cpu" else _ON_GPUS) for each in devices}
+    left = {each: keep_bytes * kind_of(each).memory.keep_factor for each in devices}
     for line in program.body:
         if not isinstance(line, (Allocate, AllocatePool)) or line.memory is not MemoryKind.DEFAULT:
             continue

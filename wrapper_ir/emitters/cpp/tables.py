@@ -8,6 +8,7 @@ import sympy
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table
+from wrapper_ir.emitters.cpp.devices import device_index, side_of
 from wrapper_ir.emitters.cpp.number_types import number_type, symbol_types
 from wrapper_ir.emitters.cpp.packing import has_packing, write_packing
 from wrapper_ir.emitters.cpp.probes import write_probes
@@ -152,14 +153,14 @@ class Tables:
     def _extras(self, state: StateMembers) -> list[str]:
         """The rows that have defaults, up to the last one that differs from its own."""
         context = self._context
-        kept = state.kept_bytes()
+        kept, device = state.kept_bytes(), context.accelerator
         rows = [
             f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
             "nullptr" if kept is None else "wir_program::kept_bytes",
             _truth(context.takes_out),
-            str(-1 if context.gpu is None else context.gpu),
-            # States that hold nothing of a GPU serve any stream.
-            "nullptr" if context.gpu is None or kept is None else "wir::current_stream",
+            str(-1 if device is None else device_index(device)),
+            # States that hold nothing of an accelerator serve any stream.
+            (device and kept and side_of(device).stream) or "nullptr",
             "nullptr" if context.graphs is None else "&wir_program::kGraphs",
             self._objects(),
             "wir_program::pack" if has_packing(self._program) else "nullptr",

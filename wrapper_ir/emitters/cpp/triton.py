@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import GpuUnit
-from wrapper_ir.emitters.cpp.gpu import device_index
+from wrapper_ir.emitters.cpp.devices import device_index
 from wrapper_ir.emitters.cpp.places import element_type
 from wrapper_ir.emitters.cpp.text import statement
 from wrapper_ir.emitters.cpp.types import CType
@@ -64,10 +64,11 @@ class GpuKernels:
         """The kernels to compile, each once."""
         return tuple(self._units.values())
 
-    def add(self, definition: KernelDefinition, source: TritonKernel) -> None:
+    def add(self, definition: KernelDefinition) -> None:
         """Declares a kernel; a ValueError says why it cannot be one."""
-        context = self._context
-        if context.gpu is None:
+        context, source = self._context, definition.source
+        assert isinstance(source, TritonKernel)
+        if context.accelerator is None:
             raise ValueError("the program has no buffer on a GPU")
         pairs = zip(definition.params, source.signature, strict=True)
         types = [_declared_type(param, type_) for param, (_, type_) in pairs]
@@ -78,22 +79,35 @@ class GpuKernels:
             self._units[symbol] = GpuUnit(symbol, described)
             context.section("externs").line(f'extern "C" const wir::GpuImage {symbol}[];')
         for gpu in self._launched_on(definition):
-            name = self.name(definition.name, gpu)
+            name = self._name(definition.name, gpu)
             text = f"inline wir::GpuKernel<{', '.join(types)}> {name}"
             text += f"{{{literals.string(definition.name)}, ::{symbol}}};"
             for line in statement(text):
                 context.section("kernels").line(line)
             self._state.load_kernel(name, gpu)
 
-    def name(self, kernel: str, gpu: int) -> str:
+    def launched(
+        self, line: KernelCall, definition: KernelDefinition
+    ) -> tuple[str, tuple[CType | None, ...]] | None:
+        """Return the name of what a call launches, and the types of its numbers, None for pointers.
+
+        None for a kernel whose definition was refused.
+        """
+        assert isinstance(definition.source, TritonKernel)
+        try:
+            types = tuple(parameter_of(type_) for _, type_ in definition.source.signature)
+        except ValueError:
+            return None
+        return self._name(line.kernel, device_index(line.device)), types
+
+    def _name(self, kernel: str, gpu: int) -> str:
         """The identifier of a kernel on a GPU."""
-        context = self._context
-        if gpu == context.gpu:
-            return context.names["kernel", kernel]
+        context, wanted = self._context, self._context.names["kernel", kernel]
+        if context.accelerator is not None and gpu == device_index(context.accelerator):
+            return wanted
         key = (kernel, gpu)
         if key not in self._names:
-            wanted = f"{context.names['kernel', kernel]}_on_{gpu}"
-            self._names[key] = context.names.fresh(wanted)
+            self._names[key] = context.names.fresh(f"{wanted}_on_{gpu}")
         return self._names[key]
 
     def _launched_on(self, definition: KernelDefinition) -> list[int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import fx
 
 from wrapper_ir.emitters.base import MissingConstantError
-from wrapper_ir.emitters.facts import only_gpu
+from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.fx.loaded import as_boxed, as_function
 from wrapper_ir.emitters.fx.source import readable
 from wrapper_ir.lines.program import Program
@@ -65,4 +65,4 @@ class FxArtifact:
         if self.missing:
             names = ", ".join(f"'{name}'" for name in self.missing)
             raise MissingConstantError(program=self.program.name, names=names)
-        return as_boxed(self.graph_module, only_gpu(self.program))
+        return as_boxed(self.graph_module, only_accelerator(self.program))

@@ -36,20 +36,17 @@ from wrapper_ir.lines.args import (
 from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.expr import dim
-from wrapper_ir.lines.kernels import (
-    CppKernel,
-    ExternKernel,
-    KernelCall,
-    KernelDefinition,
-    TorchOp,
-    TritonKernel,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.fx.sharing import Place
     from wrapper_ir.emitters.fx.triton import PinnedKernel
+    from wrapper_ir.lines.kernels import (
+        ExternKernel,
+        KernelCall,
+        KernelDefinition,
+    )
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine
 
@@ -93,19 +90,13 @@ class CallLines(RegionBase):
 
     @override
     def visit_kernel_definition(self, line: KernelDefinition) -> None:
-        match line.source:
-            case CppKernel():
-                problem = self.context.kernel_problem(line)
-                if problem:
-                    self.unsupported(line, problem)
-            case TritonKernel():
-                pass  # in torch's table of kernels
-            case TorchOp():
-                pass  # looked up where it is called
+        problem = self.context.kernel_problem(line)
+        if problem:  # what is no C++ kernel is looked up where it is called
+            self.unsupported(line, problem)
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
-        if pinned := self.context.triton.get(line.kernel):
+        if pinned := self.context.launched.get(line.kernel):
             self._launch(line, pinned)
             return
         problem = launch_problem(self.context.program.kernels[line.kernel].source, line.device)

@@ -11,7 +11,7 @@ import torch
 
 from wrapper_ir.emitters.fx.constants import places_of
 from wrapper_ir.emitters.fx.kernels import KernelForm, KernelSet, declare, declare_form
-from wrapper_ir.emitters.fx.triton import declare_triton
+from wrapper_ir.emitters.fx.triton import declare_launched
 from wrapper_ir.emitters.fx.values import NoValues, Values
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.kernels import (
@@ -19,7 +19,6 @@ from wrapper_ir.lines.kernels import (
     CppKernel,
     KernelDefinition,
     TorchOp,
-    TritonKernel,
 )
 from wrapper_ir.verify.prove import Facts as Proofs
 
@@ -52,7 +51,7 @@ class Context:
         checks: Whether inputs and results are checked.
         values: What is known of values.
         places: The attribute of the module that holds each constant.
-        triton: The Triton kernels by name.
+        launched: The kernels that are launched over a grid, by name.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Context:
             d for d in program.kernels.values() if self.kernel_problem(d) is None
         )
         self._forms: dict[KernelForm, Any] = {}
-        self.triton = declare_triton(self._defined(TritonKernel))
+        self.launched = declare_launched(program.kernels.values())
         self._origins: dict[int, dict[str, Any]] = {}
 
     def kernel_problem(self, definition: KernelDefinition) -> str | None:
@@ -101,12 +100,10 @@ class Context:
     def kernel_set(self) -> KernelSet:
         """All kernels of the program, and the forms that graphs of this run call them in."""
         return KernelSet(
-            self._defined(CppKernel), tuple(self._forms), triton=self._defined(TritonKernel)
+            tuple(d for d in self.program.kernels.values() if isinstance(d.source, CppKernel)),
+            tuple(self._forms),
+            tuple(self.program.kernels[name] for name in self.launched),
         )
-
-    def _defined(self, kind: type[CppKernel | TritonKernel]) -> tuple[KernelDefinition, ...]:
-        found = self.program.kernels.values()
-        return tuple(each for each in found if isinstance(each.source, kind))
 
     def library_op(self, name: str) -> Any:
         """The overload of a library op, ``None`` where torch has none in this process."""

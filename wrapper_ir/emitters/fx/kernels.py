@@ -34,7 +34,7 @@ from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx import probes as _probes  # noqa: F401 - likewise
 from wrapper_ir.emitters.fx.errors import KernelDeviceError
 from wrapper_ir.emitters.fx.packing import is_packed, packed_params, unpack
-from wrapper_ir.emitters.fx.triton import declare_triton, kernel_index
+from wrapper_ir.emitters.fx.triton import declare_launched, kernel_index
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, ScalarType
 from wrapper_ir.runtime import CppSource, load_kernels
@@ -324,12 +324,12 @@ class KernelSet:
     Attributes:
         definitions: The C++ kernels.
         forms: The forms that they are called in besides their own.
-        triton: The Triton kernels.
+        launched: Kernels that are launched over a grid.
     """
 
     definitions: tuple[KernelDefinition, ...]
     forms: tuple[KernelForm, ...] = ()
-    triton: tuple[KernelDefinition, ...] = ()
+    launched: tuple[KernelDefinition, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -338,24 +338,24 @@ class KernelSet:
 
     @property
     def called(self) -> dict[str, tuple[KernelDefinition, tuple[int | None, ...]]]:
-        """The kernels by what nodes call them by: an op's name, or the index of a Triton kernel.
+        """The kernels by what nodes call them by: an op's name, or the index of a launched kernel.
 
         With each comes what its form says of memories, nothing for its own op.
         """
         found: dict[str, tuple[KernelDefinition, tuple[int | None, ...]]] = {}
         found.update((op_name(each), (each, ())) for each in self.definitions)
-        found.update((str(kernel_index(each)), (each, ())) for each in self.triton)
+        found.update((str(kernel_index(each)), (each, ())) for each in self.launched)
         found.update((form.name, (form.definition, form.memories)) for form in self.forms)
         return found
 
     def build(self) -> None:
-        """Compile what is not compiled yet; Triton kernels when it is known where they run."""
+        """Compile what is not compiled yet; what is launched, when it is known where it runs."""
         build(self.names)
-        declare_triton(self.triton)
+        declare_launched(self.launched)
 
     @override
     def __reduce__(self) -> tuple[Callable[..., KernelSet], tuple[object, ...]]:
-        return _declared_set, (self.definitions, self.forms, self.triton)
+        return _declared_set, (self.definitions, self.forms, self.launched)
 
     def __deepcopy__(self, _: object) -> KernelSet:
         return self
@@ -364,10 +364,10 @@ class KernelSet:
 def _declared_set(
     definitions: tuple[KernelDefinition, ...],
     forms: tuple[KernelForm, ...] = (),
-    triton: tuple[KernelDefinition, ...] = (),
+    launched: tuple[KernelDefinition, ...] = (),
 ) -> KernelSet:
     declare(definitions)
     for form in forms:
         declare_form(form)
-    declare_triton(triton)
-    return KernelSet(definitions, forms, triton)
+    declare_launched(launched)
+    return KernelSet(definitions, forms, launched)

@@ -9,12 +9,13 @@ import torch
 from torch import fx
 from typing_extensions import override
 
+from wrapper_ir import runtime
 from wrapper_ir.emitters.facts import mutated_inputs
 from wrapper_ir.emitters.functions import bump_versions, present
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
 from wrapper_ir.emitters.fx.shortcuts import shorten
 from wrapper_ir.lines.control import ObjectInput
-from wrapper_ir.runtime import InputCountError, check_object, on_device
+from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import any_autocast_enabled, no_autocast
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ class _BoxedCodeGen(fx.graph.CodeGen):
         return f"{head}\n    {inputs}.clear()"
 
 
-def as_boxed(module: fx.GraphModule, gpu: Device | None = None) -> BoxedCall:
+def as_boxed(module: fx.GraphModule, device: Device | None = None) -> BoxedCall:
     """A function of one list that runs a graph module's graph; its kernels are compiled now.
 
     Args:
         module: The module.
-        gpu: The only GPU that it uses, if it uses one.
+        device: The only accelerator that it uses, if it uses one.
     """
     kernels = getattr(module, KERNELS, None)
     if isinstance(kernels, KernelSet):
@@ -55,11 +56,14 @@ def as_boxed(module: fx.GraphModule, gpu: Device | None = None) -> BoxedCall:
     copied: Any = graph.graph_copy(module.graph, {}, return_output_node=True)
     value, old = copied
     graph.output(value).meta.update(old.meta)
-    shorten(graph, None if gpu is None else gpu.index)
+    shorten(graph, device)
     graph.set_codegen(_BoxedCodeGen())
     boxed = fx.GraphModule(module, graph, class_name="Boxed")
     call: BoxedCall = boxed.forward
-    return call if gpu is None else on_device(torch.device(str(gpu)))(call)
+    if device is None:
+        return call
+    guarded: BoxedCall = getattr(runtime, device.kind.python.guard)(torch.device(str(device)))(call)
+    return guarded
 
 
 def as_function(call: BoxedCall, program: Program) -> Callable[..., tuple[Any, ...]]:

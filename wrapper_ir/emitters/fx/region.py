@@ -339,7 +339,7 @@ class TypedRow:
     """Elements in a row, seen in another dtype.
 
     Attributes:
-        row: They, in their own dtype.
+        row: Its elements, in their own dtype.
         typed: The same in the other dtype.
         skipped: How many of these come before those that are wanted.
         is_exact: Whether none comes before or after.

@@ -14,11 +14,12 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from wrapper_ir import runtime
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.kernels import form_named, kinds_named, op_name
 from wrapper_ir.emitters.fx.packing import unpack
 from wrapper_ir.emitters.fx.triton import launched
-from wrapper_ir.runtime import current_stream, empty_strided_cpu, empty_strided_cuda
+from wrapper_ir.runtime import current_stream, empty_strided_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from wrapper_ir.emitters.fx.triton import PinnedKernel
+    from wrapper_ir.lines.layout import Device
 
 
 _aten: Final[Any] = torch.ops.aten
@@ -40,17 +42,18 @@ _SAME: Final[dict[Any, Callable[..., Any]]] = {
 }
 
 
-def shorten(graph: fx.Graph, gpu: int | None = None) -> None:
+def shorten(graph: fx.Graph, device: Device | None = None) -> None:
     """Replace what the nodes of a graph call by what costs less and does the same.
 
     Args:
         graph: The graph.
-        gpu: Index of the GPU that it will run on, if it uses one and no other.
+        device: The accelerator that it will run on, if it uses one and no other.
     """
     makers = {torch.device("cpu"): empty_strided_cpu}
-    if gpu is not None:
-        makers[torch.device("cuda", gpu)] = empty_strided_cuda
-        _shorten_launches(graph, gpu)
+    if device is not None and device.index is not None:
+        if device.kind.python.allocator:
+            makers[torch.device(str(device))] = getattr(runtime, device.kind.python.allocator)
+        _shorten_launches(graph, device.index)
     for node in graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, OpOverload):
             continue
@@ -89,23 +92,23 @@ def _shorten_allocation(
         node.target = makers[device]
 
 
-def _shorten_launches(graph: fx.Graph, gpu: int) -> None:
-    """Calls Triton kernels directly, on a stream that is looked up once; compiles them."""
+def _shorten_launches(graph: fx.Graph, index: int) -> None:
+    """Calls launched kernels directly, on a stream that is looked up once; compiles them."""
     launches = [(node, kernel) for node in graph.nodes if (kernel := launched(node))]
     if not launches:
         return
     with graph.inserting_before(launches[0][0]):
-        stream = graph.call_function(current_stream, (gpu,))
+        stream = graph.call_function(current_stream, (index,))
     for node, kernel in launches:
-        _shorten_launch(node, kernel, gpu, stream)
+        _shorten_launch(node, kernel, index, stream)
 
 
-def _shorten_launch(node: fx.Node, kernel: PinnedKernel, gpu: int, stream: fx.Node) -> None:
+def _shorten_launch(node: fx.Node, kernel: PinnedKernel, index: int, stream: fx.Node) -> None:
     launch: Any = node.kwargs
     given = dict(launch["kwargs"])
     constants = {name: given.pop(name, value) for name, value in kernel.constants.items()}
     if given.keys() != kernel.types.keys():
         return  # an error when it is run
-    node.target = kernel.launcher(gpu, constants)
+    node.target = kernel.launcher(index, constants)
     node.args = (tuple(launch["grid"][0]), stream, *(given[name] for name in kernel.types))
     node.kwargs = {}

@@ -14,16 +14,14 @@ from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 
 from wrapper_ir.emitters.fx.kernels import KERNELS, op_name, op_schema
-from wrapper_ir.emitters.fx.triton import launched
+from wrapper_ir.emitters.fx.triton import described, launched
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.kernels import TritonKernel
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.emitters.fx.triton import PinnedKernel
-    from wrapper_ir.lines.kernels import KernelDefinition
 
 
 _INFIX: Final = {
@@ -65,8 +63,8 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
         for form in getattr(kernels, "forms", ()):
             if form.definition == definition:
                 writer.line(f"# {form.schema}")
-    for definition in getattr(kernels, "triton", ()):
-        writer.lines("", *_triton_kernel(definition))
+    for definition in getattr(kernels, "launched", ()):
+        writer.lines("", *(f"# {_plain(line)}" for line in described(definition)))
     for name, value in _tensors(module):
         kind = str(value.dtype).removeprefix("torch.")
         writer.lines("", f"# {_plain(name)}: {kind}{list(value.shape)}")
@@ -76,18 +74,6 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
     writer.blank(2)
     _write_class(writer, module, type(module).__name__)
     return writer
-
-
-def _triton_kernel(definition: KernelDefinition) -> Iterator[str]:
-    """Yield what is pinned of a Triton kernel, as comments."""
-    source = definition.source
-    assert isinstance(source, TritonKernel)
-    types = (f"{name}: {type_}" for name, type_ in source.signature)
-    launch = (("num_warps", source.num_warps), ("num_stages", source.num_stages))
-    pinned = (f"{name}={value}" for name, value in (*launch, *source.options))
-    yield _plain(f"# Triton kernel {definition.name}")
-    yield _plain(f"# ({', '.join(types)})")
-    yield _plain(f"# {', '.join(pinned)}")
 
 
 def _tensors(module: fx.GraphModule) -> Iterator[tuple[str, Any]]:

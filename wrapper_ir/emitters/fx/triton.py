@@ -26,6 +26,7 @@ from torch._higher_order_ops import effects, triton_kernel_wrap
 from torch.fx.node import has_side_effect
 from typing_extensions import override
 
+from wrapper_ir.devices import TRITON
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.errors import LaunchError
 from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
@@ -33,7 +34,7 @@ from wrapper_ir.runtime import TritonKernels, current_stream, on_device
 from wrapper_ir.toolchain.triton import TritonKernelError, TritonSource, jit_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _LOST: Final = {"launch_cooperative_grid": False, "maxnreg": None, "num_ctas": 1}
 """Options that Inductor leaves out when it compiles a kernel of a graph again, and what they are
@@ -77,14 +78,16 @@ def _source(definition: KernelDefinition) -> TritonKernel:
     return definition.source
 
 
-def declare_triton(definitions: Iterable[KernelDefinition]) -> dict[str, PinnedKernel]:
-    """Put Triton kernels into torch's table, where they are not there; gives them by name.
+def declare_launched(definitions: Iterable[KernelDefinition]) -> dict[str, PinnedKernel]:
+    """Put the Triton kernels among definitions into torch's table; gives them by name.
 
     ``torch._dynamo.reset()`` empties the table: declaring again fills it.
     """
     found = {}
     with library.LOCK:
         for definition in definitions:
+            if definition.source.language is not TRITON:
+                continue
             index = kernel_index(definition)
             kernel = _pinned.setdefault(index, PinnedKernel(index, definition))
             _table.id_to_kernel[index] = kernel
@@ -92,6 +95,17 @@ def declare_triton(definitions: Iterable[KernelDefinition]) -> dict[str, PinnedK
             _table.constant_args[NO_CONSTANTS] = {}
             found[definition.name] = kernel
     return found
+
+
+def described(definition: KernelDefinition) -> Iterator[str]:
+    """Yield what is pinned of a kernel, for readers."""
+    source = _source(definition)
+    types = (f"{name}: {type_}" for name, type_ in source.signature)
+    launch = (("num_warps", source.num_warps), ("num_stages", source.num_stages))
+    pinned = (f"{name}={value}" for name, value in (*launch, *source.options))
+    yield f"Triton kernel {definition.name}"
+    yield f"({', '.join(types)})"
+    yield ", ".join(pinned)
 
 
 class PinnedKernel:

@@ -34,7 +34,7 @@ def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
             size, stride = context.dims(layout.size), context.dims(layout.stride)
             args.append(tuple_of([dtype, size, stride, str(start)]))
             renderer.given[name] = f"{variable}[{position}]"
-        made = call(context.helper("KeptArena" if device == CPU else "KeptGpuArena"), *args)
+        made = call(context.helper(device.kind.python.arena), *args)
         context.section("kept").lines(*statement(made, 0, head=f"{kept} = "))
     return list(renderer.kept_pools.values())
 

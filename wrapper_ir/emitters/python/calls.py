@@ -36,18 +36,15 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
-from wrapper_ir.lines.kernels import (
-    CppKernel,
-    ExternKernel,
-    KernelCall,
-    KernelDefinition,
-    TorchOp,
-    TritonKernel,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wrapper_ir.lines.kernels import (
+        ExternKernel,
+        KernelCall,
+        KernelDefinition,
+    )
     from wrapper_ir.lines.program import AnyLine
 
 
@@ -68,18 +65,9 @@ class CallLines(RegionBase):
         if self._definitions is None:
             self.unsupported(line, "a kernel is defined inside a region")
             return
-        found = self._definitions
-        problem = None
-        match line.source:
-            case CppKernel():
-                with self.context.section("kernels").at(self.path):
-                    problem = found.kernels.add(line, line.source)
-            case TritonKernel():
-                with self.context.section("triton").at(self.path):
-                    problem = found.triton.add(line, line.source)
-            case TorchOp():
-                with self.context.section("ops").at(self.path):
-                    found.ops.add(line)
+        section = self._definitions.section(line)
+        with self.context.section(section.name).at(self.path):
+            problem = section.add(line)
         if problem:
             self.unsupported(line, problem)
 
@@ -90,7 +78,7 @@ class CallLines(RegionBase):
         if problem:
             self.unsupported(line, problem)
         args = [self.arg(line, arg) for arg in line.args]
-        if isinstance(source, TritonKernel):
+        if source.language is not None and source.language.has_grid:
             kernel = self.context.kernel(line.kernel, line.device)
             args = [self.context.dims(line.grid), self._stream(line), *args]
         else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.capture import pieces
-from wrapper_ir.emitters.facts import only_gpu, random_states
+from wrapper_ir.emitters.cuda_graphs.capture import pieces
+from wrapper_ir.emitters.facts import only_accelerator, random_states
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.capture import GraphOptions
+    from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions
     from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.program import Program
@@ -108,8 +108,8 @@ class Context:
         self._kernels: dict[tuple[str, Device], str] = {}
         self._launches: dict[str, dict[Device, None]] | None = None
         self._random_states: frozenset[str] | None = None
-        #: The one GPU that the program uses; None where there are several, or none.
-        self.gpu = only_gpu(program)
+        #: The one accelerator that the program uses; None where there are several, or none.
+        self.accelerator = only_accelerator(program)
 
     def section(self, name: str) -> CodeWriter:
         """The writer of a part of the file, made when it is first asked for."""
@@ -143,13 +143,13 @@ class Context:
         return self._kernels[key]
 
     def launched_on(self, kernel: str) -> list[Device]:
-        """The devices that a kernel is launched on; for one that never is, the only GPU."""
+        """The devices that a kernel is launched on; for one that never is, the only accelerator."""
         if self._launches is None:
             self._launches = {}
             for _, line in walk(self.program):
                 if isinstance(line, KernelCall):
                     self._launches.setdefault(line.kernel, {})[line.device] = None
-        none = {} if self.gpu is None else {self.gpu: None}
+        none = {} if self.accelerator is None else {self.accelerator: None}
         return list(self._launches.get(kernel, none))
 
     def expr(self, value: Scalar) -> str:

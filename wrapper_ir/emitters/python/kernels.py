@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+from wrapper_ir.devices import CPP, TRITON, KernelLanguage
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.emitters.library import is_method, schema_of
 from wrapper_ir.emitters.python import literals
@@ -26,18 +26,40 @@ from wrapper_ir.lines.kernels import (
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wrapper_ir.emitters.python.context import Context
+
+
+class Section(Protocol):
+    """A part of the head of the file, with the definitions of one kind."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    def __init__(self, context: Context) -> None: ...
+
+    def add(self, line: KernelDefinition) -> str | None:
+        """Adds a definition; returns what is in the way, if something is."""
+
+    def finish(self) -> None:
+        """Writes what loads the kernels."""
 
 
 class KernelSection:
     """The C++ kernels: added one by one, compiled all at once."""
 
+    name: ClassVar[str] = "kernels"
+    title: ClassVar[str] = "Compiled kernels."
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._groups: dict[tuple[str, tuple[str, ...]], tuple[str, list[str]]] = {}
 
-    def add(self, line: KernelDefinition, source: CppKernel) -> str | None:
+    def add(self, line: KernelDefinition) -> str | None:
         """Adds a kernel; returns what is in the way, if something is."""
+        source = line.source
+        assert isinstance(source, CppKernel)
         types: list[Node] = []
         for param in line.params:
             spelled = cpp_type(param)
@@ -81,6 +103,9 @@ class KernelSection:
 class OpSection:
     """The library ops, each looked up once."""
 
+    name: ClassVar[str] = "ops"
+    title: ClassVar[str] = "Library ops."
+
     def __init__(self, context: Context) -> None:
         self._context = context
         plain: dict[str, bool] = {}
@@ -90,10 +115,10 @@ class OpSection:
                 plain[line.op] = plain.get(line.op, True) and fits
         self._plain = plain
 
-    def add(self, line: KernelDefinition) -> None:
+    def add(self, line: KernelDefinition) -> str | None:
         """Adds an op, unless nothing calls it."""
         if line.name not in self._plain or is_method(self._context.program, line.name):
-            return
+            return None
         name = self._context.names["op", line.name]
         writer = self._context.section("ops")
         function = torch_function(line.name) if self._plain[line.name] else None
@@ -106,22 +131,37 @@ class OpSection:
             writer.lines(*statement(lookup, 0, head=f"{name} = "))
         else:
             writer.lines(*statement(f"torch.{function}", 0, head=f"{name} = "))
+        return None
+
+    def finish(self) -> None:
+        """There is nothing to load."""
 
 
-@dataclass(frozen=True, slots=True)
+_BY_LANGUAGE: Final[Mapping[KernelLanguage | None, type[Section]]] = {
+    None: OpSection,
+    CPP: KernelSection,
+    TRITON: TritonSection,
+}
+
+SECTIONS: Final[tuple[type[Section], ...]] = tuple(_BY_LANGUAGE.values())
+"""The sections of definitions, in the order of the file."""
+
+
 class Definitions:
-    """The sections that definitions go to, by what they define."""
+    """The sections that definitions go to, by the language of what they define.
 
-    kernels: KernelSection
-    triton: TritonSection
-    ops: OpSection
+    Args:
+        context: The run.
+    """
 
-    @classmethod
-    def of(cls, context: Context) -> Definitions:
-        """New sections of a file."""
-        return cls(KernelSection(context), TritonSection(context), OpSection(context))
+    def __init__(self, context: Context) -> None:
+        self._sections = {key: make(context) for key, make in _BY_LANGUAGE.items()}
+
+    def section(self, line: KernelDefinition) -> Section:
+        """The section of a definition."""
+        return self._sections[line.source.language]
 
     def finish(self) -> None:
         """Writes what loads the kernels."""
-        self.kernels.finish()
-        self.triton.finish()
+        for section in self._sections.values():
+            section.finish()

@@ -9,7 +9,7 @@ from typing_extensions import override
 from wrapper_ir.emitters.facts import free_region_symbols, origin_place
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
-from wrapper_ir.emitters.python.graphs import render_piece
+from wrapper_ir.emitters.python.cuda_graphs import render_piece
 from wrapper_ir.emitters.python.memory import MemoryLines
 from wrapper_ir.emitters.python.region import params_of
 from wrapper_ir.emitters.python.statements import (

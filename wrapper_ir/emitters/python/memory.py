@@ -86,11 +86,11 @@ class MemoryLines(RegionBase):
         if memory is MemoryKind.SYMMETRIC:
             self.unsupported(line, "memory that peers address is not supported in Python yet")
             return None
-        if memory is MemoryKind.DEFAULT and layout.device == CPU:
-            return call(self.context.helper("empty_strided_cpu"), size, stride, dtype)
-        if memory is MemoryKind.DEFAULT and layout.device == self.context.gpu:
-            # `call` runs on that GPU.
-            return call(self.context.helper("empty_strided_cuda"), size, stride, dtype)
+        allocator = layout.device.kind.python.allocator
+        # `call` runs on the one accelerator of a program.
+        is_current = layout.device in (CPU, self.context.accelerator)
+        if memory is MemoryKind.DEFAULT and is_current and allocator:
+            return call(self.context.helper(allocator), size, stride, dtype)
         extra = [keyword("device", self.context.device(layout.device))]
         if memory is MemoryKind.PINNED:
             extra.append("pin_memory=True")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from wrapper_ir.emitters.header import header_lines, header_title
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.arenas import keep_arenas, keep_heap, render_release
+from wrapper_ir.emitters.python.cuda_graphs import render_graphs
 from wrapper_ir.emitters.python.entry import Entry
-from wrapper_ir.emitters.python.graphs import render_graphs
-from wrapper_ir.emitters.python.kernels import Definitions
+from wrapper_ir.emitters.python.kernels import SECTIONS, Definitions
 from wrapper_ir.emitters.python.lines import RegionRenderer
 from wrapper_ir.emitters.python.statements import (
     Node,
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 #: Sections at the head of the file, in order, with the remark that stands over each.
 _SECTIONS = (
     ("devices", ""),
-    ("ops", "Library ops."),
-    ("kernels", "Compiled kernels."),
-    ("triton", "Triton kernels."),
+    *((section.name, section.title) for section in SECTIONS),
     ("streams", "Streams and memory pools besides the caller's."),
     ("constants", "Constants: whoever loads this file gives them values."),
     ("checks", "What inputs and results must be."),
@@ -47,7 +45,7 @@ _SECTIONS = (
 
 def render_module(context: Context, *, origins: bool) -> CodeWriter:
     """Renders a program as a file of Python."""
-    definitions = Definitions.of(context)
+    definitions = Definitions(context)
     body = CodeWriter()
     last = context.facts.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
@@ -141,8 +139,8 @@ def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
     entry = Entry(context, renderer)
     if context.graphs is not None:
         body.line("@cuda_graphs")
-    if context.gpu is not None:
-        body.line(f"@{context.helper('on_device')}({context.device(context.gpu)})")
+    if (device := context.accelerator) is not None:
+        body.line(f"@{context.helper(device.kind.python.guard)}({context.device(device)})")
     # Past autograd, it would not learn that ops write to what the caller has given.
     if context.facts.may_pass_autograd and not context.takes_out:
         body.line(f"@{context.helper('past_autograd')}")

@@ -80,7 +80,8 @@ class StreamLines(RegionBase):
         if block.mempool:
             device = self.context.program.mempools[block.mempool - 1].device
             pool = self.context.queues["mempool", block.mempool]
-            inside.append(f"torch.cuda.use_mem_pool({pool}, {self.context.device(device)})")
+            args = f"{pool}, {self.context.device(device)}"
+            inside.append(f"torch.{device.type}.use_mem_pool({args})")
         if block.stream:
             inside.append(self.context.queues["stream", block.stream])
         if inside:
@@ -110,7 +111,9 @@ class StreamLines(RegionBase):
 
     @override
     def visit_synchronize(self, line: Synchronize) -> None:
-        self.writer.line(f"torch.cuda.synchronize({self.context.device(line.device)})")
+        self.writer.line(
+            f"torch.{line.device.type}.synchronize({self.context.device(line.device)})"
+        )
 
 
 def begin_streams(context: Context, writer: CodeWriter) -> None:
@@ -131,7 +134,7 @@ def begin_streams(context: Context, writer: CodeWriter) -> None:
             writer.line(f"{name} = {make}({context.device(devices[number])})")
     for device in dict.fromkeys(_callers(program)):
         name = context.queues["stream", device] = context.names.fresh("callers_stream")
-        writer.line(f"{name} = torch.cuda.current_stream({context.device(device)})")
+        writer.line(f"{name} = torch.{device.type}.current_stream({context.device(device)})")
 
 
 def _begin(

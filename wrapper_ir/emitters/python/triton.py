@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.statements import (
@@ -14,10 +14,11 @@ from wrapper_ir.emitters.python.statements import (
     keyword,
     statement,
 )
+from wrapper_ir.lines.kernels import TritonKernel
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
-    from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
+    from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.lines.layout import Device
 
 
@@ -30,17 +31,19 @@ class TritonSection:
     Those of each GPU are a collection of their own: a kernel that is launched on two is in both.
     """
 
+    name: ClassVar[str] = "triton"
+    title: ClassVar[str] = "Triton kernels."
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._collections: dict[Device, tuple[str, list[str]]] = {}
 
-    def add(self, line: KernelDefinition, source: TritonKernel) -> str | None:
+    def add(self, line: KernelDefinition) -> str | None:
         """Adds a kernel; returns what is in the way, if something is."""
-        devices = self._context.launched_on(line.name)
-        if any(device.type != "cuda" for device in devices):
-            return "Triton kernels are only launched on GPUs"
+        source = line.source
+        assert isinstance(source, TritonKernel)
         writer = self._context.section("triton")
-        for device in devices:
+        for device in self._context.launched_on(line.name):
             collection, members = self._collection(device)
             name = self._context.kernel(line.name, device)
             members.append(name)
@@ -54,7 +57,7 @@ class TritonSection:
             names = self._context.names
             name = names.fresh(_COLLECTION) if self._collections else _COLLECTION
             args: list[Node] = [self._context.device(device)]
-            if self._context.gpu is None:
+            if self._context.accelerator is None:
                 args.append(keyword("switches", "True"))
             made = call(self._context.helper("TritonKernels"), *args)
             self._context.section("triton").lines(*statement(made, 0, head=f"{name} = "))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
+from wrapper_ir.build.draft import range_checks
 from wrapper_ir.frontends.aten.calls import call_op
 from wrapper_ir.frontends.aten.state import KernelOp, Ref, UnsupportedNodeError
 from wrapper_ir.lines.args import Arg, BufferArg, ScalarArg
@@ -169,14 +170,9 @@ def _that(walk: GraphWalk, node: Node, holds: Any, relation: str, *values: Any) 
 
 def _number(walk: GraphWalk, node: Node, value: Any, name: str, *rest: Any) -> None:
     _, low, high = rest
-    limits = []
-    if low is not None:
-        limits.append(sympy.Ge(value, low))
-    if high is not None:
-        limits.append(sympy.Le(value, high))
-    if limits and isinstance(value, sympy.Basic):
-        message = f"{name} is outside its range"
-        walk.emit(AssertSymbol(sympy.And(*limits), message, origin=walk.state.origin(node)))
+    if isinstance(value, sympy.Basic) and (low, high) != (None, None):
+        for check in range_checks(value, low, high, name, walk.state.origin(node)):
+            walk.emit(check)
 
 
 _CHECKS: Final = {

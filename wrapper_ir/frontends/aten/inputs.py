@@ -8,6 +8,7 @@ import sympy
 import torch
 from sympy.core.relational import Relational
 
+from wrapper_ir.build.draft import metadata_of, range_checks
 from wrapper_ir.frontends.aten.sources import Place, PlaceKind
 from wrapper_ir.frontends.aten.state import Ref
 from wrapper_ir.frontends.common.ops import SYMBOLIC
@@ -20,8 +21,6 @@ from wrapper_ir.lines.symbols import (
     AssertSymbol,
     BindSymbol,
     ComputeSymbol,
-    SizeOf,
-    StrideOf,
     SymbolSource,
 )
 
@@ -69,9 +68,8 @@ class Beginning:
         name = state.define(place.name, known)
         origin = state.origin(place.node)
         self._draft.inputs.append(BufferInput(name))
-        layout = state.draft.buffers[name]
-        self._told += [(size, SizeOf(name, n), origin) for n, size in enumerate(layout.size)]
-        self._told += [(step, StrideOf(name, n), origin) for n, step in enumerate(layout.stride)]
+        told = metadata_of(name, state.draft.buffers[name])
+        self._told += [(value, source, origin) for value, source in told]
         return Ref(name)
 
     def _number(self, place: Place, known: Any) -> Any:
@@ -143,14 +141,7 @@ class Beginning:
         found = whole if factor == 1 else ours.FloorDiv(whole, factor)
         yield ComputeSymbol(state.bind(unknown[0]), found, origin=origin)
         info = state.draft.symbols[unknown[0]]
-        limits = []
-        if info.lower is not None:
-            limits.append(sympy.Ge(target, info.lower))
-        if info.upper is not None:
-            limits.append(sympy.Le(target, info.upper))
-        if limits:
-            message = f"{unknown[0]} is outside its range"
-            yield AssertSymbol(sympy.And(*limits), message, origin=origin)
+        yield from range_checks(target, info.lower, info.upper, unknown[0], origin)
 
 
 # Guards of tracing on sizes, besides their ranges: relations become checks.

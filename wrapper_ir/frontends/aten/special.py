@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
+from wrapper_ir.build.draft import range_checks
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, elements
 from wrapper_ir.frontends.aten.unbacked import bind_item, bind_metadata
@@ -51,16 +52,12 @@ def _constrain_range(walk: GraphWalk, node: Node) -> None:
     names = ("size", "min", "max")
     given = {**dict(zip(names, values, strict=False)), **node.kwargs}
     value = given["size"]
-    limits = []
-    if given.get("min") is not None:
-        limits.append(sympy.Ge(value, walk.value(given["min"])))
-    if given.get("max") is not None:
-        limits.append(sympy.Le(value, walk.value(given["max"])))
-    if "for_size" in str(node.target) and given.get("min") is None:
-        limits.append(sympy.Ge(value, 0))
-    if limits:
-        message = f"{value} is outside its range"
-        walk.emit(AssertSymbol(sympy.And(*limits), message, origin=walk.state.origin(node)))
+    lower, upper = (walk.value(given.get(bound)) for bound in ("min", "max"))
+    if lower is None and "for_size" in str(node.target):
+        lower = 0
+    if lower is not None or upper is not None:
+        for check in range_checks(value, lower, upper, value, walk.state.origin(node)):
+            walk.emit(check)
 
 
 def _same(walk: GraphWalk, node: Node) -> Any:

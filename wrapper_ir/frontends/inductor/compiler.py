@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from wrapper_ir.devices import kind_of
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor.compat import (
     InductorError,
@@ -39,10 +40,11 @@ def compile_graph(
     """
     session = Session(settings, recorders=open_recorders())
     # In a fresh cache, what compilers make once is made while Inductor works out the schedule.
-    devices = {each.device.type for each in example_inputs if isinstance(each, torch.Tensor)}
-    if devices != {"cuda"}:
+    types = {each.device.type for each in example_inputs if isinstance(each, torch.Tensor)}
+    kinds = [kind_of(type_) for type_ in types]
+    if not kinds or any(kind.memory.on_host for kind in kinds):
         prepare()
-    if "cuda" in devices:
+    if any(language.has_grid for kind in kinds for language in kind.languages):
         prepare_launcher()
     if settings.emitter == "cpp":
         from wrapper_ir.aot.extension import prepare_module  # noqa: PLC0415

@@ -14,8 +14,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.devices import is_registered
 from wrapper_ir.frontends.inductor.compat import codegen_common
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import IdentityPass
@@ -28,10 +29,7 @@ from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["SUPPORTED_DEVICES", "acquire", "registered", "release"]
-
-#: Device types whose graphs become programs.
-SUPPORTED_DEVICES: Final = frozenset({"cpu", "cuda"})
+__all__ = ["acquire", "registered", "release"]
 
 Slot = tuple[bool, bool]
 """Which wrapper of a device: (C++ wrapper, fx wrapper)."""
@@ -85,7 +83,7 @@ class FxEntry(WrapperEntry):
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph."""
         session = maker()
-        if session is not None and session.capture and self._device in SUPPORTED_DEVICES:
+        if session is not None and session.capture and is_registered(self._device):
             return create_wrapper(session, *args, **kwargs)
         return super().create(*args, **kwargs)
 
@@ -166,15 +164,11 @@ def _register() -> None:
         _found[device] = found
         codegen_common.register_backend_for_device(
             device,
-            (
-                SchedulingEntry(codegen.scheduling)
-                if device in SUPPORTED_DEVICES
-                else codegen.scheduling
-            ),
+            (SchedulingEntry(codegen.scheduling) if is_registered(device) else codegen.scheduling),
             _entry(device, codegen.wrapper_codegen),
             _entry(device, codegen.cpp_wrapper_codegen, "cpp_wrapper"),
             _fx_entry(device, codegen.fx_wrapper_codegen),
-            IdentityPass(found.custom_pass) if device in SUPPORTED_DEVICES else found.custom_pass,
+            IdentityPass(found.custom_pass) if is_registered(device) else found.custom_pass,
             found.custom_config,
         )
         found.ours = codegen_common.device_codegens[device]
@@ -201,7 +195,7 @@ def _fx_entry(device: str, found: Any) -> Any:
 
 
 def _refusal(device: str, setting: str | None) -> Callable[[], Exception] | None:
-    if device not in SUPPORTED_DEVICES:
+    if not is_registered(device):
         return lambda: UnsupportedDeviceError(device=device)
     if setting is not None:
         return lambda: UnsupportedConfigError(setting=setting)

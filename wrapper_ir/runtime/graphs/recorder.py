@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
-from wrapper_ir.runtime._private import clear_workspaces, current_stream, mend_capture
+from wrapper_ir.runtime._private_cuda import clear_workspaces, current_stream, mend_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

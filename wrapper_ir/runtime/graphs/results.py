@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import torch
 from torch import Tensor
 
-from wrapper_ir.runtime._private import empty_strided_cuda
+from wrapper_ir.runtime._private_cuda import empty_strided_cuda
 from wrapper_ir.runtime.graphs.places import copy_dense, extent, is_dense
 from wrapper_ir.runtime.views import reinterpret_as
 

@@ -11,6 +11,7 @@ import sympy
 import torch
 from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 
+from wrapper_ir.build.draft import metadata_of
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.objects import object_input
 from wrapper_ir.frontends.inductor.convert.origins import op_called
@@ -20,7 +21,7 @@ from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import BufferValue, NoneValue, ScalarValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, SizeOf, StrideOf
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -147,12 +148,9 @@ def _is_float(stands: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
 
 def _bind_shape(scope: Scope, name: str, layout: Any) -> None:
     """Bind the symbols that are a size or a stride of an input, where it is first met."""
-    for dim, size in enumerate(layout.size):
-        if isinstance(size, sympy.Symbol) and size.name not in scope.bound:
-            scope.emit(BindSymbol(scope.bind(size), SizeOf(name, dim)))
-    for dim, stride in enumerate(layout.stride):
-        if isinstance(stride, sympy.Symbol) and stride.name not in scope.bound:
-            scope.emit(BindSymbol(scope.bind(stride), StrideOf(name, dim)))
+    for value, source in metadata_of(name, layout):
+        if isinstance(value, sympy.Symbol) and value.name not in scope.bound:
+            scope.emit(BindSymbol(scope.bind(value), source))
 
 
 def _result(scope: Scope, node: Any) -> Value:

@@ -22,7 +22,7 @@ from wrapper_ir.frontends.inductor.convert.values import (
     to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.tuners import Tuners
+from wrapper_ir.frontends.inductor.triton_tuners import Tuners
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret

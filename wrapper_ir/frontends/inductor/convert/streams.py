@@ -46,7 +46,7 @@ __all__ = [
 
 
 class Queues:
-    """Where the next line goes, by the blocks that Inductor has opened.
+    """Streams and memory pools of the next lines, by the blocks that Inductor has opened.
 
     Args:
         draft: The program, which holds the streams, events and memory pools so far.
@@ -64,7 +64,7 @@ class Queues:
 
     @property
     def is_open(self) -> bool:
-        """Whether lines go to a stream or a memory pool besides the caller's."""
+        """True while lines go to a stream or a memory pool besides the caller's."""
         return bool(self.draft.stream or self.draft.mempool)
 
     def enter_device(self, line: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.emitters.capture import capture_facts
+from wrapper_ir.emitters.cuda_graphs.capture import capture_facts
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.statements import Node, call, keyword, list_of, statement, tuple_of
 from wrapper_ir.lines.args import BufferArg, BufferValue
@@ -13,7 +13,7 @@ from wrapper_ir.lines.effects import effects
 from wrapper_ir.planning.liveness import Liveness
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.capture import GraphOptions
+    from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.writer import CodeWriter
 
@@ -30,8 +30,8 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
         texts = tuple_of([literals.string(reason) for reason in facts.reasons])
         args.append(keyword("reasons", texts))
     else:
-        assert context.gpu is not None, "programs on several GPUs have reasons"
-        args.append(context.device(context.gpu))
+        assert context.accelerator is not None, "programs on several GPUs have reasons"
+        args.append(context.device(context.accelerator))
         if facts.writes:
             args.append(keyword("writes", tuple_of([str(position) for position in facts.writes])))
         if facts.constants:
@@ -51,8 +51,8 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
 
 def _render_cuts(context: Context, options: GraphOptions) -> None:
     """Defines ``cuda_graphs`` for a program whose pieces are captured one by one."""
-    assert context.gpu is not None, "programs on several GPUs have no pieces"
-    args: list[Node] = [literals.string(context.program.name), context.device(context.gpu)]
+    assert context.accelerator is not None, "programs on several GPUs have no pieces"
+    args: list[Node] = [literals.string(context.program.name), context.device(context.accelerator)]
     args.append(keyword("limit", str(options.limit)))
     if context.checks != "always":
         args.append(keyword("checks", "False"))
@@ -66,7 +66,7 @@ def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
     Args:
         context: The run.
         position: That of its switch in the body.
-        writer: Where to.
+        writer: Where the text is written.
     """
     program = context.program
     line = program.body[position]

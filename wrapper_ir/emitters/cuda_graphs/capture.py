@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from wrapper_ir.emitters.facts import mutated_inputs, needs_streams, only_gpu
+from wrapper_ir.emitters.facts import mutated_inputs, needs_streams, only_accelerator
 from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, Switch, While
 from wrapper_ir.lines.effects import effects
@@ -118,7 +118,7 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
     reasons = why_not_captured(program)
     if reasons:
         return CaptureFacts(program.name, reasons=reasons)
-    device = only_gpu(program)
+    device = only_accelerator(program)
     constants = [name for name in program.constants if program.layout(name).device == device]
     # What a forward saves has to last until its backward, and gradients until they are used.
     is_inference = program.role is GraphRole.INFERENCE
@@ -210,7 +210,7 @@ def pieces(program: Program) -> dict[int, Region]:
     captured, or where it runs on several GPUs.
     """
     found = {n: piece for n, line in enumerate(program.body) if (piece := piece_of(line))}
-    if not found or only_gpu(program) is None or not why_not_captured(program):
+    if not found or only_accelerator(program) is None or not why_not_captured(program):
         return {}
     obstacles = Obstacles(program)
     return {
@@ -272,4 +272,4 @@ def _drops(program: Program, line: ExternKernel) -> bool:
 
 
 def _is_gpu(device: Device) -> bool:
-    return device.type == "cuda"
+    return device.kind.captures

@@ -16,8 +16,8 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.capture import Obstacles
-from wrapper_ir.emitters.facts import only_gpu
+from wrapper_ir.emitters.cuda_graphs.capture import Obstacles
+from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg
 from wrapper_ir.lines.control import BufferInput, Region, Switch
 from wrapper_ir.lines.effects import effects
@@ -52,7 +52,7 @@ def cut(program: Program) -> Program:
         The program with its pieces; the same object where there are none: it has several GPUs,
         streams, objects or memory pools, or too few lines in a row that can be captured.
     """
-    gpu = only_gpu(program)
+    gpu = only_accelerator(program)
     if gpu is None or program.streams or program.events or program.mempools or program.objects:
         return program
     definitions = [line for line in program.body if isinstance(line, KernelDefinition)]
@@ -108,7 +108,7 @@ class _Cutter:
         if not self._is_capturable[at] or found.held or found.defines_symbols or found.objects:
             return False
         names = (*found.defines, *found.touched)
-        if any(self._program.layout(n).device.type != "cuda" for n in names):
+        if any(not self._program.layout(n).device.kind.captures for n in names):
             return False
         # A view that only an op knows how to make cannot be made again behind the piece.
         views = {alias.name for alias in found.aliases}

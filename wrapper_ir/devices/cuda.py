@@ -1,0 +1,59 @@
+"""NVIDIA's GPUs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from wrapper_ir.devices.kind import (
+    CppSide,
+    DeviceKind,
+    Doctor,
+    Inventory,
+    Memory,
+    PythonSide,
+    Unit,
+)
+from wrapper_ir.devices.languages import TRITON
+
+
+def inventory(torch: Any) -> Inventory:  # noqa: ANN401 - torch itself
+    """Return the GPUs that torch sees, and the CUDA that it was built for."""
+    version = torch.version.cuda
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    units = tuple(
+        Unit(torch.cuda.get_device_name(n), "{}.{}".format(*torch.cuda.get_device_capability(n)))
+        for n in range(count)
+    )
+    return Inventory(f"CUDA {version}" if version else "", units)
+
+
+CUDA: Final = DeviceKind(
+    type="cuda",
+    noun="GPU",
+    plural="NVIDIA GPUs",
+    is_async=True,
+    captures=True,
+    languages=(TRITON,),
+    products=frozenset(("cublas",)),
+    # As PyTorch's allocator aligns. An allocation costs the host half a kernel's launch.
+    memory=Memory(alignment=512, keeps_arenas=True, keep_factor=32),
+    python=PythonSide(allocator="empty_strided_cuda", arena="KeptGpuArena", guard="on_device"),
+    cpp=CppSide(
+        name="cuda",
+        runner="Cuda",
+        library="libtorch_cuda.so",
+        target="torch_cuda",
+        part="gpu",
+        guard=("wir::GpuCall", "on_gpu"),
+        stream="wir::current_stream",
+        without="the program runs on a GPU: it takes a PyTorch that was built with CUDA",
+    ),
+    doctor=Doctor(
+        driver="NVIDIA driver",
+        driver_command=("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+        driver_file="/proc/driver/nvidia/version",
+        inventory=inventory,
+        tried=frozenset(("9.0",)),
+    ),
+)
+"""GPUs that CUDA runs on."""

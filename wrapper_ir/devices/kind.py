@@ -1,0 +1,182 @@
+"""The specification of a kind of device: all that the rest of the library asks about one.
+
+Convention: nobody compares a device's type with a name. Whoever needs to know something of a device
+asks its kind (``layout.device.kind``), and where no kind has the fact, it is a new field here. The
+defaults describe a device that nothing is known of: the text form, the planner and library ops take
+it, and what needs more is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLanguage:
+    """A language that kernels are written in.
+
+    Attributes:
+        name: Its name, for messages.
+        has_grid: True if a launch says over how many blocks, in one to three dimensions.
+        package: The Python package that compiles it; empty if that is the C++ compiler.
+        refusal: Says that its kernels do not run on a ``{device}``.
+    """
+
+    name: str
+    refusal: str
+    has_grid: bool = False
+    package: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Memory of a device.
+
+    Attributes:
+        alignment: Bytes that places in arenas are multiples of. Libraries choose kernels by
+            alignment, so less than the allocator's own changes results to the last bit.
+        on_host: True if the host reads and writes it like its own.
+        keeps_arenas: True if an arena there can be kept from call to call.
+        keep_factor: Factor for the bytes that C++ programs may keep for the next call, by what an
+            allocation costs there; 0 to keep none.
+    """
+
+    alignment: int = 512
+    on_host: bool = False
+    keeps_arenas: bool = False
+    keep_factor: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonSide:
+    """Names that emitted Python uses for a device; those of ``wrapper_ir.runtime``.
+
+    Attributes:
+        allocator: ``(size, stride, dtype)``: a tensor on the current device of the kind; empty for
+            ``torch.empty_strided`` with the device.
+        arena: The class that keeps an arena for the next call.
+        guard: ``(device)``: the decorator that runs a call on a device; empty where a thread has no
+            current device of the kind.
+    """
+
+    allocator: str = ""
+    arena: str = ""
+    guard: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CppSide:
+    """Names that C++ programs and their libraries use for a device.
+
+    Attributes:
+        name: The column of the C shim's table, and the device's name in ``wir::device``.
+        runner: What torch's runners of exported libraries are called after.
+        library: The library of torch that programs for it need.
+        target: That library's target in CMake.
+        part: The part of the runtime that it needs, which is also its header; empty for none.
+        guard: Type and variable of the object by which a call runs on a device.
+        stream: The function that gives the current stream, by which a state is chosen.
+        without: A hint for users whose torch has no such library.
+    """
+
+    name: str
+    runner: str
+    library: str
+    target: str
+    part: str = ""
+    guard: tuple[str, str] = ("", "")
+    stream: str = ""
+    without: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One device that is there.
+
+    Attributes:
+        name: Its model.
+        capability: The version of what it can do.
+    """
+
+    name: str
+    capability: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Devices of a kind as torch sees them.
+
+    Attributes:
+        built_for: The platform that torch was built for, with its version; empty for none.
+        units: The devices, in torch's order.
+    """
+
+    built_for: str = ""
+    units: tuple[Unit, ...] = ()
+
+
+def _nothing(_: Any) -> Inventory:  # noqa: ANN401 - torch itself
+    return Inventory()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doctor:
+    """Facts that ``wrapper-ir doctor`` finds about a kind of device.
+
+    Attributes:
+        driver: The name of its driver; empty if it has none.
+        driver_command: The program that writes the driver's version, with its arguments.
+        driver_file: Where the system tells of the driver, also where that program is missing.
+        inventory: Lists the devices; it is given torch.
+        tried: Capabilities that the library was tried with.
+    """
+
+    driver: str = ""
+    driver_command: tuple[str, ...] = ()
+    driver_file: str = ""
+    inventory: Callable[[Any], Inventory] = _nothing
+    tried: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceKind:
+    """A kind of device: what all devices of one of torch's device types have in common.
+
+    Attributes:
+        type: Torch's name of the device type.
+        noun: What users call one such device.
+        plural: What messages call all of them.
+        has_index: True if there may be several, told apart by their numbers.
+        is_async: True if the host goes on while the device works: it has streams and events.
+        captures: True if calls can be captured as graphs and replayed.
+        languages: The languages of kernels that it runs.
+        products: Who makes products of matrices besides PyTorch's ops.
+        memory: Its memory.
+        python: What emitted Python calls for it.
+        cpp: What C++ programs call for it; none where they cannot run on it.
+        doctor: What ``wrapper-ir doctor`` tells of it.
+    """
+
+    type: str
+    noun: str = ""
+    plural: str = ""
+    has_index: bool = True
+    is_async: bool = False
+    captures: bool = False
+    languages: tuple[KernelLanguage, ...] = ()
+    products: frozenset[str] = frozenset()
+    memory: Memory = field(default_factory=Memory)
+    python: PythonSide = field(default_factory=PythonSide)
+    cpp: CppSide | None = None
+    doctor: Doctor = field(default_factory=Doctor)
+
+    @property
+    def is_accelerator(self) -> bool:
+        """True if a thread has a current device of the kind, so that calls need a guard."""
+        return bool(self.python.guard)
+
+    def runs(self, language: KernelLanguage) -> bool:
+        """Tell whether it runs kernels in a language."""
+        return language in self.languages

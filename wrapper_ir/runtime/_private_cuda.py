@@ -1,0 +1,66 @@
+"""Private fast paths of torch for CUDA, likewise: see ``_private``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+__all__ = ["clear_workspaces", "current_stream", "empty_strided_cuda", "mend_capture"]
+
+
+def _public_empty_strided_cuda(
+    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+) -> Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+
+
+empty_strided_cuda: Final[Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]] = getattr(
+    getattr(getattr(torch._C, "_dynamo", None), "guards", None),
+    "_empty_strided_cuda",
+    _public_empty_strided_cuda,
+)
+"""``(size, stride, dtype)``: a tensor on the current GPU with undefined contents."""
+
+
+def _public_current_stream(device: int) -> int:
+    return int(torch.cuda.current_stream(device).cuda_stream)
+
+
+current_stream: Final[Callable[[int], int]] = getattr(
+    torch._C, "_cuda_getCurrentRawStream", _public_current_stream
+)
+"""``(device index)``: the raw handle of a GPU's current stream."""
+
+
+def _clear_nothing() -> None:
+    """Nothing is done."""
+
+
+clear_workspaces: Final[Callable[[], None]] = getattr(
+    torch._C, "_cuda_clearCublasWorkspaces", _clear_nothing
+)
+"""Forget the workspaces of cuBLAS: the next product takes a new one."""
+
+
+def mend_capture(device: int, pool: tuple[int, int]) -> None:
+    """Put right what a capture that failed leaves behind in PyTorch.
+
+    Its allocator believes that the capture goes on, and so does the random number generator, which
+    then refuses to draw. A capture of nothing ends both.
+    """
+    end = getattr(torch._C, "_cuda_endAllocateToPool", None)
+    if end is not None:
+        with suppress(RuntimeError):
+            end(device, pool)
+    with suppress(RuntimeError):
+        torch.cuda.synchronize(device)
+        # Of this thread alone: others may allocate meanwhile.
+        with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
+            torch.empty(1, device=torch.device("cuda", device)).zero_()
