@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.storage import StorageMap
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.capture import (
     DEFAULT_BRANCHES,
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 
 _KEEP: Final = 1024 * 1024
+
+_FACTOR: Final = 32
+"""The factor for bytes kept on a device, where an allocation costs half a kernel's launch."""
 
 _QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
 
@@ -112,11 +116,17 @@ class CppEmitter(Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
+        from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
+
         given, program = program, _objects_as_inputs(program)
         one_gpu = len(gpus_of(program)) <= 1
-        statics = gather_statics(
-            program, self.keep_buffers, keep_arenas=self.arena == "kept", on_gpus=one_gpu
+        elsewhere = self.keep_buffers * _FACTOR if one_gpu else 0
+        storages = StorageMap(program)
+        program = keep_storage(
+            program, self.keep_buffers, elsewhere, arena=self.arena, storages=storages
         )
+        is_kept = self.arena == "kept"
+        statics = gather_statics(program, storages, keep_arenas=is_kept, on_gpus=one_gpu)
         products = Products(program, direct=self.products == "cublas" and one_gpu)
         options = graph_options(self)
         graphs = None if options is None else capture_facts(program, options)
