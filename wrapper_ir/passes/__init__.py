@@ -16,6 +16,7 @@ from wrapper_ir.passes.pipeline import (
 from wrapper_ir.passes.standard import (
     Branch,
     InsertFrees,
+    KeepStorage,
     Pass,
     PlanExterns,
     PlanMemory,
@@ -27,6 +28,7 @@ __all__ = [
     "PASSES",
     "Branch",
     "InsertFrees",
+    "KeepStorage",
     "Pass",
     "PassSpellingError",
     "PlanExterns",

@@ -10,6 +10,7 @@ from wrapper_ir.errors import OptionError, OptionValueError, WrapperIRError
 from wrapper_ir.passes.standard import (
     Branch,
     InsertFrees,
+    KeepStorage,
     PlanExterns,
     PlanMemory,
     ReuseInPlace,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 AnyPass: TypeAlias = (
     type[Branch]
     | type[InsertFrees]
+    | type[KeepStorage]
     | type[PlanExterns]
     | type[PlanMemory]
     | type[ReuseInPlace]
@@ -36,7 +38,15 @@ AnyPass: TypeAlias = (
 #: Every pass by its name.
 PASSES: Final[dict[str, AnyPass]] = {
     pass_.name: pass_
-    for pass_ in (Branch, InsertFrees, PlanExterns, ReuseInPlace, PlanMemory, StripComments)
+    for pass_ in (
+        Branch,
+        InsertFrees,
+        PlanExterns,
+        ReuseInPlace,
+        PlanMemory,
+        KeepStorage,
+        StripComments,
+    )
 }
 
 _SPELLING: Final = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\{([^{}]*)\})?\s*")

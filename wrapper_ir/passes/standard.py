@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from wrapper_ir.lines import rewrite_lines
 from wrapper_ir.lines.base import Trait
-from wrapper_ir.planning import branch, insert_frees, plan_externs, plan_memory, reuse_in_place
+from wrapper_ir.planning import (
+    branch,
+    insert_frees,
+    keep_storage,
+    plan_externs,
+    plan_memory,
+    reuse_in_place,
+)
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program
@@ -67,6 +74,27 @@ class Branch:
     def __call__(self, program: Program) -> Program:
         """The program with streams and events, where that is faster."""
         return branch(program, self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepStorage:
+    """``keep-storage`` marks the memory of a planned program that targets keep between calls.
+
+    Emitters do so by their options where nothing is marked; what is marked they keep as it says.
+    """
+
+    name: ClassVar[str] = "keep-storage"
+
+    host: int = 0
+    """Bytes of buffers of fixed size to keep on the CPU, at most."""
+    device: int = 0
+    """Likewise, on other devices."""
+    arena: str = "call"
+    """Whether pools are ``kept`` beyond that, one of ``planning.ARENAS``."""
+
+    def __call__(self, program: Program) -> Program:
+        """The program with its marks."""
+        return keep_storage(program, self.host, self.device, arena=self.arena)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.planning.arenas import Cut
-from wrapper_ir.planning.kept import ARENAS
-from wrapper_ir.planning.liveness import Liveness
+from wrapper_ir.planning.kept import check_arena
 from wrapper_ir.planning.placement import compute_symbols
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.reuse import reuse_storage
@@ -104,9 +104,7 @@ def chosen(strategy: str | None, arena: str) -> Callable[[Program], Planned]:
         OptionError: There is no such strategy.
         OptionValueError: Arenas cannot last so long, or the strategy makes none.
     """
-    if arena not in ARENAS:
-        expected = "one of " + ", ".join(map(repr, ARENAS))
-        raise OptionValueError(option="arena", value=arena, expected=expected)
+    check_arena(arena)
     name = strategy_name(strategy, arena)
     if name not in STRATEGIES:
         raise OptionError(option=name, legal=STRATEGIES, owner="the memory planner")
