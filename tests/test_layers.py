@@ -19,6 +19,7 @@ ROOT = Path(wrapper_ir.__file__).parent
 #: May not import torch, not even inside a function or for type checkers only.
 TORCH_FREE = (
     "__init__",
+    "analysis",
     "build",
     "debug_printer",
     "devices",

@@ -6,7 +6,8 @@ import pytest
 
 import wrapper_ir as wir
 from tests.emitters.corpus import program
-from wrapper_ir.emitters.facts import mutated_inputs, placed_results
+from wrapper_ir.analysis.storage import mutated_inputs
+from wrapper_ir.emitters.facts import placed_results, random_states
 
 HEAD = "wir 2\nprogram @p inference planned\nsymbol s0 : int [2, 64] hint 8\n"
 
@@ -67,3 +68,25 @@ return
 """)
     wir.verify(made)
     assert mutated_inputs(made) == [0, 2]
+
+
+def test_states_of_random_numbers_are_known_by_the_op_that_returns_them() -> None:
+    made = wir.parse("""\
+wir 2
+program @states inference planned
+
+input %x : f32[8, 8] @cuda:0
+
+extern aten::attention(Tensor x, float dropout_p=0.0) -> (Tensor, Tensor)
+extern aten::count(Tensor x) -> Tensor
+
+  (%y, %state) = aten::attention(%x, 0.5) : (f32[8, 8] @cuda:0, i64[] @cuda:0)
+  assert_layout %state, "a word of the user's"
+  %n = aten::count(%x) : i64[] @cuda:0
+  assert_layout %n, "torch.ops.aten._scaled_dot_product_by_name.default"
+  free %n
+return %y, %state
+""")
+    assert random_states(made) == {"state"}
+    python = wir.emit(made, "python").source
+    assert python.count("device=None") == 1

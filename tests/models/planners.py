@@ -20,10 +20,10 @@ from torch._inductor.codegen import memory_planning, wrapper
 from torch._inductor.virtualized import V
 
 import wrapper_ir as wir
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.frontends.inductor.wrapper import NotingWrapper
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.planning import plan
-from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.placement import compute_symbols
 from wrapper_ir.planning.sizes import Rounded, alignment_of
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak

@@ -8,9 +8,9 @@ import wrapper_ir as wir
 from tests.planning.test_pool import CHAIN, pools, slices
 from tests.planning.test_reuse import body_of, program
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.lines import AllocatePool
+from wrapper_ir.lines import Allocate, AllocatePool, GraphRole, Program
 from wrapper_ir.passes import run_passes
-from wrapper_ir.planning import check_plan, kept_pools, plan
+from wrapper_ir.planning import check_plan, keep_storage, kept_pools, plan
 
 PEAKS_APART = """
     %a = allocate : f32[64] @cpu
@@ -189,3 +189,85 @@ def test_only_pools_can_be_kept() -> None:
     assert plan(source, arena="kept").report.strategy == "pool"
     passed = run_passes(source, ["plan-memory{arena=kept}"])
     assert any(isinstance(line, AllocatePool) for line in passed.body)
+
+
+SCRATCH = """\
+wir 2
+program @p inference planned
+
+input %x : f32[8] @cpu
+input %given : f32[8] @cpu
+
+kernel @copy(src: in f32, dst: out f32) cpp
+  | // made up
+
+extern test::fill(Tensor(a!) self) -> ()
+extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+extern aten::set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)
+
+  %a = allocate : f32[8] @cpu
+  call @copy(%x, out %a)
+  %b = allocate zeroed : f32[16] @cpu
+  call @copy(%a, out %b)
+  %seen = allocate : f32[8] @cpu
+  test::fill(inout %seen)
+  %resized = allocate : f32[8] @cpu
+  aten::relu.out(%x, out=out %resized)
+  %pool = allocate_pool : u8[64] @cpu
+  %slice = allocate_from_pool %pool[0] : f32[8] @cpu
+  call @copy(%a, out %slice)
+  %handed = allocate : f32[8] @cpu
+  call @copy(%slice, out %handed)
+  %set = aten::set_.source_Tensor(inout %given, %handed) : f32[8] @cpu alias(%handed)
+  %r = allocate : f32[8] @cpu
+  call @copy(%a, out %r)
+  free %seen
+  free %resized
+  free %slice
+  free %pool
+  free %handed
+  %c = reuse %b : f32[8] @cpu
+  call @copy(%a, out %c)
+  free %a
+  free %c
+return %r
+"""
+
+NAMES = ("a", "b", "seen", "resized", "pool", "handed", "r")
+
+
+def marked(made: Program) -> list[str]:
+    lines = (line for line in made.body if isinstance(line, (Allocate, AllocatePool)))
+    return [line.out for line in lines if line.kept]
+
+
+def test_scratch_memory_is_marked_and_what_anybody_may_look_at_later_is_not() -> None:
+    source = wir.parse(SCRATCH)
+    kept = keep_storage(source, 1000)
+    wir.verify(kept)
+    assert marked(kept) == ["a", "b", "pool"]
+    assert wir.parse(str(kept)) == kept
+    assert keep_storage(kept, 1000, 1000, arena="kept") is kept
+    assert marked(keep_storage(source, 100)) == ["a", "b"]
+    assert marked(keep_storage(source, 0, 1000, arena="kept")) == ["pool"]
+    assert keep_storage(source) is source
+    training = source.replace(role=GraphRole.FORWARD)
+    assert keep_storage(training, 1000) is training
+    assert run_passes(source, ["keep-storage{host=1000}"]) == kept
+    with pytest.raises(OptionValueError, match="one of 'call', 'kept'"):
+        run_passes(source, ["keep-storage{arena=forever}"])
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_both_languages_keep_what_is_marked_and_nothing_else(*, by_hand: bool) -> None:
+    source = wir.parse(SCRATCH)
+    options = {} if by_hand else {"keep_buffers": 128}  # no room for the pool
+    if by_hand:
+        marks = SCRATCH.replace("%pool = allocate_pool :", "%pool = allocate_pool kept :")
+        source = wir.parse(marks.replace("%b = allocate zeroed :", "%b = allocate zeroed kept :"))
+    expected = {"b", "pool"} if by_hand else {"a", "b"}
+    python = wir.emit(source, "python", **options).source
+    assert {name for name in NAMES if f" {name} = spare[" in python} == expected
+    assert "b.zero_()" in python
+    cpp = wir.emit(source, "cpp", **options).source
+    assert {name for name in NAMES if f"state.{name} = wir::empty" in cpp} == expected

@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wrapper_ir.analysis.proof import Facts
 from wrapper_ir.lines import CPU, DType, Layout, Program
 from wrapper_ir.text import parse
 from wrapper_ir.verify import diagnose
 from wrapper_ir.verify.overlaps import share_a_byte
-from wrapper_ir.verify.prove import Facts
 
 COLLECTIVES = Path(__file__).parents[1] / "programs" / "not_cpu" / "collectives.wir"
 

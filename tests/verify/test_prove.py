@@ -9,6 +9,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wrapper_ir.analysis.proof import Facts, same
 from wrapper_ir.lines import (
     DType,
     FrozenMap,
@@ -25,7 +26,6 @@ from wrapper_ir.lines.expr import (
     dim,
     substitute,
 )
-from wrapper_ir.verify.prove import Facts, same
 
 S, T = symbol("s"), symbol("t")
 

@@ -9,29 +9,26 @@ view.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import sympy
 
+from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.ops import overwritten
 from wrapper_ir.lines.base import Role
-from wrapper_ir.lines.effects import Effects, effects
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.traits import allocates_one, is_slice
 from wrapper_ir.lines.walk import walk_regions
 
 if TYPE_CHECKING:
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
-
-#: Ops that change their first argument without looking at it.
-_OVERWRITE: Final = (
-    *("aten::bernoulli_", "aten::cauchy_", "aten::copy_", "aten::exponential_", "aten::fill_"),
-    *("aten::geometric_", "aten::log_normal_", "aten::normal_", "aten::random_"),
-    *("aten::uniform_", "aten::zero_"),
-)
 
 
 class Operands:
@@ -45,12 +42,12 @@ class Operands:
         self._program = program
         self._unseen: dict[tuple[Path, str], set[str]] = {}
         for path, name, region in walk_regions(program):
-            _Walk(program, self._unseen).learn(region, path, name)
+            _Walk(program, region, self._unseen).learn(region, path, name)
 
     def reads(self, path: Path, line: AnyLine) -> list[str]:
         """Return what a call reads, without memory that nothing has written; no name twice."""
         found = effects(line, self._program)
-        unseen = {*self._unseen.get((path, "before"), ()), *_overwritten(found)}
+        unseen = {*self._unseen.get((path, "before"), ()), *overwritten(found)}
         return list(dict.fromkeys(name for name in found.reads if name not in unseen))
 
     def writes(self, path: Path, line: AnyLine) -> list[str]:
@@ -60,20 +57,16 @@ class Operands:
         return [name for name in names if name not in unseen]
 
 
-def _overwritten(found: Effects) -> list[str]:
-    """Return what a call changes without looking at it: its first argument, if anything."""
-    overwrites = any(name.partition(".")[0] in _OVERWRITE for name in found.calls)
-    return found.writes[:1] if overwrites else []
-
-
 class _Walk:
     """One region, in order: what is yet to be written of each storage."""
 
-    def __init__(self, program: Program, unseen: dict[tuple[Path, str], set[str]]) -> None:
+    def __init__(
+        self, program: Program, region: Region, unseen: dict[tuple[Path, str], set[str]]
+    ) -> None:
         self._program = program
         self._unseen = unseen
-        self._storage: dict[str, str] = {}
-        self._written: dict[str, Written] = {}
+        self._lives = Liveness(region, program)
+        self._written: dict[Life, Written] = {}
         """Of storages that are new in this region; all others are taken to be written."""
 
     def learn(self, region: Region, path: Path, name: str) -> None:
@@ -93,36 +86,32 @@ class _Walk:
             self._unseen[path, when] = unseen
 
     def _is_written(self, name: str) -> bool:
-        written = self._written.get(self._root(name))
-        return written is None or written.covers(self._program.layout(name))
+        layout = self._program.layout(name)
+        return all(written.covers(layout) for written in self._of(name))
 
     def _follow(self, line: AnyLine, found: Effects) -> None:
-        for name, source, _ in found.aliases:
-            self._storage[name] = self._root(source)
-        for name, donor in zip(found.defines, found.takes, strict=False):
-            self._storage[name] = self._root(donor)
-        if allocates_one(line) or is_slice(line):
-            self._storage.pop(line.out, None)  # a slice of a pool is written for itself
+        if allocates_one(line) or is_slice(line):  # a slice of a pool is written for itself
             is_zeroed = allocates_one(line) and line.zeroed
-            self._written[line.out] = Written(self._program.layout(line.out), all_=is_zeroed)
+            written = Written(self._program.layout(line.out), all_=is_zeroed)
+            self._written.update(dict.fromkeys(self._lives.of(line.out), written))
         elif found.calls:
             self._follow_writes(found)
         elif Role.DEFINE not in own_roles(line):
-            for name in (*found.writes, *found.uses):
-                self._written.pop(self._root(name), None)
+            for life in self._lives.storages((*found.writes, *found.uses)):
+                self._written.pop(life, None)
 
     def _follow_writes(self, found: Effects) -> None:
         """Note writes; what a call also reads is there already, unless nothing is: it is filled."""
-        filled = _overwritten(found)
+        filled = overwritten(found)
         for name in found.writes:
-            written = self._written.get(self._root(name))
-            if written is None:
-                continue
-            if name not in found.reads or name in filled or written.nothing:
-                written.write(self._program.layout(name))
+            for written in self._of(name):
+                if name not in found.reads or name in filled or written.nothing:
+                    written.write(self._program.layout(name))
 
-    def _root(self, name: str) -> str:
-        return self._storage.get(name, name)
+    def _of(self, name: str) -> list[Written]:
+        """Return the records of the storages that a name may be a view of, as far as kept."""
+        lives = self._lives.storages((name,))
+        return [self._written[life] for life in lives if life in self._written]
 
 
 class Written:

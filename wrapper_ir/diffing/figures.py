@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.diffing.model import Figures
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines import Stage, TorchOp, walk
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.traits import allocates, calls_op, declares
-from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.sizes import Sizes
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
 

@@ -11,6 +11,7 @@ from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
     AllocatePool,
+    MemoryKind,
     Reinterpret,
     Reuse,
 )
@@ -19,7 +20,7 @@ from wrapper_ir.lines.walk import walk
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from wrapper_ir.emitters.storages import Storages
+    from wrapper_ir.analysis.storage import StorageMap
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
@@ -30,26 +31,28 @@ _MUCH: Final = 128 * 1024
 
 
 def kept_arenas(
-    program: Program, storages: Storages, unsteady: Collection[str]
+    program: Program, storages: StorageMap, unsteady: Collection[str]
 ) -> dict[str, dict[str, int]]:
-    """The pools that can be kept from call to call, each with the views that can be kept with it.
+    """The pools that are kept from call to call, each with the views that can be kept with it.
 
     Args:
-        program: A planned program.
+        program: A planned program, which says which they are.
         storages: Which names of it share storage.
         unsteady: Buffers that something may resize: no view of such a storage is kept.
 
     Returns:
         For each pool the views of it, in program order, by name: where each begins, in bytes.
     """
-    # The planner is a large package; only programs with kept arenas need this of it.
-    from wrapper_ir.planning.kept import kept_pools  # noqa: PLC0415
-
     found: dict[str, dict[str, int]] = {
-        name: {} for name in kept_pools(program) if program.layout(name).device.kind.python.arena
+        line.out: {}
+        for line in program.body
+        if isinstance(line, AllocatePool)
+        and line.kept
+        and line.memory is MemoryKind.DEFAULT
+        and program.layout(line.out).device.kind.python.arena
     }
     steady = {name: views for name, views in found.items() if program.layout(name).is_static}
-    resized = storages.roots(set(unsteady))
+    resized = storages.lives.storages(unsteady)
     starts: dict[str, tuple[str, int]] = {}
     for line in program.body:
         match line:
@@ -62,7 +65,7 @@ def kept_arenas(
             case _:
                 continue
         starts[name] = place
-        if place[0] in steady and storages.root(name) not in resized:
+        if place[0] in steady and resized.isdisjoint(storages.lives.storages((name,))):
             begin = _start(program.layout(name), place[1])
             if begin is not None:
                 steady[place[0]][name] = begin

@@ -1,8 +1,7 @@
 """Facts about a program that must be known before its lines are rendered.
 
-Three questions: which inputs does the program touch, which views can be kept from call to call, and
-which buffers never leave a call, so that their memory can be kept. All answers come from
-``effects``; nothing here looks at what a line computes.
+Which inputs does the program touch, and which views can be kept from call to call? All answers come
+from the storage map; nothing here looks at what a line computes.
 """
 
 from __future__ import annotations
@@ -11,32 +10,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.ops import PRODUCTS, may_drop, schema_of
 from wrapper_ir.emitters.arenas import allocates_much, kept_arenas
-from wrapper_ir.emitters.library import PLAIN_WRITERS
-from wrapper_ir.emitters.storages import Storages
 from wrapper_ir.lines.args import BufferArg, BufferValue
 from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.layout import CPU
-from wrapper_ir.lines.memory import Allocate, Free, MemoryKind, Reinterpret, Reuse
+from wrapper_ir.lines.memory import Allocate, AllocatePool, Free, MemoryKind, Reinterpret, Reuse
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program
 from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
+    from wrapper_ir.analysis.storage import StorageMap
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Device, Layout
-    from wrapper_ir.lines.symbols import AssertLayout
 
 __all__ = [
     "Facts",
     "free_region_symbols",
     "gather",
-    "is_of_attention",
     "is_on_branches",
-    "mutated_inputs",
+    "kept_buffers",
     "needs_streams",
     "only_accelerator",
     "origin_place",
@@ -86,7 +83,7 @@ class Facts:
         last: Index of the last line that touches a buffer, as of ``last_uses``.
         touched_inputs: Buffer inputs that something reads, writes, looks at or returns, in order.
         kept_views: Views that may be kept from call to call, name to line.
-        kept_buffers: Allocations whose memory may be kept from call to call, in order.
+        kept_buffers: Allocations whose memory is kept from call to call, in order.
         arenas: Pools that are to be kept from call to call, each with the places of the views that
             are kept with it.
         needs_heap: Whether to keep what else is large between calls: results, what ops allocate.
@@ -102,25 +99,6 @@ class Facts:
     """Whether all library ops are plain ones, enough of them to gain by it."""
 
 
-def mutated_inputs(program: Program) -> list[int]:
-    """Positions of inputs whose storage some line writes to, under whatever name."""
-    sources: dict[str, set[str]] = {}
-    written: set[str] = set()
-    for line in program.body:
-        found = effects(line, program)
-        pairs = [(name, of) for name, of, _ in found.aliases]
-        pairs += [(name, taken) for taken in found.takes for name in found.defines]
-        for name, of in pairs:  # a result may be a view of one of several
-            sources.setdefault(name, set()).update(sources.get(of, {of}))
-        for name in found.writes:
-            written |= sources.get(name, {name})
-    return [
-        position
-        for position, param in enumerate(program.inputs)
-        if isinstance(param, BufferInput) and param.name in written
-    ]
-
-
 def origin_place(line: AnyLine, program: Program) -> str:
     """The model's source line that a line comes from, ``file.py:12``; empty where unknown."""
     if line.origin is None or line.origin >= len(program.origins):
@@ -129,18 +107,17 @@ def origin_place(line: AnyLine, program: Program) -> str:
 
 
 def gather(
-    program: Program, keep_bytes: int, *, arena: str = "call", is_checked: bool = True
+    program: Program, storages: StorageMap, *, arena: str = "call", is_checked: bool = True
 ) -> Facts:
     """Gather the facts about a program.
 
     Args:
-        program: A planned program.
-        keep_bytes: How many bytes of buffers are said to be keepable at most.
+        program: A planned program, which says what is kept.
+        storages: Its storage map.
         arena: Whether pools are to be ``kept``.
         is_checked: Whether inputs are checked in every call. Where not, ops may find some that
             make them resize what they write to.
     """
-    storages = Storages(program)
     unsteady = storages.resizable if is_checked else storages.written_by_ops
     is_kept = arena == "kept"
     arenas = kept_arenas(program, storages, unsteady) if is_kept else {}
@@ -152,14 +129,14 @@ def gather(
             if isinstance(i, BufferInput) and i.name in storages.touched
         ),
         kept_views=_kept_views(program, storages),
-        kept_buffers=_kept_buffers(program, storages, keep_bytes),
+        kept_buffers=_on_host(program, arenas) if is_checked else (),
         arenas=arenas,
         needs_heap=is_kept and allocates_much(program, arenas),
         may_pass_autograd=_may_pass_autograd(program, storages),
     )
 
 
-def _kept_views(program: Program, storages: Storages) -> dict[str, Reinterpret]:
+def _kept_views(program: Program, storages: StorageMap) -> dict[str, Reinterpret]:
     """Static views of inputs and constants that stay inside and are not written through.
 
     A backward graph's inputs are other tensors in every call, weights excepted, and of weights it
@@ -169,7 +146,8 @@ def _kept_views(program: Program, storages: Storages) -> dict[str, Reinterpret]:
         return {}
     outer = {i.name for i in program.inputs if isinstance(i, BufferInput) and not i.donated}
     outer |= set(program.constants)
-    escaping, taken = storages.escaping(), storages.roots(storages.taken)
+    escaping, lives = storages.escaping(), storages.lives
+    taken = storages.taken()
     return {
         line.out: line
         for line in program.body
@@ -179,47 +157,40 @@ def _kept_views(program: Program, storages: Storages) -> dict[str, Reinterpret]:
         and program.layout(line.out).dtype is program.layout(line.source).dtype
         and line.out not in storages.written
         and line.out not in escaping
-        and storages.root(line.source) not in taken
+        and taken.isdisjoint(lives.storages((line.source,)))
     }
 
 
-def _kept_buffers(program: Program, storages: Storages, keep_bytes: int) -> tuple[str, ...]:
-    """Allocations that end inside the program, whatever their storage is called by then."""
-    if program.role is not GraphRole.INFERENCE:
-        return ()
-    ending = storages.roots(storages.killed)
-    # An op that finds its result larger than the buffer given resizes that, and for good.
-    for others in (storages.leaves, storages.seen_by_strangers, storages.resizable):
-        ending -= storages.roots(others)
-    found: list[str] = []
-    left = keep_bytes
-    for line in program.body:
-        if not isinstance(line, Allocate) or line.zeroed or line.memory is not MemoryKind.DEFAULT:
-            continue
-        layout = program.layout(line.out)
-        if (
-            layout.device.kind.memory.on_host
-            and layout.is_static
-            and storages.root(line.out) in ending
-            and (size := _bytes(layout)) <= left
-        ):
-            found.append(line.out)
-            left -= size
-    return tuple(found)
+def _on_host(program: Program, arenas: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+    """Return what is kept of the host's memory: an accelerator's is kept by torch's allocator."""
+    return tuple(
+        name
+        for name in kept_buffers(program)
+        if name not in arenas
+        and program.layout(name).device.kind.memory.on_host
+        and program.layout(name).is_static
+    )
+
+
+def kept_buffers(program: Program) -> tuple[str, ...]:
+    """Return the allocations and pools whose memory is kept for the next call, in order."""
+    lines = (line for line in program.body if isinstance(line, (Allocate, AllocatePool)))
+    return tuple(each.out for each in lines if each.kept and each.memory is MemoryKind.DEFAULT)
 
 
 #: Fewer library ops than this gain less than it costs to go past autograd.
 _WORTH_PASSING: Final = 4
 
 
-def _may_pass_autograd(program: Program, storages: Storages) -> bool:
+def _may_pass_autograd(program: Program, storages: StorageMap) -> bool:
     ops = [line.op for line in program.body if isinstance(line, ExternKernel)]
-    if len(ops) < _WORTH_PASSING or not PLAIN_WRITERS.issuperset(ops):
+    if len(ops) < _WORTH_PASSING or not PRODUCTS.issuperset(ops):
         return False
     if any(isinstance(line, RegionLine) for line in program.body):
         return False
     outer = {i.name for i in program.inputs if isinstance(i, BufferInput)} | set(program.constants)
-    return not storages.roots(storages.written_by_ops) & storages.roots(outer)
+    written = storages.lives.storages(storages.written_by_ops)
+    return written.isdisjoint(storages.lives.storages(outer))
 
 
 def placed_results(program: Program) -> dict[str, int]:
@@ -272,48 +243,34 @@ def _is_dense(layout: Layout) -> bool:
     return True
 
 
-def _bytes(layout: Layout) -> int:
-    nbytes = layout.nbytes
-    assert isinstance(nbytes, int)
-    return nbytes
-
-
 def only_accelerator(program: Program) -> Device | None:
-    """The accelerator that a program runs on, where it is but one."""
+    """Return the accelerator that a program runs on, where it is but one."""
     found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
     used = [device for device in found if device.kind.is_accelerator]
     return used[0] if len(used) == 1 else None
 
 
-def is_of_attention(line: AssertLayout) -> bool:
-    """Return whether what is checked is a result of an attention op: see :func:`random_states`."""
-    return line.subject.startswith("torch.ops.aten._scaled_dot_product_")
-
-
 def random_states(program: Program) -> frozenset[str]:
-    """Buffers declared on a GPU that may be numbers on the host.
+    """Return the buffers declared on a GPU that may be numbers on the host.
 
     Attention ops return the state of random numbers there, whatever they say, except while a
     CUDA graph is captured. Ops take it from either place; a kernel would not.
     """
-    layouts = {name: program.layout(name) for name in program.buffers}
-    found = {
-        name
-        for name, layout in layouts.items()
-        if not layout.size
-        and layout.device != CPU
-        and layout.dtype.torch_name in ("int64", "uint64")
-    }
-    if not found:
-        return frozenset()
-    passed = {
-        arg.buffer
-        for _, line in walk(program)
-        if isinstance(line, KernelCall)
-        for arg in line.args
-        if isinstance(arg, BufferArg)
-    }
+    inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
+    found = {name for name in inputs if _may_be_a_state(program.layout(name))}
+    passed: set[str] = set()
+    for _, line in walk(program):
+        if isinstance(line, ExternKernel) and may_drop(schema_of(program, line.op)):
+            made = effects(line, program).defines
+            found.update(name for name in made if _may_be_a_state(program.layout(name)))
+        elif isinstance(line, KernelCall):
+            passed.update(arg.buffer for arg in line.args if isinstance(arg, BufferArg))
     return frozenset(found - passed)
+
+
+def _may_be_a_state(layout: Layout) -> bool:
+    is_number = not layout.size and layout.dtype.torch_name in ("int64", "uint64")
+    return is_number and layout.device != CPU
 
 
 def free_region_symbols(region: Region, program: Program) -> tuple[str, ...]:

@@ -116,7 +116,6 @@ from wrapper_ir.lines.visitor import LineVisitor, PartialLineVisitor, UnvisitedL
 from wrapper_ir.lines.walk import (
     Path,
     Step,
-    is_stranger,
     line_at,
     map_regions,
     regions_of,
@@ -237,7 +236,6 @@ __all__ = [
     "contiguous_strides",
     "dim",
     "effects",
-    "is_stranger",
     "line_at",
     "map_regions",
     "parse_schema",

@@ -20,6 +20,8 @@ from typing import Annotated, ClassVar, TypeAlias
 class Role(enum.Enum):
     """What a line does to the buffer or symbol that a field names."""
 
+    __hash__ = object.__hash__  # an enumeration's own is slow, and is asked for each line
+
     DEFINE = "define"
     """The name is defined here, once in the program."""
     USE = "use"
@@ -60,6 +62,8 @@ class Role(enum.Enum):
 
 class Trait(enum.Enum):
     """A property of a class of lines that its roles do not say."""
+
+    __hash__ = object.__hash__  # as of roles
 
     DECLARES = "declares"
     """It says what lines may call, and does nothing when the program runs."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.effects import effects
@@ -57,23 +57,6 @@ class Path(tuple[Step, ...]):
                 raise ValueError(f"'{text}' is not a path such as body[3].then[2]")
             steps.append(Step(match[1], int(match[2])))
         return cls(steps)
-
-
-#: The namespaces of torch's own ops, which hold on to nothing.
-_TORCHS_OWN: Final = ("aten::", "prims::", "quantized::", "mkldnn::", "mkl::")
-
-
-def is_stranger(line: AnyLine) -> bool:
-    """Return whether code that may keep hold of buffers gets them.
-
-    That is regions, ops that are not torch's own, and whatever gets an object to keep them in.
-    """
-    if regions_of(line):
-        return True
-    found = effects(line)
-    if found.objects or found.defines_objects:
-        return True
-    return any("::" in name and not name.startswith(_TORCHS_OWN) for name in found.calls)
 
 
 def made_objects(program: Program) -> tuple[str, ...]:

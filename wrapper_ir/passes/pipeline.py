@@ -15,6 +15,7 @@ from wrapper_ir.passes.standard import (
     Branch,
     InsertFrees,
     InsertProbes,
+    KeepStorage,
     PlanExterns,
     PlanMemory,
     PrepareCapture,
@@ -32,6 +33,7 @@ AnyPass: TypeAlias = (
     type[Branch]
     | type[InsertFrees]
     | type[InsertProbes]
+    | type[KeepStorage]
     | type[PlanExterns]
     | type[PlanMemory]
     | type[PrepareCapture]
@@ -43,7 +45,7 @@ AnyPass: TypeAlias = (
 PASSES: Final[dict[str, AnyPass]] = {
     pass_.name: pass_
     for pass_ in (
-        *(Branch, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
+        *(Branch, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory, KeepStorage),
         *(PrepareCapture, StripComments),
     )
 }

@@ -126,6 +126,29 @@ class InsertProbes:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepStorage:
+    """``keep-storage`` marks the memory of a planned program that targets keep between calls.
+
+    Emitters do so by their options where nothing is marked; what is marked they keep as it says.
+    """
+
+    name: ClassVar[str] = "keep-storage"
+
+    host: int = 0
+    """Bytes of buffers of fixed size to keep on the CPU, at most."""
+    device: int = 0
+    """Likewise, on other devices."""
+    arena: str = take.ARENA.field()
+    """How long arenas last: whether pools are kept beyond that."""
+
+    def __call__(self, program: Program) -> Program:
+        """Return the program with its marks."""
+        from wrapper_ir.planning import keep_storage
+
+        return keep_storage(program, self.host, self.device, arena=self.arena)
+
+
+@dataclass(frozen=True, slots=True)
 class PlanExterns:
     """``plan-externs`` lets library ops write into allocations of the program, where they can."""
 

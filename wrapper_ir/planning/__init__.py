@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.lines import Program, Stage
 from wrapper_ir.lines.given import as_program
 from wrapper_ir.planning.arenas import Cut
@@ -17,8 +18,7 @@ from wrapper_ir.planning.branches import branch
 from wrapper_ir.planning.externs import plan_externs
 from wrapper_ir.planning.frees import insert_frees
 from wrapper_ir.planning.in_place import reuse_in_place
-from wrapper_ir.planning.kept import ARENAS, kept_pools
-from wrapper_ir.planning.liveness import Life, Liveness
+from wrapper_ir.planning.kept import ARENAS, keep_storage, kept_pools
 from wrapper_ir.planning.offsets import (
     NODES,
     Interval,
@@ -63,6 +63,7 @@ __all__ = [
     "check_offsets",
     "check_plan",
     "insert_frees",
+    "keep_storage",
     "kept_pools",
     "picture",
     "plan",

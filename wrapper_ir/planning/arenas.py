@@ -18,6 +18,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
+from wrapper_ir.analysis.ops import is_collective
 from wrapper_ir.lines import (
     Device,
     MemoryKind,
@@ -25,9 +27,8 @@ from wrapper_ir.lines import (
     regions_of,
 )
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.traits import allocates_one, op_of
-from wrapper_ir.planning.kept import can_keep, seen_by_strangers
-from wrapper_ir.planning.liveness import BEFORE, Life, Liveness
+from wrapper_ir.lines.traits import allocates_one
+from wrapper_ir.planning.kept import can_keep
 from wrapper_ir.planning.sizes import nbytes_of
 from wrapper_ir.planning.timeline import held_bytes
 from wrapper_ir.planning.windows import Tenant, Windows
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from wrapper_ir.planning.sizes import Sizes
 
 _POOLED: Final = (MemoryKind.DEFAULT, MemoryKind.PINNED)
-_COLLECTIVES: Final = ("_c10d_functional::", "c10d::", "c10d_functional::")
 _CALLERS: Final = frozenset((0,))
 
 
@@ -137,7 +137,7 @@ class Judge:
         self._program = program
         liveness = Liveness(region, program)
         self._busy = _kept_busy(region, program, liveness)
-        self._seen = seen_by_strangers(region, program, liveness) if is_kept else set()
+        self._is_kept = is_kept
         #: The lives of each storage in order, by the first of them.
         self.chains: dict[Life, list[Life]] = {}
         for life in liveness.lives:
@@ -164,7 +164,7 @@ class Judge:
             return "is worked on by a collective"
         if any(life.is_held for life in chain):
             return "may be held by an object"
-        if any(life in self._seen for life in chain):
+        if self._is_kept and any(life.escapes for life in chain):
             return "is seen by a region or an op of others, which may hold on to it"
         if chain[0].mempool:
             return "is from a memory pool of the user's"
@@ -181,7 +181,7 @@ def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life
     """Storage that something may work on after the call that was given it."""
     found: set[Life] = set()
     for line in region.body:
-        if op_of(line).startswith(_COLLECTIVES):
+        if is_collective(line):
             for name in (*effects(line, program).touched, *effects(line, program).defines):
                 found.update(liveness.of(name))
     return found

@@ -27,6 +27,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.ops import PRODUCTS
+from wrapper_ir.analysis.ordering import touch
 from wrapper_ir.lines import (
     Allocate,
     AllocateFromPool,
@@ -51,15 +54,13 @@ from wrapper_ir.lines import (
     effects,
 )
 from wrapper_ir.lines.traits import allocates_one, binds, calls_kernel, calls_op, ends
-from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.sizes import Sizes
-from wrapper_ir.verify.ordering import touch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines import AnyLine, Device, Layout, Program
-    from wrapper_ir.planning.liveness import Life
 
 __all__ = ["branch"]
 
@@ -92,13 +93,6 @@ _BLOCK_BYTES: Final = 64 << 10
 
 _MOST_EARLY: Final = 16 << 20
 """Bytes that a line may have allocated before its branch begins."""
-
-_PRODUCTS: Final = (
-    "aten::mm.out",
-    "aten::bmm.out",
-    "aten::addmm.out",
-    "aten::baddbmm.out",
-)
 
 _MAIN: Final = 0
 """The stream that the call is captured on."""
@@ -420,7 +414,7 @@ class _Costs:
     def may_move(self, line: _Line) -> bool:
         """Return whether a call allocates nothing and only works on memory, and leaves room."""
         if calls_op(line):
-            return line.op in _PRODUCTS and not line.results and not self.fills(line)
+            return line.op in PRODUCTS and not line.results and not self.fills(line)
         assert calls_kernel(line)
         language = self._program.kernels[line.kernel].source.language
         has_grid = language is not None and language.has_grid
@@ -446,7 +440,7 @@ class _Costs:
 
     def _out(self, line: ExternKernel) -> Layout | None:
         """The layout of what a product goes to."""
-        out = dict(line.kwargs).get("out") if line.op in _PRODUCTS else None
+        out = dict(line.kwargs).get("out") if line.op in PRODUCTS else None
         return self._program.layout(out.buffer) if isinstance(out, BufferArg) else None
 
     def _operations(self, line: _Line) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.ops import OutOp, out_op
 from wrapper_ir.lines import (
     Access,
     Allocate,
@@ -24,7 +25,6 @@ from wrapper_ir.lines import (
     map_regions,
 )
 from wrapper_ir.lines.traits import calls_op
-from wrapper_ir.planning.out_ops import OutOp, out_op
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Layout, Program

@@ -6,16 +6,16 @@ import dataclasses
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.liveness import BEFORE, Liveness
 from wrapper_ir.lines import Free, GraphRole, Probe, Region, When, map_regions
 from wrapper_ir.lines.traits import shows
-from wrapper_ir.planning.liveness import BEFORE, Liveness
 from wrapper_ir.planning.ordered import ordered_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines import AnyLine, Program
-    from wrapper_ir.planning.liveness import Life
     from wrapper_ir.planning.ordered import OrderedEnd
 
 

@@ -3,7 +3,7 @@
 Front ends that fuse have done so already. For others: ``%o = allocate``, ``op(%a, out=%o)``,
 ``free %a`` becomes ``%o = reuse %a``, ``op(%o, out=%o)``, if %a is all of its storage, has %o's
 layout exactly and is not needed afterwards, and no other argument is a view of it. Which ops may is
-data (:mod:`wrapper_ir.planning.out_ops`); kernels in C++ or Triton say nothing of themselves and
+data (:mod:`wrapper_ir.analysis.ops`); kernels in C++ or Triton say nothing of themselves and
 are left alone. Donated inputs can be such arguments too.
 """
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
+from wrapper_ir.analysis.liveness import BEFORE, Liveness
+from wrapper_ir.analysis.ops import is_pointwise_out
 from wrapper_ir.lines import (
     Access,
     BufferArg,
@@ -24,12 +26,10 @@ from wrapper_ir.lines import (
     map_regions,
 )
 from wrapper_ir.lines.traits import allocates_one, calls_op, ends
-from wrapper_ir.planning.liveness import BEFORE, Liveness
-from wrapper_ir.planning.out_ops import is_pointwise_out
 
 if TYPE_CHECKING:
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines import AnyLine, Arg, NamedArg, Program, Region
-    from wrapper_ir.planning.liveness import Life
 
 
 class _Change(NamedTuple):

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from wrapper_ir.verify.ordering import Clocks, touch
+from wrapper_ir.analysis.ordering import Clocks, touch
 
 if TYPE_CHECKING:
+    from wrapper_ir.analysis.liveness import Life, Liveness
     from wrapper_ir.lines import Program, Region
-    from wrapper_ir.planning.liveness import Life, Liveness
 
 
 class OrderedEnd(NamedTuple):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
+from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.lines import walk_regions
 from wrapper_ir.lines.given import as_program
-from wrapper_ir.planning.liveness import Life, Liveness
 from wrapper_ir.planning.offsets import assign_offsets
 from wrapper_ir.planning.placement import arenas_of, sizes_of
 

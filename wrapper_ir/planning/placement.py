@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.lines import (
     SymbolKind,
     walk,
@@ -18,7 +19,6 @@ from wrapper_ir.lines import (
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.given import as_program
 from wrapper_ir.lines.traits import computes, is_slice
-from wrapper_ir.planning.liveness import Life, Liveness
 from wrapper_ir.planning.offsets import PlanError, check_offsets
 from wrapper_ir.planning.offsets.intervals import Problem
 from wrapper_ir.planning.sizes import Sizes, nbytes_of

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sympy
 
+from wrapper_ir.analysis.proof import Facts
 from wrapper_ir.lines import (
     AllocateFromPool,
     AllocatePool,
@@ -33,7 +34,6 @@ from wrapper_ir.planning.linear import Ground, expression, linear
 from wrapper_ir.planning.offsets import assign_offsets, check_offsets
 from wrapper_ir.planning.relations import Units, placed, relations
 from wrapper_ir.planning.sizes import Rounded, Sizes, alignment_of
-from wrapper_ir.verify.prove import Facts
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program, Region

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.lines import FrozenMap, walk_regions
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.planning.arenas import Judge
 from wrapper_ir.planning.kept import kept_pools
-from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.placement import Arena, arenas_of, sizes_of
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
 

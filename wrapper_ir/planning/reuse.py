@@ -26,6 +26,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.lines import (
     Allocate,
     Device,
@@ -37,13 +38,12 @@ from wrapper_ir.lines import (
     regions_of,
 )
 from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
-from wrapper_ir.planning.liveness import Liveness
 from wrapper_ir.planning.sizes import Sizes, nbytes_of
 from wrapper_ir.planning.timeline import Heights, held_bytes, peak
 
 if TYPE_CHECKING:
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines import AnyLine, Program, Region
-    from wrapper_ir.planning.liveness import Life
 
 LARGE: Final = 128 * 1024
 """Bytes: from here allocators get memory from the system, page by page, and give it back."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import sympy
 
+from wrapper_ir.analysis.proof import grows
 from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError, dim, free_symbols, substitute
-from wrapper_ir.verify.prove import grows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

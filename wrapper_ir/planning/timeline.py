@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.lines import regions_of
-from wrapper_ir.planning.liveness import Liveness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines import Program, Region
-    from wrapper_ir.planning.liveness import Life
     from wrapper_ir.planning.sizes import Sizes
 
 _BLOCK = 256

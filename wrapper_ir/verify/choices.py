@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import sympy
 
+from wrapper_ir.analysis.proof import grows, within
 from wrapper_ir.lines import (
     AssertSymbol,
     ItemOf,
@@ -23,13 +24,12 @@ from wrapper_ir.lines import (
 from wrapper_ir.lines.expr import UnsupportedExprError, free_symbols, substitute, symbol
 from wrapper_ir.lines.functions import ToFloat
 from wrapper_ir.lines.traits import asserts, binds, computes
-from wrapper_ir.verify.prove import grows, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from wrapper_ir.analysis.proof import Facts, Interval
     from wrapper_ir.lines import Dim, Layout, Program, Scalar, SymbolSource
-    from wrapper_ir.verify.prove import Facts, Interval
 
 Choice: TypeAlias = "dict[str, int]"
 """The value of each symbol that has one."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.ops import begins_work, waits_for_work
 from wrapper_ir.lines import effects
-from wrapper_ir.lines.collectives import begins_work, waits_for_work
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.kernels import shown
 from wrapper_ir.verify.storage import Storage

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.proof import end_of, same
 from wrapper_ir.lines import BufferInput, LayoutKind
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import INT64_MAX
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.prove import end_of, same
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.proof import end_of
 from wrapper_ir.lines import Stage
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.kernels import check_name
 from wrapper_ir.verify.layouts import check_layout, check_owner, same_device
-from wrapper_ir.verify.prove import end_of
 from wrapper_ir.verify.storage import Buffer, End, Kind, Storage
 
 if TYPE_CHECKING:
@@ -224,6 +224,11 @@ class Lifetimes:
             for storage in buffer.storages:
                 storage.blank = True
 
+    def keep(self, name: str) -> None:
+        """Notes that the memory of new storage may be kept for the next call."""
+        for storage in self.buffers[name].storages:
+            storage.kept = True
+
     def peek(self, name: str) -> None:
         """Checks that what a probe looks at is there."""
         buffer = self.buffers.get(name)
@@ -280,6 +285,7 @@ class Lifetimes:
             root=storage.first if storage.first.kind is not Kind.OWNED else None,
             slot=storage.slot,
             blank=storage.blank,
+            kept=storage.kept,
         )
         self._end(storage, End(place, out), heir)
         storage.first.written = True
@@ -362,11 +368,16 @@ class Lifetimes:
 
     def end_region(self) -> None:
         """Reports what is owned, alive and does not leave, in a program whose ends are explicit."""
+        is_planned = self.state.program.stage is Stage.PLANNED
         for storage in self._owned.pop(self.state.frame, ()):
-            if self.state.program.stage is not Stage.PLANNED:
-                return
-            if storage.end is None and not storage.leaves:
-                self.state.report(rules.LEAK, place=storage.place, name=storage.owner)
+            place, name = storage.place, storage.owner
+            if is_planned and storage.end is None and not storage.leaves:
+                self.state.report(rules.LEAK, place=place, name=name)
+            if storage.kept and storage.leaves:
+                self.state.report(rules.KEPT_RESULT, place=place, name=name)
+            if storage.kept and storage.held:
+                what = "which is kept for the next call"
+                self.state.report(rules.HELD_STORAGE, place=place, name=name, what=what)
 
 
 def _why(end: End) -> str:

@@ -16,18 +16,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wrapper_ir.analysis.proof import end_of, sizes_of
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.externs import buffers_in
 from wrapper_ir.verify.kernels import shown
-from wrapper_ir.verify.prove import end_of, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from wrapper_ir.analysis.proof import Facts
     from wrapper_ir.lines import Arg, Dim, ExternKernel, Layout, SchemaArg
     from wrapper_ir.verify.lifetimes import Lifetimes
-    from wrapper_ir.verify.prove import Facts
     from wrapper_ir.verify.state import State
     from wrapper_ir.verify.storage import Buffer
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.proof import end_of
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.prove import end_of
 from wrapper_ir.verify.storage import PoolSpace, Slot, meeting
 
 if TYPE_CHECKING:

@@ -325,9 +325,16 @@ HELD_STORAGE = _rule(
     1047,
     "held-storage",
     "what a call with an object is given, or gives as `held`, is no slice of a pool, and its "
-    "storage does not go on under another name: the object may hold it",
+    "storage is not kept and does not go on under another name: the object may hold it",
     "an object may hold %{name}, {what}",
     "allocate memory of its own for it, and free it when the program is done with it",
+)
+KEPT_RESULT = _rule(
+    1048,
+    "kept-result",
+    "what is kept for the next call is no result, and no part of one",
+    "%{name} is kept for the next call, but it is a result or may be part of one",
+    "the next call writes to it while the caller has it: take the mark off",
 )
 
 # Symbols.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wrapper_ir.analysis.proof import Facts
 from wrapper_ir.lines import (
     BufferInput,
     Path,
@@ -17,7 +18,6 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.verify.choices import Choices
 from wrapper_ir.verify.diagnostics import Diagnostic
-from wrapper_ir.verify.prove import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container

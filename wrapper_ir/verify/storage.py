@@ -18,7 +18,7 @@ from wrapper_ir.verify.state import Frame, Place
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wrapper_ir.verify.prove import Facts
+    from wrapper_ir.analysis.proof import Facts
 
 _MOST_SYMBOLIC_PAIRS: Final = 64
 """A slice with a symbolic place is compared with at most this many others, to stay linear."""
@@ -62,6 +62,8 @@ class Storage:
     blank: bool = False
     """Whether the contents are undefined for certain: new, not zeroed, never written to."""
     leaves: bool = False
+    kept: bool = False
+    """Whether its memory may be kept for the next call."""
     held: bool = False
     """Whether an object may hold it, and look at it whenever it likes."""
 

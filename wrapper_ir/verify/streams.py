@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.ordering import CALLER, Clocks, Touch, touch
 from wrapper_ir.lines import (
     CPU,
     Allocate,
@@ -20,7 +21,6 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.lines.traits import ends, works
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.ordering import CALLER, Clocks, Touch, touch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

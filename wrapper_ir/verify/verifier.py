@@ -261,9 +261,11 @@ class _Verifier(LineVisitor[None]):
     # What is particular to a class of lines.
 
     def visit_allocate(self, line: Allocate) -> None:
-        """Notes that the contents are undefined."""
+        """Notes that the contents are undefined, and that the memory is kept."""
         if not line.zeroed:
             self.lifetimes.leave_blank(line.out)
+        if line.kept:
+            self.lifetimes.keep(line.out)
 
     def visit_free(self, line: Free) -> None:
         """Nothing more."""
@@ -278,6 +280,8 @@ class _Verifier(LineVisitor[None]):
         """Notes that the buffer is a pool, of undefined contents."""
         self.pools.enter_pool(line)
         self.lifetimes.leave_blank(line.out)
+        if line.kept:
+            self.lifetimes.keep(line.out)
 
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
         """Checks the slice's place."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.ops import FIXED_WRITERS, schema_of
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.abi import shim_of
 from wrapper_ir.emitters.cpp.arguments import (
@@ -20,7 +21,6 @@ from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import launch_problem
-from wrapper_ir.emitters.library import FIXED_WRITERS, schema_of
 from wrapper_ir.lines.args import (
     BufferArg,
     NoneArg,

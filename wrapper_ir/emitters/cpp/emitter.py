@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.storage import StorageMap
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
@@ -101,11 +102,22 @@ class CppEmitter(Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
+        from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
+
         given, program = program, _objects_as_inputs(program)
-        is_one = len(accelerators_of(program)) <= 1
-        statics = gather_statics(
-            program, self.keep_buffers, keep_arenas=self.arena == "kept", accelerated=is_one
+        accelerators = accelerators_of(program)
+        is_one = len(accelerators) <= 1
+        factors = [device.kind.memory.keep_factor for device in accelerators] if is_one else []
+        storages = StorageMap(program)
+        program = keep_storage(
+            program,
+            self.keep_buffers,
+            self.keep_buffers * sum(factors),
+            arena=self.arena,
+            storages=storages,
         )
+        is_kept = self.arena == "kept"
+        statics = gather_statics(program, storages, keep_arenas=is_kept, accelerated=is_one)
         products = Products(program, direct=self.products == "cublas" and is_one)
         options = graph_options(self)
         graphs = None if options is None else capture_facts(program, options)

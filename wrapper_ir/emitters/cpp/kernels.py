@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
 from wrapper_ir.emitters.cpp.places import element_type
@@ -14,7 +15,6 @@ from wrapper_ir.emitters.cpp.text import statement
 from wrapper_ir.emitters.cpp.triton import GpuKernels
 from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import cpp_type
-from wrapper_ir.emitters.library import is_method
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param
 from wrapper_ir.toolchain.parts import OWN_OPS, Part

@@ -10,20 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from wrapper_ir.devices import kind_of, registered
+from wrapper_ir.analysis.storage import StorageMap
 from wrapper_ir.emitters.arenas import allocates_much
-from wrapper_ir.emitters.facts import free_region_symbols
-from wrapper_ir.emitters.storages import Storages
+from wrapper_ir.emitters.facts import free_region_symbols, kept_buffers
 from wrapper_ir.lines.control import Region
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    MemoryKind,
-    Reinterpret,
-    Reuse,
-)
-from wrapper_ir.lines.program import GraphRole
+from wrapper_ir.lines.memory import AllocateFromPool, AllocatePool, Reinterpret, Reuse
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
@@ -48,7 +39,7 @@ class Statics:
         needs_heap: Whether to keep what else is large: results, what library ops allocate.
     """
 
-    storages: Storages
+    storages: StorageMap
     symbols: frozenset[str]
     buffers: tuple[str, ...]
     arenas: tuple[str, ...]
@@ -75,93 +66,49 @@ def source_of(line: KeptView) -> str:
 
 
 def gather_statics(
-    program: Program, keep_bytes: int, *, keep_arenas: bool = False, accelerated: bool = True
+    program: Program,
+    storages: StorageMap,
+    *,
+    keep_arenas: bool = False,
+    accelerated: bool = True,
 ) -> Statics:
-    """Return what a program may keep.
+    """Return what a program keeps.
 
     Args:
-        program: The program.
-        keep_bytes: The most bytes of buffers and pools of fixed size, on the CPU.
-        keep_arenas: Whether pools are kept beyond that, whatever their size, and what library ops
-            allocate.
+        program: The program, which says so.
+        storages: Its storage map.
+        keep_arenas: Whether pools are arenas, whatever their size, and what library ops allocate is
+            kept, too.
         accelerated: Whether memory of accelerators may be kept. It serves one stream; a program
             that uses several has one on each.
     """
-    storages = Storages(program)
-    devices = tuple(
-        kind.type
-        for kind in registered()
-        if kind.memory.keep_factor and (accelerated or not kind.is_accelerator)
+    layouts = {name: program.layout(name) for name in kept_buffers(program)}
+    kept = [
+        name for name, each in layouts.items() if accelerated or each.device.kind.memory.on_host
+    ]
+    # An op cannot resize what lies in an arena, so it may write there whatever it is.
+    arenas = tuple(
+        line.out
+        for line in program.body
+        if keep_arenas
+        and isinstance(line, AllocatePool)
+        and line.out in kept
+        and line.out not in storages.handled
     )
-    arenas = _arenas(program, storages, devices) if keep_arenas else ()
-    buffers = _buffers(program, storages, keep_bytes, arenas, devices)
+    buffers = [name for name in kept if name not in arenas and layouts[name].is_static]
     inside = Region((), program.body, program.results)
     symbols = frozenset(free_region_symbols(inside, program))
     views = _views(program, storages, {*buffers, *arenas})
-    growing = frozenset(name for name in arenas if not isinstance(program.layout(name).nbytes, int))
+    growing = frozenset(name for name in arenas if not isinstance(layouts[name].nbytes, int))
     needs_heap = keep_arenas and allocates_much(program, {*buffers, *arenas})
     return Statics(storages, symbols, tuple(buffers), arenas, growing, views, needs_heap)
 
 
-def _arenas(program: Program, storages: Storages, devices: tuple[str, ...]) -> tuple[str, ...]:
-    """Pools that are used inside of a call only, and only to take storage from.
-
-    An op cannot resize what lies in an arena, so it may write there whatever it is.
-    """
-    # The planner is a large package; only programs with kept arenas need this of it.
-    from wrapper_ir.planning.kept import kept_pools  # noqa: PLC0415
-
-    return tuple(
-        name
-        for name in kept_pools(program)
-        if name not in storages.handled and program.layout(name).device.type in devices
-    )
-
-
-def _buffers(
-    program: Program,
-    storages: Storages,
-    keep_bytes: int,
-    arenas: tuple[str, ...],
-    devices: tuple[str, ...],
-) -> dict[str, None]:
-    """Allocations that end inside the program, whatever their storage is called by then."""
-    found: dict[str, None] = {}
-    if program.role is not GraphRole.INFERENCE:
-        return found
-    # An op that finds its result larger than the buffer given resizes that, and for good.
-    unfit = frozenset().union(
-        storages.roots(storages.leaves),
-        storages.roots(storages.seen_by_strangers),
-        storages.roots(storages.resizable),
-    )
-    unfit |= {
-        storages.root(line.pool)
-        for line in program.body
-        if isinstance(line, AllocateFromPool) and storages.root(line.out) in unfit
-    }
-    ending = storages.roots(storages.killed) - unfit
-    left = {each: keep_bytes * kind_of(each).memory.keep_factor for each in devices}
-    for line in program.body:
-        if not isinstance(line, (Allocate, AllocatePool)) or line.memory is not MemoryKind.DEFAULT:
-            continue
-        if line.out in arenas:
-            continue
-        layout = program.layout(line.out)
-        device = layout.device.type
-        if device not in left or storages.root(line.out) not in ending:
-            continue
-        if layout.is_static and (size := _bytes(layout)) <= left[device]:
-            found[line.out] = None
-            left[device] -= size
-    return found
-
-
-def _views(program: Program, storages: Storages, kept: set[str]) -> Mapping[str, KeptView]:
+def _views(program: Program, storages: StorageMap, kept: set[str]) -> Mapping[str, KeptView]:
     """Static views of what is kept. What gets out of the program is made anew in each call."""
     outer = set(program.constants) | kept
     escaping = storages.escaping() | storages.resizable
-    taken = storages.roots(storages.taken)
+    taken = storages.taken()
     found: dict[str, KeptView] = {}
     for line in program.body:
         if not isinstance(line, (Reinterpret, Reuse, AllocateFromPool)):
@@ -174,7 +121,7 @@ def _views(program: Program, storages: Storages, kept: set[str]) -> Mapping[str,
             continue
         if isinstance(line, AllocateFromPool) and not isinstance(line.offset, int):
             continue
-        if source in program.constants and storages.root(source) in taken:
+        if source in program.constants and taken & storages.lives.storages((source,)):
             continue
         found[line.out] = line
     return found
@@ -183,9 +130,3 @@ def _views(program: Program, storages: Storages, kept: set[str]) -> Mapping[str,
 def same_view(old: Layout, new: Layout) -> bool:
     """Tell whether two layouts of one storage are of the same tensor."""
     return old.offset == new.offset and replace(old, offset=0) == replace(new, offset=0)
-
-
-def _bytes(layout: Layout) -> int:
-    nbytes = layout.nbytes
-    assert isinstance(nbytes, int)
-    return nbytes

@@ -8,7 +8,6 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.emitters.cpp.types import CType
-from wrapper_ir.emitters.facts import is_of_attention
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.layout import LayoutKind
 from wrapper_ir.lines.symbols import (
@@ -80,7 +79,7 @@ class SymbolLines(RegionBase):
             self.put(f"wir::check_kind({handle}, {subject}, aoti_torch_layout_{kind.value}());")
         elif not is_checked:
             subject = literals.string(line.subject)
-            anywhere = is_of_attention(line) and line.buffer in self.context.random_states
+            anywhere = line.buffer in self.context.random_states
             spec = self.spec(line.buffer, anywhere=anywhere)
             self.put(f"wir::check_result({handle}, {subject}, {spec});")
         if line.alignment:

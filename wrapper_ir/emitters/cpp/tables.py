@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import sympy
 
+from wrapper_ir.analysis.storage import mutated_inputs
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.emitters.cpp.devices import device_index, side_of
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.cpp.state import StateMembers
-    from wrapper_ir.emitters.storages import Storages
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Scalar
 
@@ -58,11 +58,10 @@ class Tables:
     def write(self, writer: CodeWriter) -> None:
         """Writes the tables."""
         program, context = self._program, self._context
-        storages = context.statics.storages
-        written = storages.roots(storages.written)
+        written = mutated_inputs(program, context.statics.storages.lives)
         inputs = [
-            self._input(param, written=self._is_written(param, storages, written))
-            for param in program.inputs
+            self._input(param, written=position in written)
+            for position, param in enumerate(program.inputs)
         ]
         outputs = [self._output(position, v) for position, v in enumerate(program.results)]
         constants = [self._constant(entry) for entry in self._constants.entries]
@@ -174,9 +173,6 @@ class Tables:
         if not count:
             return "0, nullptr, nullptr"
         return f"{count}, wir_program::kObjects, wir_object_places"
-
-    def _is_written(self, param: Input, storages: Storages, written: frozenset[str]) -> bool:
-        return isinstance(param, BufferInput) and storages.root(param.name) in written
 
     def _input(self, param: Input, *, written: bool) -> str:
         if isinstance(param, BufferInput):

@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from wrapper_ir.emitters.facts import mutated_inputs, needs_streams, only_accelerator
+from wrapper_ir.analysis.ops import draws, drops
+from wrapper_ir.analysis.storage import mutated_inputs
+from wrapper_ir.emitters.facts import needs_streams, only_accelerator
 from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, Switch, While
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall, TorchOp
+from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall
 from wrapper_ir.lines.program import GraphRole
-from wrapper_ir.lines.schema import parse_schema
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
@@ -41,8 +42,6 @@ __all__ = [
     "why_not_captured",
 ]
 
-_RANDOM: Final = ("rand", "seed", "dropout", "Generator")
-"""What schemas say of ops that draw random numbers."""
 
 _MOST: Final = 3
 """Reasons of one kind that are told."""
@@ -129,7 +128,7 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
         tuple(constants),
         options.limit,
         options.results if is_inference else "fresh",
-        is_random=any(_draws(program, line) for _, line in walk(program)),
+        is_random=any(draws(program, line) for _, line in walk(program)),
         has_branches=any(stream.captured for stream in program.streams),
     )
 
@@ -228,7 +227,9 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     if isinstance(line, KernelCall) and isinstance(program.kernels[name].source, CppKernel):
         return f"the kernel '{name}' runs on the CPU"
     is_trained = program.role is not GraphRole.INFERENCE
-    if is_trained and isinstance(line, ExternKernel) and _drops(program, line):
+    # The forward of a backward that is captured may have run as it is, and the other way round: an
+    # op would read memory of the wrong side.
+    if is_trained and isinstance(line, ExternKernel) and drops(program, line):
         return f"'{name}' keeps the state of its random numbers elsewhere in a graph"
     found = effects(line, program)
     for buffer in dict.fromkeys((*found.reads, *found.written)):
@@ -240,35 +241,6 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
         if not unbacked.isdisjoint(program.layout(buffer).symbols):
             return f"'{name}' decides on the GPU how large '{buffer}' is"
     return ""
-
-
-def _draws(program: Program, line: AnyLine) -> bool:
-    """Return whether a line may draw random numbers, by its schema or as an unknown op."""
-    if not isinstance(line, ExternKernel):
-        return False
-    source = program.kernels[line.op].source
-    if not isinstance(source, TorchOp):
-        return True
-    op = parse_schema(source.schema)
-    if "_attention" in op.name:
-        return _drops(program, line)
-    known = op.name.startswith(("aten::", "prims::", "inductor::"))
-    return not known or any(word in source.schema for word in _RANDOM)
-
-
-def _drops(program: Program, line: ExternKernel) -> bool:
-    """Return whether a call is of an attention op with dropout.
-
-    Forwards leave the state of random numbers on the GPU while a graph is captured, else on the
-    host, and backwards look for it likewise. But the forward of a backward that is captured may
-    have run as it is, and the other way round: an op would read memory of the wrong side.
-    """
-    source = program.kernels[line.op].source
-    if not isinstance(source, TorchOp) or "_attention" not in line.op:
-        return False
-    names = [each.name for each in parse_schema(source.schema).positional]
-    given = {**dict(zip(names, line.args, strict=False)), **dict(line.kwargs)}
-    return given.get("dropout_p") not in (None, ScalarArg(0), ScalarArg(0.0))
 
 
 def _is_gpu(device: Device) -> bool:

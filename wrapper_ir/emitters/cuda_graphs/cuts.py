@@ -16,6 +16,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.emitters.cuda_graphs.capture import Obstacles
 from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg
@@ -26,7 +27,6 @@ from wrapper_ir.lines.memory import Allocate, Reinterpret, Reuse
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.rename import Renaming
 from wrapper_ir.lines.symbols import AssertLayout
-from wrapper_ir.planning.liveness import Liveness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 from typing_extensions import override
 
+from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.emitters.fx.kernels import KernelForm, kernel_kinds
 from wrapper_ir.emitters.fx.packing import pack
 from wrapper_ir.emitters.fx.region import RegionBase, Storage, extent_of, torch_dtype
@@ -53,11 +54,6 @@ if TYPE_CHECKING:
 
 _aten = torch.ops.aten
 
-#: Ops that give a contiguous tensor where they are not told where to write.
-_GIVE_CONTIGUOUS: Final = frozenset(
-    ("aten::mm.out", "aten::addmm.out", "aten::bmm.out", "aten::baddbmm.out")
-)
-
 
 def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
     """Return whether a whole result has the same layout after torch made its op functional."""
@@ -65,7 +61,7 @@ def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
         return True  # perhaps a view
     if op == "aten::copy_" or handed_over(op) is not None:
         return True  # the one keeps it; the other has to be given the caller's tensor itself
-    return op in _GIVE_CONTIGUOUS and layout.is_contiguous
+    return op in PRODUCTS and layout.is_contiguous
 
 
 @dataclass(frozen=True, slots=True)

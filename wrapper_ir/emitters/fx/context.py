@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.analysis.proof import Facts as Proofs
 from wrapper_ir.emitters.fx.constants import places_of
 from wrapper_ir.emitters.fx.kernels import KernelForm, KernelSet, declare, declare_form
 from wrapper_ir.emitters.fx.triton import declare_launched
@@ -20,7 +21,6 @@ from wrapper_ir.lines.kernels import (
     KernelDefinition,
     TorchOp,
 )
-from wrapper_ir.verify.prove import Facts as Proofs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

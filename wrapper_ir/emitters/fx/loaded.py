@@ -10,7 +10,7 @@ from torch import fx
 from typing_extensions import override
 
 from wrapper_ir import runtime
-from wrapper_ir.emitters.facts import mutated_inputs
+from wrapper_ir.analysis.storage import mutated_inputs
 from wrapper_ir.emitters.functions import bump_versions, present
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet
 from wrapper_ir.emitters.fx.shortcuts import shorten

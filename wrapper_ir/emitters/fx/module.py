@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import fx
 
+from wrapper_ir.analysis.storage import StorageMap
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.fx.artifact import FxArtifact
 from wrapper_ir.emitters.fx.constants import install
@@ -27,7 +28,9 @@ def build_artifact(
     program: Program, problems: Problems, *, checks: bool, values: bool
 ) -> FxArtifact:
     """Renders a program as a graph module."""
-    context = Context(program, gather(program, 0), problems, checks=checks, values=values)
+    context = Context(
+        program, gather(program, StorageMap(program)), problems, checks=checks, values=values
+    )
     renderer = RegionRenderer(context, program.region)
     _inputs(renderer)
     entry = Entry(renderer)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import is_of_attention, random_states
+from wrapper_ir.emitters.facts import random_states
 from wrapper_ir.emitters.fx import checks, layouts
 from wrapper_ir.emitters.fx.region import RegionBase
 from wrapper_ir.lines.expr import free_symbols
@@ -85,7 +85,7 @@ class SymbolLines(RegionBase):
 
     def _spec(self, line: AssertLayout, layout: Layout) -> str:
         """The layout of a result, for a check."""
-        anywhere = is_of_attention(line) and line.buffer in random_states(self.context.program)
+        anywhere = line.buffer in random_states(self.context.program)
         return json.dumps([checks.spec_of(line.subject, layout, anywhere=anywhere)])
 
     def _lay_out(self, line: AssertLayout) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import launch_problem
-from wrapper_ir.emitters.library import is_method, schema_of
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.ops import default_is
 from wrapper_ir.emitters.python.region import RegionBase

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.storage import StorageMap
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cuda_graphs.capture import graph_options
 from wrapper_ir.emitters.facts import gather
@@ -75,12 +76,16 @@ class PythonEmitter(Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:
         """Renders a planned and verified program."""
-        # A wrong input that is not noticed would have an op resize a kept buffer for good.
+        from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
+
         is_checked = self.checks == "always"
-        keep = self.keep_buffers if is_checked else 0
-        facts = gather(program, keep, arena=self.arena, is_checked=is_checked)
+        # A wrong input that is not noticed would have an op resize a kept buffer for good.
+        host = self.keep_buffers if is_checked else 0
+        storages = StorageMap(program)
+        kept = keep_storage(program, host, arena=self.arena, storages=storages)
+        facts = gather(kept, storages, arena=self.arena, is_checked=is_checked)
         context = Context(
-            program,
+            kept,
             facts,
             problems,
             graphs=graph_options(self),

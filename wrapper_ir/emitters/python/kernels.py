@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.devices import CPP, TRITON, KernelLanguage
 from wrapper_ir.emitters.kernel_types import cpp_type
-from wrapper_ir.emitters.library import is_method, schema_of
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.ops import has_plain_arguments, torch_function, torch_op
 from wrapper_ir.emitters.python.statements import (

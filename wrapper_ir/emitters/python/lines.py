@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.storage import last_uses
 from wrapper_ir.emitters.facts import free_region_symbols, origin_place
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
@@ -24,7 +25,6 @@ from wrapper_ir.emitters.python.statements import (
 from wrapper_ir.emitters.python.statements import keyword as named
 from wrapper_ir.emitters.python.streams import StreamLines
 from wrapper_ir.emitters.python.symbols import SymbolLines
-from wrapper_ir.emitters.storages import last_uses
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferArg
 from wrapper_ir.lines.trace import ProbeLevel

@@ -38,10 +38,7 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
-        if line.out in self.given:
-            self.assign(line.out, self.given[line.out] or "")
-            return
-        value = self._allocation(line, line.memory)
+        value = self.given.get(line.out) or self._allocation(line, line.memory)
         if value is not None and line.out in self.placed:
             self._placed(line, value)
         elif value is not None:
@@ -75,7 +72,7 @@ class MemoryLines(RegionBase):
             args = () if known else (self.context.expr(size),)
             self.assign(line.out, call(f"{self.kept_pools[line.out]}.take", *args))
             return
-        value = self._allocation(line, line.memory)
+        value = self.given.get(line.out) or self._allocation(line, line.memory)
         if value is not None:
             self.assign(line.out, value)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import is_of_attention
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.region import RegionBase
 from wrapper_ir.emitters.python.statements import (
@@ -84,7 +83,7 @@ class SymbolLines(RegionBase):
     def _result_check(self, line: AssertLayout, layout: Layout) -> str:
         """A function of the module that checks a layout; lines with the same check share it."""
         args = [literals.string(line.subject), *self.context.layout_args(layout)]
-        if is_of_attention(line) and self.context.may_be_on_host(line.buffer):
+        if self.context.may_be_on_host(line.buffer):
             args[-1] = keyword("device", "None")
         made: Node = call(self.context.helper("result_check"), *args)
         shared = self.context.checks == "always"

@@ -14,6 +14,7 @@ import torch
 from wrapper_ir.runtime import (
     CppKernels,
     InputChecks,
+    Scratch,
     TensorSpec,
     empty_strided_cpu,
     random_tensor,
@@ -59,13 +60,17 @@ relu, double_it, add = kernels.load()
 # What inputs and results must be.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (16,), (1,)))
 
+# What is kept from call to call.
+scratch = Scratch(((128,), (1,), torch.uint8))
+
 
 def call(args):
     """Run the program on a list of inputs, which is emptied."""
     check_inputs(*args)
     (x,) = args
     args.clear()
-    pool = empty_strided_cpu((128,), (1,), torch.uint8)
+    spare = scratch.take()
+    pool = spare[0]
     pool_float32 = reinterpret_as(pool, torch.float32, (0,), (1,), 0)
     a = reinterpret_tensor(pool_float32, (16,), (1,), 0)
     relu(x, a, 16)
@@ -79,7 +84,13 @@ def call(args):
     del b
     del c
     del pool, pool_float32
+    scratch.give(spare)
     return (sum,)
+
+
+def release():
+    """Free the memory that is kept between calls, and return its bytes."""
+    return scratch.release()
 
 
 def make_inputs():

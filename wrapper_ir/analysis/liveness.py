@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.ops import begins_work, escapes_to, waits_for_work
 from wrapper_ir.lines import (
     BufferInput,
     BufferValue,
@@ -19,10 +20,11 @@ from wrapper_ir.lines import (
     regions_of,
 )
 from wrapper_ir.lines.base import Trait
-from wrapper_ir.lines.collectives import begins_work, waits_for_work
 from wrapper_ir.lines.traits import allocates, allocates_one, is_slice, takes_memory, works
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from wrapper_ir.lines import AnyLine, Effects, Program, Region
 
 _NO_STREAMS: Final[frozenset[int]] = frozenset()
@@ -60,6 +62,10 @@ class Life:
     """Whether an object may hold it beyond its end."""
     was_taken: bool = False
     """Whether it goes on under another name."""
+    written: bool = False
+    """Whether a line writes to it; what allocates or returns it does not."""
+    escapes: bool = False
+    """Whether code gets it that may hold on to it and look later."""
     streams: frozenset[int] = _NO_STREAMS
     """Streams of the lines that make it and of the calls that touch it."""
     stream: int = 0
@@ -74,9 +80,21 @@ class Life:
 
 
 class Liveness:
-    """The lives of one region's storages, in the order in which they begin."""
+    """The lives of one region's storages, in the order in which they begin.
 
-    def __init__(self, region: Region, program: Program) -> None:
+    Args:
+        region: The region.
+        program: The program it is from.
+        observe: Called with the position, the line and its effects, for each line: what else is to
+            be learnt in the same walk. Effects of a long program are too many to be kept.
+    """
+
+    def __init__(
+        self,
+        region: Region,
+        program: Program,
+        observe: Callable[[int, AnyLine, Effects], None] | None = None,
+    ) -> None:
         self.lives: list[Life] = []
         self._by_name: dict[str, tuple[Life, ...]] = {}
         self._at_work: dict[Life, tuple[Life, ...]] = {}
@@ -85,7 +103,10 @@ class Liveness:
             if isinstance(item, BufferInput):
                 self._add(item.name, Life(item.name, BEFORE, BEFORE, is_owned=False))
         for position, line in enumerate(region.body):
-            self._step(position, line)
+            found = effects(line, program)
+            self._step(position, line, found)
+            if observe is not None:
+                observe(position, line, found)
         for value in region.results:
             for life in self.of(value.buffer) if isinstance(value, BufferValue) else ():
                 _leave(life)
@@ -98,6 +119,10 @@ class Liveness:
             self._by_name[name] = found
         return found or ()
 
+    def storages(self, names: Iterable[str]) -> set[Life]:
+        """The storages that names may be views of, each as the life that it began with."""
+        return {life.first for name in names for life in self.of(name)}
+
     def owned(self) -> list[Life]:
         """Live ranges that the region has to end."""
         return [life for life in self.lives if life.is_owned]
@@ -106,8 +131,7 @@ class Liveness:
         self.lives.append(life)
         self._by_name[name] = (life,)
 
-    def _step(self, position: int, line: AnyLine) -> None:
-        found = effects(line, self._program)
+    def _step(self, position: int, line: AnyLine, found: Effects) -> None:
         streams = streams_of(line)
         for name in (*found.uses, *found.reads, *found.writes, *found.takes):
             for life in self.of(name):
@@ -117,12 +141,23 @@ class Liveness:
                 life.end = position
         self._define(position, line, found)
         self._work_on(position, line, found, streams)
+        self._mark(line, found, streams)
+
+    def _mark(self, line: AnyLine, found: Effects, streams: frozenset[int]) -> None:
+        """Note what else a line does to storages, those included that it makes."""
         for name in found.defines if streams else ():
             for life in self.of(name):
                 life.streams |= streams
+        for name in found.writes:
+            for life in self.of(name):
+                life.written = True
         for name in found.held:
             for life in self.of(name):
                 life.is_held = True
+        if escapes_to(line, found):
+            for name in found.touched:
+                for life in self.of(name):
+                    life.escapes = True
 
     def _define(self, position: int, line: AnyLine, found: Effects) -> None:
         aliased: dict[str, dict[Life, None]] = {}

@@ -1,13 +1,14 @@
-"""Adds to wrapper_ir/planning/out_ops.txt: which of torch's ops write into memory given to them.
+"""Adds to wrapper_ir/analysis/ops.txt: which of torch's ops write where told, and which draw.
 
-    python tools/make_out_ops.py
+    python tools/make_ops.py
 
 A line is an op whose results are all fresh tensors and its ``out=`` overload, both as schemas, with
 ``|`` between them and ``pointwise`` in front where the op is one. Listed are pairs that take the
 same arguments, and whose ``out=`` overload really writes there: those that torch generated for
 others (``torch.Tag.generated``) allocate and copy inside, composite ones may. Random ops are left
-out, since the order in which numbers are drawn may follow the memory. The table holds those of
-every release that is supported: run the script on each.
+out, since the order in which numbers are drawn may follow the memory. They have lines of their own:
+``seeded`` and the name of each op that draws random numbers, by its tag. The table holds what every
+release that is supported says: run the script on each.
 """
 
 from __future__ import annotations
@@ -16,17 +17,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+import torch._inductor.inductor_prims  # registers ops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch._ops import OpOverload
 
-TABLE = Path(__file__).parents[1] / "wrapper_ir" / "planning" / "out_ops.txt"
+TABLE = Path(__file__).parents[1] / "wrapper_ir" / "analysis" / "ops.txt"
+
+#: Namespaces of torch's own ops whose tags are believed.
+KNOWN = ("aten", "prims", "quantized", "mkldnn", "mkl")
+
+#: Ops that draw and have no tag for it.
+UNTAGGED = ("quantized::dropout",)
 
 HEAD = """\
 # Ops that can write into given memory: [pointwise] op | its out= overload.
-# Written by tools/make_out_ops.py from torch's registry; a test compares it with the installed one.
+# Ops that draw random numbers: seeded op.
+# Written by tools/make_ops.py from torch's registry; a test compares it with the installed one.
 """
 
 
@@ -34,7 +43,7 @@ def table() -> str:
     """The text of the table, with the lines that it has now."""
     now = [li for li in TABLE.read_text(encoding="utf-8").splitlines() if not li.startswith("#")]
     # An op is pointwise whether or not an early release has the tag; so such a line comes last.
-    found = {by_op(line): line for line in sorted({*now, *lines()})}
+    found = {by_op(line): line for line in sorted({*now, *lines(), *seeded()})}
     return HEAD + "".join(f"{found[op]}\n" for op in sorted(found))
 
 
@@ -62,6 +71,18 @@ def lines() -> list[str]:
                 kind = "pointwise " if torch.Tag.pointwise in op.tags else ""
                 found.append(f"{kind}{op._schema} | {match[0]._schema}")
     return sorted(found, key=by_op)
+
+
+def seeded() -> Iterator[str]:
+    """The lines of ops that draw random numbers."""
+    for name in (*torch._C._dispatch_get_all_op_names(), *UNTAGGED):
+        namespace, _, rest = name.partition("::")
+        base, _, overload = rest.partition(".")
+        packet = getattr(getattr(torch.ops, namespace), base, None) if namespace in KNOWN else None
+        op = getattr(packet, overload or "default", None)
+        tags = getattr(op, "tags", ())
+        if torch.Tag.nondeterministic_seeded in tags or name in UNTAGGED:
+            yield f"seeded {name}"
 
 
 def outputs(op: OpOverload) -> list[torch.Argument]:
