@@ -72,9 +72,11 @@ def _refuse_uncacheable(session: Session) -> None:
 
 #: What decides the text that is emitted for a graph: an edit there must not be served old text.
 _DECIDING: Final = (
+    "analysis",
     "aot",
     "api.py",
     "debug_printer",
+    "devices",
     "emitters",
     "frontends",
     "lines",
