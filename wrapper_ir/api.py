@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.debug_printer.insert import with_debugging
 from wrapper_ir.debug_printer.spec import make_printer
-from wrapper_ir.emitters.cuda_graphs.ready import for_graphs
-from wrapper_ir.emitters.faults import faults_of
+from wrapper_ir.emitters.base import faults_of
+from wrapper_ir.emitters.cuda_graphs.cuts import for_graphs
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
-from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.program import Stage
 
 if TYPE_CHECKING:

@@ -24,25 +24,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.base import Emitter
 
-__all__ = [
-    "ARENA",
-    "CUDA_GRAPH",
-    "CUDA_GRAPH_BRANCHES",
-    "CUDA_GRAPH_CUTS",
-    "CUDA_GRAPH_LIMIT",
-    "CUDA_GRAPH_RESULTS",
-    "KEEP_BUFFERS",
-    "ORIGINS",
-    "OUT",
-    "PROFILE",
-    "REQUIRED",
-    "Option",
-    "check_options",
-    "check_values",
-    "options_of",
-    "type_name",
-]
-
 ORIGINS: Final = {"help": "say in comments where in the model the code comes from"}
 
 ARENA: Final = {

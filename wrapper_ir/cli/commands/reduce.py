@@ -19,7 +19,7 @@ from wrapper_ir.cli.command import (
 )
 
 if TYPE_CHECKING:
-    from wrapper_ir.debugging.judges import Judge
+    from wrapper_ir.debugging.reduce import Judge
     from wrapper_ir.lines import Program
 
 
@@ -65,7 +65,7 @@ def reduce(  # noqa: PLR0913 - an option each
     from wrapper_ir.cli.terminal import counting
     from wrapper_ir.debugging import reduce as smaller
     from wrapper_ir.debugging.errors import NoFailureError
-    from wrapper_ir.debugging.judges import by_command
+    from wrapper_ir.debugging.reduce import by_command
     from wrapper_ir.verify import verify
 
     program = read_program(file, data=True)
@@ -102,7 +102,7 @@ def _by_difference(
     """Return a judge that asks emitters, and the program's inputs by name."""
     from wrapper_ir.cli.emitting import check_target
     from wrapper_ir.cli.tensors import made_up_inputs, names_of_inputs, read_inputs
-    from wrapper_ir.debugging.judges import by_difference
+    from wrapper_ir.debugging.reduce import by_difference
 
     targets = [name.strip() for name in names]
     for target in targets:

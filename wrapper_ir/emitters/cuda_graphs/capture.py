@@ -29,20 +29,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import AnyLine, Program
 
-__all__ = [
-    "DEFAULT_BRANCHES",
-    "DEFAULT_LIMIT",
-    "CaptureFacts",
-    "Captures",
-    "GraphOptions",
-    "Obstacles",
-    "capture_facts",
-    "graph_options",
-    "piece_of",
-    "pieces",
-    "why_not_captured",
-]
-
 DEFAULT_LIMIT: Final = 8
 
 DEFAULT_BRANCHES: Final = 2

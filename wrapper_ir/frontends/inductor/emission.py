@@ -63,7 +63,7 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     from wrapper_ir.api import emit  # noqa: PLC0415
     from wrapper_ir.debug_printer.insert import with_debugging  # noqa: PLC0415
     from wrapper_ir.debug_printer.spec import make_printer  # noqa: PLC0415
-    from wrapper_ir.emitters.cuda_graphs.ready import for_graphs  # noqa: PLC0415
+    from wrapper_ir.emitters.cuda_graphs.cuts import for_graphs  # noqa: PLC0415
     from wrapper_ir.emitters.registry import make_emitter  # noqa: PLC0415
     from wrapper_ir.frontends.inductor.module_text import module_text  # noqa: PLC0415
     from wrapper_ir.planning import plan_memory  # noqa: PLC0415
