@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from wrapper_ir.emitters.cpp.abi import ANY_DEVICE, shim_symbol
+from wrapper_ir.emitters.cpp.kernels import ANY_DEVICE, shim_symbol
 from wrapper_ir.lines.schema import OpSchema, SchemaError, parse_schema
 
 if TYPE_CHECKING:

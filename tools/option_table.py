@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wrapper_ir.aot.build import BuildOptions
 from wrapper_ir.emitters import emitter_class, options_of
-from wrapper_ir.emitters.faults import is_ours
+from wrapper_ir.emitters.base import is_ours
 from wrapper_ir.emitters.registry import emitter_names
 from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS
 from wrapper_ir.options import REQUIRED, Option, declared, type_name

@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.debug_printer.spec import make_printer
-from wrapper_ir.emitters.faults import faults_of
+from wrapper_ir.emitters.base import faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
-from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes import pipeline_for, run_passes
 
 if TYPE_CHECKING:

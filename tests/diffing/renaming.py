@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.lines.rename import Renaming
+from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
     from wrapper_ir import Program

@@ -7,8 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapper_ir.diffing.sequences import Matcher, common
-from wrapper_ir.diffing.sources import text_changes
+from wrapper_ir.diffing.sequences import Matcher, common, text_changes
 
 SHORT = st.lists(st.integers(0, 3), max_size=12)
 

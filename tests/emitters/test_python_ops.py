@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from wrapper_ir.emitters.python.ops import (
+from wrapper_ir.emitters.python.kernels import (
     SAME_AS_TORCH,
     default_is,
     has_plain_arguments,

@@ -20,7 +20,7 @@ from wrapper_ir.emitters.cpp.constants import (
     DTYPE_CODES,
     constant_table,
 )
-from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.layout import DType
 
 
 def _program(values: dict[str, torch.Tensor], tied: dict[str, str] | None = None) -> wir.Program:

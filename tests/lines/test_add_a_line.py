@@ -22,7 +22,7 @@ sys.path.insert(0, {tree!r})
 import wrapper_ir as wir
 import wrapper_ir.lines as ir
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines.rename import Renaming
+from wrapper_ir.lines.walk import Renaming
 assert wir.__file__.startswith({tree!r})
 
 text = {text!r}

@@ -44,7 +44,7 @@ from wrapper_ir.lines import (
     walk,
     walk_regions,
 )
-from wrapper_ir.lines.rename import Renaming
+from wrapper_ir.lines.walk import Renaming
 
 CLASSES: tuple[type, ...] = get_args(AnyLine)
 slowly = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=15)

@@ -24,7 +24,7 @@ from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.frontends.inductor.wrapper import NotingWrapper
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.planning import plan
-from wrapper_ir.planning.placement import compute_symbols
+from wrapper_ir.planning.picture import compute_symbols
 from wrapper_ir.planning.sizes import Rounded, alignment_of
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
 

@@ -19,7 +19,10 @@ from tests import strategies
 from wrapper_ir import lines as ir
 from wrapper_ir.lines import expr as ex
 from wrapper_ir.text import UnprintableError, parse, print_line, print_program, text_lines
-from wrapper_ir.text.escape import (
+from wrapper_ir.text.expr_parse import ExprParser
+from wrapper_ir.text.expr_print import TextExprPrinter
+from wrapper_ir.text.tokens import Cursor
+from wrapper_ir.text.words import (
     escape,
     quote,
     read_source_line,
@@ -27,9 +30,6 @@ from wrapper_ir.text.escape import (
     source_lines,
     unescape,
 )
-from wrapper_ir.text.expr_parse import ExprParser
-from wrapper_ir.text.expr_print import TextExprPrinter
-from wrapper_ir.text.tokens import Cursor
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 CORPUS = sorted(PROGRAMS.rglob("*.wir"))

@@ -9,7 +9,7 @@ import pytest
 import wrapper_ir as wir
 from wrapper_ir.lines import SCHEMA_VERSION, While, walk
 from wrapper_ir.text import TextError, VersionTextError, parse, upgrade
-from wrapper_ir.text.upgrade import UPGRADES
+from wrapper_ir.text.reader import UPGRADES
 
 KEPT = Path(__file__).parent / "versions"
 VERSION_1 = (KEPT / "version_1.wir").read_text(encoding="utf-8")

@@ -18,8 +18,7 @@ from wrapper_ir.toolchain.compiler import (
     parse_version,
     run,
 )
-from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldError
-from wrapper_ir.toolchain.explain import shortened
+from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldError, shortened
 from wrapper_ir.toolchain.isa import detect
 
 if TYPE_CHECKING:

@@ -8,28 +8,181 @@ runs.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.aot.calls import captured, check_objects, unboxed, with_objects
-from wrapper_ir.aot.extension import extension_module
-from wrapper_ir.aot.reporter import Reporter, input_specs
+import torch
+
+from wrapper_ir.aot.errors import Reporter, input_specs
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import constant_values
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.options import made_with
+from wrapper_ir.runtime import CudaGraphs, InputCountError, check_object
 from wrapper_ir.runtime.kept import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
+from wrapper_ir.toolchain.cache import default_cache
+from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.errors import LibraryLoadError
+from wrapper_ir.toolchain.extension import Extension
+from wrapper_ir.toolchain.native import runtime_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from types import ModuleType
 
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
+    from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
+    from wrapper_ir.lines.program import Program
 
     Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
+
+
+# Functions around that of a loaded library: calls captured as CUDA graphs, objects handed on.
+#
+# A library holds bytes of tensors; an object lives in the process. So the program's objects are
+# handed on with each call, behind the inputs that the caller gives.
+
+
+def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any]) -> BoxedCall:
+    """A boxed function that captures another's calls and replays them, where that can be.
+
+    Args:
+        call: The other one.
+        facts: What is known of its program.
+        variables: The program's constants by name, as they are at each call.
+    """
+    graphs = CudaGraphs(
+        facts.program,
+        torch.device(facts.device or "cuda"),
+        writes=facts.writes,
+        constants=lambda: [variables[name] for name in facts.constants],
+        limit=facts.limit,
+        results=facts.results,
+        reasons=facts.reasons,
+        branches=facts.has_branches,
+    )
+    plain: Any = call
+    made: Any = graphs(call)
+    made.cuda_graphs = graphs
+    made.release = lambda: graphs.release() + plain.release()
+    function: BoxedCall = made
+    return function
+
+
+def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
+    """``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
+    boxed: Any = call
+
+    def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
+        results: tuple[Any, ...] = boxed([*inputs], out)
+        return results
+
+    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
+    run.__doc__ = f"Run the program '{name}' on its inputs; gives a tuple of its results."
+    run.cuda_graphs = boxed.cuda_graphs  # type: ignore[attr-defined]
+    run.release = boxed.release  # type: ignore[attr-defined]
+    return run
+
+
+def check_objects(program: Program) -> None:
+    """Look at the objects that a program brings.
+
+    Raises:
+        InputLayoutError: One is of another class, or no object.
+    """
+    for name, item in program.objects.items():
+        check_object(program.data[name], name, item.class_name)
+
+
+def with_objects(
+    function: Any,  # noqa: ANN401 - a callable of one form or the other
+    objects: Callable[[], tuple[Any, ...]],
+    count: int,
+    *,
+    boxed: bool,
+) -> Any:  # noqa: ANN401 - likewise
+    """The function of a library, with objects handed on behind the inputs.
+
+    Args:
+        function: Takes both, as one list or one by one.
+        objects: Gives the objects.
+        count: How many inputs there are besides.
+        boxed: Whether inputs come in a list, which is emptied.
+    """
+
+    def run_boxed(inputs: list[Any], **options: object) -> tuple[Any, ...]:
+        _check(len(inputs))
+        inputs.extend(objects())
+        results: tuple[Any, ...] = function(inputs, **options)
+        return results
+
+    def run(*inputs: object, **options: object) -> tuple[Any, ...]:
+        _check(len(inputs))
+        results: tuple[Any, ...] = function(*inputs, *objects(), **options)
+        return results
+
+    def _check(got: int) -> None:
+        if got != count:
+            raise InputCountError(expected=count, got=got)
+
+    made: Any = run_boxed if boxed else run
+    made.__name__ = made.__qualname__ = function.__name__
+    made.__doc__ = function.__doc__
+    made.release = function.release
+    return made
+
+
+# The extension module that makes functions of programs' libraries: compiled once, then found.
+#
+# Its source is ``wrapper_ir/native/python``.
+
+_NATIVE: Final = Path(__file__).resolve().parents[1] / "native"
+
+_MODULE: Final = Extension(
+    "wir_python",
+    _NATIVE / "python" / "python.cpp",
+    (_NATIVE / "include", _NATIVE / "python"),
+)
+
+_guard = threading.Lock()
+_loaded: ModuleType | None = None
+
+
+def extension_module() -> Any:  # noqa: ANN401 - a module without types
+    """Return the module, compiled now (about 12 s) if no process has done so before.
+
+    Raises:
+        CompileError: It does not compile.
+        LinkError: It does not link.
+        LibraryLoadError: It cannot be loaded.
+        CacheDirError: The cache's directory cannot be used.
+    """
+    global _loaded
+    with _guard:
+        if _loaded is None:
+            _loaded = _MODULE.load()
+        return _loaded
+
+
+def prepare_module() -> None:
+    """Begin to compile the module and the runtime part, in a thread, unless they are there.
+
+    What goes wrong is left to whoever needs the module to find.
+    """
+    if _loaded is None:
+        threading.Thread(target=_try, name="wrapper_ir module", daemon=True).start()
+
+
+def _try() -> None:
+    with contextlib.suppress(WrapperIRError):
+        cache = default_cache()
+        _MODULE.file(cache)
+        runtime_objects(cache, find_compiler(cache), jobs=1)
+
 
 DEFAULT_RUNNERS: Final = 4
 

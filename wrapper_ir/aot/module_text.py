@@ -12,8 +12,7 @@ import math
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.aot.calls import with_objects
-from wrapper_ir.aot.load import load_library
+from wrapper_ir.aot.load import load_library, with_objects
 from wrapper_ir.emitters.cpp.artifact import GpuUnit, KernelUnit, Manifest
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
@@ -60,7 +59,7 @@ def module_text(artifact: CppArtifact) -> str:
     lines += [f"call = {made}", ""]
     if artifact.graphs is not None:
         lines.insert(2, f"from {type(artifact.graphs).__module__} import CaptureFacts")
-        lines.insert(3, "from wrapper_ir.aot.calls import captured")
+        lines.insert(3, "from wrapper_ir.aot.load import captured")
         lines += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
     return "\n".join(lines)
 

@@ -78,7 +78,7 @@ def render(program: Program, target: str, options: dict[str, Any]) -> Artifact:
     """
     from wrapper_ir.api import emit
     from wrapper_ir.emitters import ArtifactError, emitter_class, faults_of
-    from wrapper_ir.emitters.faults import package_of
+    from wrapper_ir.emitters.base import package_of
 
     artifact, emitter = emit(program, target, **options), emitter_class(target)
     with faults_of(emitter, "it gave its text"):

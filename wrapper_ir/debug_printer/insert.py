@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wrapper_ir.debug_printer.operands import Operands
 from wrapper_ir.debug_printer.poison import poison
-from wrapper_ir.debug_printer.select import Call, matches, select
+from wrapper_ir.debug_printer.select import Call, Operands, matches, select
 from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.args import ListArg, ScalarArg
-from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.traits import shows
 from wrapper_ir.lines.walk import Path, map_regions, regions_of, rewrite_lines

@@ -21,8 +21,8 @@ from wrapper_ir.lines.walk import map_regions
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.dtype import DType
     from wrapper_ir.lines.expr import Scalar
+    from wrapper_ir.lines.layout import DType
     from wrapper_ir.lines.program import AnyLine, Program
 
 _FILL: Final = "aten::fill_.Scalar"

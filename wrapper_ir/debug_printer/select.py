@@ -9,17 +9,187 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
+import sympy
+
+from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.ops import overwritten
+from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.traits import calls_op
-from wrapper_ir.lines.walk import Path, walk
+from wrapper_ir.lines.roles import own_roles
+from wrapper_ir.lines.traits import allocates_one, calls_op, is_slice
+from wrapper_ir.lines.walk import Path, walk, walk_regions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.debug_printer.spec import DebugPrinter
-    from wrapper_ir.lines.origin import Origin
-    from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.effects import Effects
+    from wrapper_ir.lines.expr import Dim
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import AnyLine, Origin, Program
+
+
+# The operands of calls that hold something, which are those that can be shown.
+#
+# Memory that nothing has written yet holds whatever was there before, another value in each run. A
+# call may be said to read it all the same: ``aten::zero_`` takes its argument as one that it
+# changes, and a kernel that changes a few elements of a result may also be the one that completes
+# it. A result put together of parts is one storage, whose parts are written by different calls,
+# each through a view.
+
+
+class Operands:
+    """The buffers that each call of a program reads and writes.
+
+    Args:
+        program: The program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._unseen: dict[tuple[Path, str], set[str]] = {}
+        for path, name, region in walk_regions(program):
+            _Walk(program, region, self._unseen).learn(region, path, name)
+
+    def reads(self, path: Path, line: AnyLine) -> list[str]:
+        """Return what a call reads, without memory that nothing has written; no name twice."""
+        found = effects(line, self._program)
+        unseen = {*self._unseen.get((path, "before"), ()), *overwritten(found)}
+        return list(dict.fromkeys(name for name in found.reads if name not in unseen))
+
+    def writes(self, path: Path, line: AnyLine) -> list[str]:
+        """Return what a call writes and returns, as far as it is written by then; no name twice."""
+        unseen = self._unseen.get((path, "after"), ())
+        names = effects(line, self._program).written
+        return [name for name in names if name not in unseen]
+
+
+class _Walk:
+    """One region, in order: what is yet to be written of each storage."""
+
+    def __init__(
+        self, program: Program, region: Region, unseen: dict[tuple[Path, str], set[str]]
+    ) -> None:
+        self._program = program
+        self._unseen = unseen
+        self._lives = Liveness(region, program)
+        self._written: dict[Life, Written] = {}
+        """Of storages that are new in this region; all others are taken to be written."""
+
+    def learn(self, region: Region, path: Path, name: str) -> None:
+        """Note for each call of a region what of its operands is not written."""
+        for index, line in enumerate(region.body):
+            found = effects(line, self._program)
+            at = path.then(name, index)
+            if found.calls:
+                self._note(at, "before", found.reads)
+            self._follow(line, found)
+            if found.calls:
+                self._note(at, "after", found.writes)
+
+    def _note(self, path: Path, when: str, names: list[str]) -> None:
+        unseen = {name for name in names if not self._is_written(name)}
+        if unseen:
+            self._unseen[path, when] = unseen
+
+    def _is_written(self, name: str) -> bool:
+        layout = self._program.layout(name)
+        return all(written.covers(layout) for written in self._of(name))
+
+    def _follow(self, line: AnyLine, found: Effects) -> None:
+        if allocates_one(line) or is_slice(line):  # a slice of a pool is written for itself
+            is_zeroed = allocates_one(line) and line.zeroed
+            written = Written(self._program.layout(line.out), all_=is_zeroed)
+            self._written.update(dict.fromkeys(self._lives.of(line.out), written))
+        elif found.calls:
+            self._follow_writes(found)
+        elif Role.DEFINE not in own_roles(line):
+            for life in self._lives.storages((*found.writes, *found.uses)):
+                self._written.pop(life, None)
+
+    def _follow_writes(self, found: Effects) -> None:
+        """Note writes; what a call also reads is there already, unless nothing is: it is filled."""
+        filled = overwritten(found)
+        for name in found.writes:
+            for written in self._of(name):
+                if name not in found.reads or name in filled or written.nothing:
+                    written.write(self._program.layout(name))
+
+    def _of(self, name: str) -> list[Written]:
+        """Return the records of the storages that a name may be a view of, as far as kept."""
+        lives = self._lives.storages((name,))
+        return [self._written[life] for life in lives if life in self._written]
+
+
+class Written:
+    """The written part of one storage.
+
+    Args:
+        layout: The whole storage's.
+        all_: Whether all of it is written from the start.
+    """
+
+    def __init__(self, layout: Layout, *, all_: bool = False) -> None:
+        self._layout = layout
+        self._all = all_
+        self._runs: list[tuple[int, int]] = []
+        """Parts written in one piece: starts and ends in bytes, sorted, apart from each other."""
+        self._others: set[Layout] = set()
+        """Views that were written and have gaps, or sizes that are not known."""
+
+    @property
+    def nothing(self) -> bool:
+        """Return whether not a byte of it is written."""
+        return not (self._all or self._runs or self._others)
+
+    def covers(self, layout: Layout) -> bool:
+        """Return whether all of a view is written."""
+        if self._all or layout in self._others:
+            return True
+        run = _run(layout)
+        return run is not None and any(a <= run[0] and run[1] <= b for a, b in self._runs)
+
+    def write(self, layout: Layout) -> None:
+        """Take note that all of a view is written."""
+        if self._all:
+            return
+        run = _run(layout)
+        if run is None:
+            self._others.add(layout)
+        else:
+            self._runs = _joined([*self._runs, run])
+        self._all = layout == self._layout or self._is_covered()
+
+    def _is_covered(self) -> bool:
+        """Return whether the parts make up the whole; views with gaps are taken to lie apart."""
+        parts = [b - a for a, b in self._runs] + [_bytes(layout) for layout in self._others]
+        return bool(sympy.expand(sum(parts) - self._layout.nbytes) == 0)
+
+
+def _bytes(layout: Layout) -> Dim:
+    """Return the bytes of a view's elements, without gaps."""
+    return layout.numel * layout.dtype.itemsize
+
+
+def _run(layout: Layout) -> tuple[int, int] | None:
+    """Return the ends of a view in bytes, if it is one piece of a known size."""
+    if not layout.is_static or layout.extent != layout.numel:
+        return None
+    start = int(layout.offset) * layout.dtype.itemsize
+    return start, start + int(layout.nbytes)
+
+
+def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(runs):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
 
 
 class NoCallMatchesWarning(UserWarning):

@@ -13,8 +13,7 @@ from wrapper_ir.debugging.errors import (
     OtherGraphError,
 )
 from wrapper_ir.debugging.extract import ExtractedCall, extract, find_call
-from wrapper_ir.debugging.judges import by_command, by_difference
-from wrapper_ir.debugging.reduce import reduce
+from wrapper_ir.debugging.reduce import by_command, by_difference, reduce
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
 __all__ = [

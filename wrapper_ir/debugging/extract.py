@@ -18,15 +18,13 @@ import torch
 
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.debug_printer.insert import insert_around, scalars_of
-from wrapper_ir.debug_printer.operands import Operands
-from wrapper_ir.debug_printer.select import Call, calls_of
+from wrapper_ir.debug_printer.select import Call, Operands, calls_of
 from wrapper_ir.debugging.errors import CallNotFoundError, CallNotReachedError
 from wrapper_ir.lines.args import BufferValue, ListArg, ScalarArg
 from wrapper_ir.lines.base import Line
 from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import Effects, effects
-from wrapper_ir.lines.layout import Device, Layout
+from wrapper_ir.lines.layout import Device, DType, Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
 from wrapper_ir.lines.program import FrozenMap, Program, Stage
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When

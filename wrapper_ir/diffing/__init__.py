@@ -17,7 +17,7 @@ from wrapper_ir.diffing.model import (
     TextChange,
 )
 from wrapper_ir.diffing.programs import aligned, diff
-from wrapper_ir.diffing.sources import diff_sources
+from wrapper_ir.diffing.sequences import diff_sources
 
 __all__ = [
     "FieldChange",

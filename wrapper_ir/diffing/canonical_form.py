@@ -26,11 +26,9 @@ from wrapper_ir.lines import (
     effects,
     walk_regions,
 )
-from wrapper_ir.lines.given import as_program
-from wrapper_ir.lines.origin import Frame, is_torchs_own
-from wrapper_ir.lines.program import FrozenMap
-from wrapper_ir.lines.rename import Renaming
-from wrapper_ir.lines.walk import rewrite_lines
+from wrapper_ir.lines.fields import as_program
+from wrapper_ir.lines.program import Frame, FrozenMap, is_torchs_own
+from wrapper_ir.lines.walk import Renaming, rewrite_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from wrapper_ir.lines import Program
-    from wrapper_ir.lines.rename import Renaming
+    from wrapper_ir.lines.walk import Renaming
 
 T = TypeVar("T")
 

@@ -6,23 +6,75 @@ from bisect import bisect_left
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.diffing.canonical_form import renaming
 from wrapper_ir.diffing.fields import Fields
-from wrapper_ir.diffing.figures import figures
-from wrapper_ir.diffing.kernels import Kernels
 from wrapper_ir.diffing.keys import BodyKeys, ProgramKeys, new_keys, own_lines
-from wrapper_ir.diffing.model import FieldChange, Kind, LineChange, ProgramDiff, RegionChange
+from wrapper_ir.diffing.model import (
+    FieldChange,
+    Figures,
+    Kind,
+    LineChange,
+    ProgramDiff,
+    RegionChange,
+)
 from wrapper_ir.diffing.sequences import Fate, Match, Matcher
-from wrapper_ir.diffing.tables import Names, Tables
-from wrapper_ir.lines.given import as_program
-from wrapper_ir.lines.rename import Renaming
-from wrapper_ir.lines.walk import Path, regions_of
-from wrapper_ir.text.line_print import LinePrinter
+from wrapper_ir.diffing.tables import Kernels, Names, Tables
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.lines import Stage, TorchOp, walk
+from wrapper_ir.lines.base import Role
+from wrapper_ir.lines.fields import as_program
+from wrapper_ir.lines.roles import own_roles
+from wrapper_ir.lines.traits import allocates, calls_op, declares
+from wrapper_ir.lines.walk import Path, Renaming, regions_of
+from wrapper_ir.planning.sizes import Sizes
+from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
+from wrapper_ir.text.printer import LinePrinter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wrapper_ir.lines import AnyLine, Program, Region
+
+
+# Programs in numbers, for the summary of a diff.
+
+
+#: What comes of layouts and storages that make no sense, as those of faulty programs may.
+_SENSELESS: Final = (ArithmeticError, LookupError, TypeError, ValueError, WrapperIRError)
+
+
+def figures(program: Program) -> Figures:
+    """Count a program; it may be a faulty one."""
+    sizes = Sizes(program)
+    lines = [line for _, line in walk(program)]
+    new = [line.out for line in lines if allocates(line)]
+    return Figures(
+        lines=len(lines) - sum(map(declares, lines)),
+        kernels=sum(not isinstance(k.source, TorchOp) for k in program.kernels.values()),
+        calls=sum(Role.CALL in own_roles(line) for line in lines),
+        ops=sum(map(calls_op, lines)),
+        allocations=len(new),
+        allocated_bytes=sum(_bytes(sizes, name) for name in new),
+        peak_bytes=_peak(program, sizes),
+    )
+
+
+def _bytes(sizes: Sizes, name: str) -> int:
+    try:
+        return sizes.of(name)
+    except _SENSELESS:
+        return 0
+
+
+def _peak(program: Program, sizes: Sizes) -> int | None:
+    try:
+        liveness = Liveness(program.region, program)
+        measure = held_bytes if program.stage is Stage.PLANNED else needed_bytes
+        return peak(measure(program.region, liveness, program, sizes))
+    except _SENSELESS:
+        return None
+
 
 #: How often lines are matched by lines that were matched before: so long may chains be.
 _ROUNDS: Final = 3

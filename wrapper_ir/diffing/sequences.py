@@ -1,10 +1,4 @@
-"""The longest common subsequence of two long sequences, and matches made of several of them.
-
-Convention: elements are compared by *keys*, equal where the elements mean the same. The longest
-common subsequence is exact as long as a key does not stand in many places; where it does (``free``
-stands in thousands), each place is tried against its nearest counterparts only. That keeps the cost
-near ``n log n``.
-"""
+"""Sequences compared: the longest common subsequence of two, and texts line by line."""
 
 from __future__ import annotations
 
@@ -13,10 +7,18 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wrapper_ir.diffing.model import Kind
+from wrapper_ir.diffing.model import Kind, SourceChange, SourceDiff, TextChange
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
+
+
+# The longest common subsequence of two long sequences, and matches made of several of them.
+#
+# Convention: elements are compared by *keys*, equal where the elements mean the same. The longest
+# common subsequence is exact as long as a key does not stand in many places; where it does
+# (``free`` stands in thousands), each place is tried against its nearest counterparts only. That
+# keeps the cost near ``n log n``.
 
 Pairs: TypeAlias = list[tuple[int, int]]
 
@@ -160,3 +162,76 @@ class Matcher:
     def _taken(self) -> tuple[set[int], set[int]]:
         pairs = (*self._pairs, *self._moved)
         return {i for i, _ in pairs}, {j for _, j in pairs}
+
+
+# Texts compared line by line, and emitted ones by section: a function, or the text between two.
+
+Section: TypeAlias = tuple[str, ...]
+
+_CLOSING: Final = (")", "]", "}")
+
+
+def text_changes(before: Sequence[str], after: Sequence[str]) -> tuple[TextChange, ...]:
+    """Return the stretches of lines that are not the same."""
+    found = []
+    start_a = start_b = 0
+    for end_a, end_b in (*common(before, after), (len(before), len(after))):
+        if start_a < end_a or start_b < end_b:
+            removed, added = tuple(before[start_a:end_a]), tuple(after[start_b:end_b])
+            found.append(TextChange(start_b + 1, removed, added))
+        start_a, start_b = end_a + 1, end_b + 1
+    return tuple(found)
+
+
+def diff_sources(before: str, after: str, target: str) -> SourceDiff:
+    """Compare two emitted texts.
+
+    Args:
+        before: The first text.
+        after: The second.
+        target: The emitter that wrote them, for whoever reads the diff.
+    """
+    a, b = list(_sections(before)), list(_sections(after))
+    matcher = Matcher(len(a), len(b))
+    names = ([_name(section) for section in each] for each in (a, b))
+    columns = ((a, b), tuple(names))
+    for step in (matcher.in_order, matcher.anywhere):
+        for column in columns:
+            step(*column)
+    matcher.by_place()
+    lengths = len(before.splitlines()), len(after.splitlines())
+    return SourceDiff(target, *lengths, tuple(_changes(a, b, matcher.done())))
+
+
+def _changes(a: list[Section], b: list[Section], found: Match) -> Iterator[SourceChange]:
+    for kind, i, j in found.fates():
+        old, new = () if i is None else a[i], () if j is None else b[j]
+        changes = text_changes(old, new)
+        if changes or kind is not Kind.CHANGED:
+            yield SourceChange(kind, _name(old if j is None else new), changes)
+
+
+def _sections(text: str) -> Iterator[Section]:
+    """Cut a text where, after an empty line, something begins at the margin."""
+    section: list[str] = []
+    is_after_blank = True
+    for line in text.splitlines():
+        if is_after_blank and line and not line.startswith((" ", "\t", *_CLOSING)) and section:
+            yield _trimmed(section)
+            section = []
+        section.append(line)
+        is_after_blank = not line
+    if section:
+        yield _trimmed(section)
+
+
+def _trimmed(section: list[str]) -> Section:
+    while section and not section[-1]:
+        section.pop()
+    return tuple(section)
+
+
+def _name(section: Section) -> str:
+    """Return the first line that is no remark."""
+    plain = (line for line in section if line and not line.startswith(("#", "//")))
+    return next(plain, section[0] if section else "")

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from wrapper_ir.emitters.base import (
     Artifact,
+    ArtifactError,
     EmitError,
     Emitter,
+    EmitterFaultError,
     LogicalProgramError,
     Problems,
     TakesConstants,
     Unsupported,
     constant_values,
+    faults_of,
 )
-from wrapper_ir.emitters.faults import ArtifactError, EmitterFaultError, faults_of
 from wrapper_ir.emitters.registry import (
     DuplicateEmitterError,
     EmitterLoadError,

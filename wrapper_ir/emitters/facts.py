@@ -28,19 +28,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Device, Layout
 
-__all__ = [
-    "Facts",
-    "free_region_symbols",
-    "gather",
-    "is_on_branches",
-    "kept_buffers",
-    "needs_streams",
-    "only_accelerator",
-    "origin_place",
-    "placed_results",
-    "random_states",
-]
-
 
 def needs_streams(line: AnyLine, program: Program) -> str:
     """Why a line is not for a target that knows the caller's stream alone; empty where it is.

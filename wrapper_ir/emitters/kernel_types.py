@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import BufferParam, ScalarType
+from wrapper_ir.lines.layout import DType
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import KernelSource, Param

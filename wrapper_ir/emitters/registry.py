@@ -11,8 +11,7 @@ import inspect
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.base import Emitter
-from wrapper_ir.emitters.faults import GROUP, faults_of
+from wrapper_ir.emitters.base import GROUP, Emitter, faults_of
 from wrapper_ir.errors import WrapperIRError, nearest
 from wrapper_ir.options import check_values, options_of
 

@@ -9,8 +9,6 @@ from wrapper_ir.toolchain.triton import TritonSource
 if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import TritonKernel
 
-__all__ = ["source_of"]
-
 
 def source_of(name: str, kernel: TritonKernel) -> TritonSource:
     """Return a program's kernel as the compiler takes it."""

@@ -1,4 +1,4 @@
-"""Writing code: indentation, sections, and which text came from which line of the IR."""
+"""Writing code: indentation, sums, heads of files, and which line of the IR text came from."""
 
 from __future__ import annotations
 
@@ -6,12 +6,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import sympy
+
+from wrapper_ir.lines.args import BufferValue, NoneValue, Value
+from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput, input_name
+from wrapper_ir.lines.expr_printer import Level, Piece, ordered_args
+from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from wrapper_ir.lines.expr_printer import ExprPrinter
+    from wrapper_ir.lines.program import Program
 
 __all__ = ["CodeWriter", "SourceMap"]
+
+
+# Writing code: indentation, sections, and which text came from which line of the IR.
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +149,112 @@ class _At:
 
     def __exit__(self, *_: object) -> None:
         self._writer.path = self._outer
+
+
+# Sums and products as code: spaced as formatters space them, a sign where a reader looks for it.
+#
+# Every target that writes ``a - 2 * b`` shares these, so that terms come in the same order and
+# floating-point sums round alike.
+
+
+def spaced_sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    """``a - 2 * b + 1``."""
+    text = ""
+    for term in ordered_args(expr):
+        negative, magnitude = split_sign(term)
+        printed = printer.print(magnitude, Level.PRODUCT)
+        if not text:
+            text = f"-{printer.print(magnitude, Level.ATOM)}" if negative else printed
+        else:
+            text += f" {'-' if negative else '+'} {printed}"
+    return Piece(text, Level.SUM)
+
+
+def spaced_product(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
+    """``-(2 * a * b)``; with spaces around ``*``, the sign would else bind tighter."""
+    negative, magnitude = split_sign(expr)
+    if negative:
+        return Piece(f"-{printer.print(magnitude, Level.ATOM)}", Level.UNARY)
+    first, *rest = ordered_args(expr)
+    head = printer.print(first, Level.PRODUCT)
+    tail = (printer.print(factor, Level.PRODUCT + 1) for factor in rest)
+    return Piece(" * ".join((head, *tail)), Level.PRODUCT)
+
+
+def split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
+    """Tell whether a term is a negative number times something, and its magnitude."""
+    if isinstance(term, (sympy.Integer, sympy.Float)):
+        return bool(term < 0), abs(term)
+    if not isinstance(term, sympy.Mul):
+        return False, term
+    number, *rest = ordered_args(term)
+    if not (isinstance(number, (sympy.Integer, sympy.Float)) and number < 0):
+        return False, term
+    factors = rest if number == -1 else (-number, *rest)
+    # Evaluated, the product would be multiplied out again.
+    return True, factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)
+
+
+# The head of an emitted text: the program's inputs, constants and results.
+
+
+def header_title(program: Program, prose: Callable[[str], str]) -> str:
+    """The first line; ``prose`` makes text from outside harmless in the target."""
+    return f"Wrapper program {prose(program.name)}, {program.role.value}."
+
+
+def header_lines(program: Program, prose: Callable[[str], str], indent: str) -> Iterator[str]:
+    """The lists below the title, each after an empty line.
+
+    Args:
+        program: The program.
+        prose: Makes text from outside harmless in the target's comments.
+        indent: What stands before the rows of a list.
+    """
+    inputs = [(input_name(i), _input_type(program, i, prose)) for i in program.inputs]
+    constants = [
+        (name, f"{_type(program.layout(name), prose)}  {prose(constant.qualified_name)}".rstrip())
+        for name, constant in program.constants.items()
+    ]
+    objects = [
+        (name, f"{prose(item.class_name)}  {prose(item.qualified_name)}".rstrip())
+        for name, item in program.objects.items()
+    ]
+    results = [(_result_name(v, prose), _result_type(program, v, prose)) for v in program.results]
+    lists = {"Inputs": inputs, "Constants": constants, "Objects": objects, "Results": results}
+    for heading, rows in lists.items():
+        if rows:
+            width = max(len(name) for name, _ in rows)
+            yield ""
+            yield f"{heading}:"
+            yield from (f"{indent}{name:{width}}  {kind}".rstrip() for name, kind in rows)
+
+
+def _input_type(program: Program, param: Input, prose: Callable[[str], str]) -> str:
+    match param:
+        case BufferInput():
+            return _type(program.layout(param.name), prose) + (", donated" if param.donated else "")
+        case ScalarInput():
+            return program.symbols[param.symbol].kind.value
+        case ObjectInput():
+            return prose(param.class_name)
+
+
+def _result_name(value: Value, prose: Callable[[str], str]) -> str:
+    if isinstance(value, BufferValue):
+        return value.buffer
+    return "None" if isinstance(value, NoneValue) else prose(str(value.value))
+
+
+def _result_type(program: Program, value: Value, prose: Callable[[str], str]) -> str:
+    return _type(program.layout(value.buffer), prose) if isinstance(value, BufferValue) else ""
+
+
+def _type(layout: Layout, prose: Callable[[str], str]) -> str:
+    """``float32[4, 64]``, with strides and device where they are not the usual ones."""
+    text = f"{layout.dtype.torch_name}[{', '.join(map(str, layout.size))}]"
+    if not layout.is_contiguous:
+        text += f" strides [{', '.join(map(str, layout.stride))}]"
+    if layout.device != CPU:
+        text += f" on {prose(str(layout.device))}"
+    return text

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from wrapper_ir.interpreter.frame import Frame
     from wrapper_ir.lines.program import Program
 
-__all__ = ["buffers_in", "called_kernels", "find_op", "part", "value_of"]
-
 
 def called_kernels(program: Program) -> dict[str, Callable[..., None]]:
     """The C++ kernels of a program, compiled.

@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = [
-    "BrokenPromiseError",
-    "CallFailedError",
-    "DeadBufferError",
-    "LeakError",
-    "MissingValueError",
-    "OutOfBoundsError",
-    "RedZoneError",
-    "StrayWriteError",
-    "SymbolValueError",
-    "UndefinedBufferError",
-    "WrongEndError",
-]
-
 
 class UndefinedBufferError(WrapperIRError):
     """A line names a buffer that is not there. Field: ``name``."""

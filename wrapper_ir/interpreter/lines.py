@@ -12,8 +12,7 @@ from wrapper_ir.interpreter.calls import buffers_in, find_op, value_of
 from wrapper_ir.interpreter.errors import CallFailedError, DeadBufferError, OutOfBoundsError
 from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
 from wrapper_ir.interpreter.memory import Block, Kind, Storage, poison
-from wrapper_ir.interpreter.results import bind_results, settle
-from wrapper_ir.interpreter.watch import Watch
+from wrapper_ir.interpreter.results import Watch, bind_results, settle
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import MemoryKind
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
     from wrapper_ir.lines.trace import Comment, Probe
-
-__all__ = ["LineRunner"]
 
 _KEPT_DEAD = 16
 """How many ended storages are watched for writes; each is looked at after every call."""

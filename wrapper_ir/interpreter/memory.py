@@ -17,19 +17,6 @@ from typing import Final
 import torch
 from torch import Tensor
 
-__all__ = [
-    "POISON",
-    "Block",
-    "Kind",
-    "Storage",
-    "all_bytes",
-    "is_bare",
-    "memory_of",
-    "pattern",
-    "poison",
-    "view",
-]
-
 POISON: Final = b"\xa5\xff"
 
 pattern: Final = ContextVar("pattern", default=POISON)

@@ -23,12 +23,10 @@ from wrapper_ir.lines.walk import regions_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wrapper_ir.interpreter.frame import Number
     from wrapper_ir.interpreter.memory import Storage
-    from wrapper_ir.interpreter.numbers import Number
     from wrapper_ir.lines.args import Arg, CallResult, Value
     from wrapper_ir.lines.control import Cond, Region, Switch, While
-
-__all__ = ["Interpreter", "Item"]
 
 Item = Buffer | bool | int | float | complex | None
 """What crosses the border of a region: a buffer, a number, or nothing."""

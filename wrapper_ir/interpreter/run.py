@@ -12,12 +12,11 @@ from wrapper_ir.interpreter.errors import MissingValueError
 from wrapper_ir.interpreter.frame import Buffer, Frame
 from wrapper_ir.interpreter.memory import POISON, Kind, Storage, pattern
 from wrapper_ir.interpreter.regions import Interpreter
-from wrapper_ir.interpreter.results import check_input
-from wrapper_ir.interpreter.watch import is_plain
+from wrapper_ir.interpreter.results import check_input, is_plain
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.walk import Path, walk
 from wrapper_ir.runtime import InputCountError, check_object
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.lines.program import Program
-
-__all__ = ["interpret"]
 
 _KINDS = {
     SymbolKind.INT: int,

@@ -41,7 +41,6 @@ from wrapper_ir.lines.control import (
     While,
     passed_to_regions,
 )
-from wrapper_ir.lines.dtype import DTYPE_BY_SHORT_NAME, DType
 from wrapper_ir.lines.effects import Alias, Effects, effects
 from wrapper_ir.lines.expr import (
     Dim,
@@ -52,7 +51,7 @@ from wrapper_ir.lines.expr import (
     scalar,
     symbol,
 )
-from wrapper_ir.lines.given import NotAProgramError
+from wrapper_ir.lines.fields import NotAProgramError
 from wrapper_ir.lines.kernels import (
     BufferParam,
     CppKernel,
@@ -66,7 +65,15 @@ from wrapper_ir.lines.kernels import (
     TorchOp,
     TritonKernel,
 )
-from wrapper_ir.lines.layout import CPU, Device, Layout, LayoutKind, contiguous_strides
+from wrapper_ir.lines.layout import (
+    CPU,
+    DTYPE_BY_SHORT_NAME,
+    Device,
+    DType,
+    Layout,
+    LayoutKind,
+    contiguous_strides,
+)
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -76,15 +83,16 @@ from wrapper_ir.lines.memory import (
     Reinterpret,
     Reuse,
 )
-from wrapper_ir.lines.origin import Frame, Origin
 from wrapper_ir.lines.program import (
     SCHEMA_VERSION,
     AnyLine,
     Constant,
     ConstantKind,
+    Frame,
     FrozenMap,
     GraphRole,
     ObjectConstant,
+    Origin,
     Packing,
     Program,
     Stage,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, TypeAlias
 
 from wrapper_ir.lines.base import DefObject, DefSymbol, Read, Role, RoleIf, UseObject
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
-from wrapper_ir.lines.layout import Device
+from wrapper_ir.lines.layout import Device, DType
 
 
 class Access(enum.Enum):

@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, Final, TypeAlias, final
 
 from wrapper_ir.lines.args import Arg, BufferArg, CallResult, ScalarArg, Value
 from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Trait
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,

@@ -1,9 +1,4 @@
-"""Checks that the fields of a program hold what their types say.
-
-Python does not look at annotations: a program made by hand may hold a number where a name belongs,
-or text where a number does. Everything that reads programs relies on the types, so they are looked
-at first. The checks are made from the types of a class's fields once a class, as roles are.
-"""
+"""Checks that what is given is a program, and that its fields hold what their types say."""
 
 from __future__ import annotations
 
@@ -13,11 +8,48 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.args import Arg, ListArg
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
 from wrapper_ir.lines.roles import REGION_FIELDS
 from wrapper_ir.lines.walk import Path, regions_of
+
+# Refusing what is no program where one is wanted: a model, a text, a file's name.
+
+
+class NotAProgramError(WrapperIRError):
+    """A function that works on programs was given something else.
+
+    Fields: ``where`` is the function, ``what`` says what it was given.
+    """
+
+    code = "WIR0104"
+    template = "{where} takes a Program, not {what}"
+    default_hint = "wir.capture(model, args), wir.parse(text) and wir.load(path) give programs"
+
+
+def as_program(given: object, where: str) -> Program:
+    """Return the argument, if it is a program.
+
+    Args:
+        given: What a user passed.
+        where: The function that it was passed to, for the message.
+
+    Raises:
+        NotAProgramError: It is none.
+    """
+    if not isinstance(given, Program):
+        raise NotAProgramError(where=where, what=f"an object of type {type(given).__name__}")
+    return given
+
+
+# Checks that the fields of a program hold what their types say.
+#
+# Python does not look at annotations: a program made by hand may hold a number where a name
+# belongs, or text where a number does. Everything that reads programs relies on the types, so they
+# are looked at first. The checks are made from the types of a class's fields once a class, as roles
+# are.
 
 Check = Callable[[Any], bool]
 

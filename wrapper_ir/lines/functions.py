@@ -12,33 +12,6 @@ from typing import ClassVar, Final
 import sympy
 from sympy.logic.boolalg import Boolean
 
-__all__ = [
-    "FUNCTIONS",
-    "BitAnd",
-    "BitOr",
-    "BitXor",
-    "Ceil",
-    "CeilDiv",
-    "Cos",
-    "Exp",
-    "FloatPow",
-    "Floor",
-    "FloorDiv",
-    "Log",
-    "Log2",
-    "Mod",
-    "Round",
-    "ShiftLeft",
-    "ShiftRight",
-    "Sin",
-    "Sqrt",
-    "Tanh",
-    "ToFloat",
-    "TrueDiv",
-    "Truncate",
-    "Where",
-]
-
 
 class _Function(sympy.Function):  # type: ignore[misc]
     """Base of our own functions: integer valued unless said otherwise."""

@@ -10,9 +10,8 @@ from typing import Annotated, ClassVar, TypeAlias, final
 from wrapper_ir.devices import CPP, TRITON, KernelLanguage
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
 from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf, Trait
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Dim, Scalar, dims
-from wrapper_ir.lines.layout import CPU, Device
+from wrapper_ir.lines.layout import CPU, Device, DType
 
 
 class ScalarType(enum.Enum):

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.lines import Program, Stage
-from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.fields import as_program
 from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.branches import branch
-from wrapper_ir.planning.externs import plan_externs
+from wrapper_ir.planning.externs import plan_externs, reuse_in_place
 from wrapper_ir.planning.frees import insert_frees
-from wrapper_ir.planning.in_place import reuse_in_place
 from wrapper_ir.planning.kept import ARENAS, keep_storage, kept_pools
 from wrapper_ir.planning.offsets import (
     NODES,
@@ -32,8 +31,7 @@ from wrapper_ir.planning.offsets import (
     read_intervals,
     write_intervals,
 )
-from wrapper_ir.planning.picture import picture
-from wrapper_ir.planning.placement import Arena, Slice, check_plan
+from wrapper_ir.planning.picture import Arena, Slice, check_plan, picture
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.report import Outside, PlanReport, report
 from wrapper_ir.planning.reuse import reuse_storage

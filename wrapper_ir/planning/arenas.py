@@ -20,24 +20,117 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
 from wrapper_ir.analysis.ops import is_collective
-from wrapper_ir.lines import (
-    Device,
-    MemoryKind,
-    effects,
-    regions_of,
-)
+from wrapper_ir.lines import Device, Dim, MemoryKind, effects, regions_of
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.traits import allocates_one
 from wrapper_ir.planning.kept import can_keep
 from wrapper_ir.planning.sizes import nbytes_of
 from wrapper_ir.planning.timeline import held_bytes
-from wrapper_ir.planning.windows import Tenant, Windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wrapper_ir.lines import Program, Region
     from wrapper_ir.planning.sizes import Sizes
+
+
+# Windows: stretches of the program in which an arena does not raise the peak.
+#
+# An arena is held as a whole from its first storage to its last. While less is alive in it than
+# fits, the rest is lost to others, and where the program's peak lies in something that no arena can
+# hold (a result, or what a library op allocates), an arena over all of the program raises it. So
+# look for windows of time such that an arena for what begins and ends inside holds, beside all
+# else, never more than the peak. What crosses a window's end stays as it is, or goes into a later
+# window.
+#
+# The search is greedy and counted in lines: from each storage on the longest of a few lengths that
+# does. It is made at the hints where sizes are symbolic.
+
+_FEW: Final = 400
+"""Storages: with more, windows are at most ``_LONGEST`` lines."""
+
+_LONGEST: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A storage that can lie in an arena, from its allocation to its end under the last name."""
+
+    name: str
+    """The buffer that is allocated."""
+    start: int
+    """The line that allocates it."""
+    end: int
+    """The line that frees it."""
+    nbytes: Dim
+
+
+class Windows:
+    """The room that is left beside the peak, line by line.
+
+    Args:
+        held: Bytes that are held while each line runs, when storage is freed after its last use.
+    """
+
+    def __init__(self, held: Sequence[int]) -> None:
+        peak = max(held, default=0)
+        self.room = [peak - nbytes for nbytes in held]
+
+    def cut(self, tenants: Sequence[Tenant], nbytes: dict[Tenant, int]) -> list[list[Tenant]]:
+        """Groups of storages that can have an arena each; those left over are in none."""
+        waiting = sorted(tenants, key=lambda tenant: (tenant.start, tenant.end))
+        longest = len(self.room) if len(waiting) <= _FEW else _LONGEST
+        groups = []
+        while waiting:
+            begin = waiting[0].start
+            near = [t for t in waiting if t.end <= begin + longest] if longest else waiting
+            group = self._longest(begin, near, nbytes)
+            if group:
+                groups.append(group)
+                taken = set(group)
+                waiting = [tenant for tenant in waiting if tenant not in taken]
+            else:
+                waiting = waiting[1:]
+        return groups
+
+    def _longest(
+        self, begin: int, tenants: list[Tenant], nbytes: dict[Tenant, int]
+    ) -> list[Tenant]:
+        """Return the longest run of tenants from ``begin`` on that fits into the window."""
+        for end in _ends(begin, max((t.end for t in tenants), default=begin)):
+            group = [tenant for tenant in tenants if tenant.end <= end]
+            if len(group) < 2:
+                return []
+            lost = self._lost(group, nbytes)
+            first = group[0].start
+            if all(more <= self.room[first + n] for n, more in enumerate(lost)):
+                for n, more in enumerate(lost):
+                    self.room[first + n] -= more
+                return group
+        return []
+
+    def _lost(self, group: list[Tenant], nbytes: dict[Tenant, int]) -> list[int]:
+        """Bytes of an arena that are not in use, for each line in which it is there."""
+        first, last = group[0].start, max(tenant.end for tenant in group)
+        changes = [0] * (last - first + 1)
+        for tenant in group:
+            changes[tenant.start - first] += nbytes[tenant]
+            changes[tenant.end - first] -= nbytes[tenant]
+        alive, used = 0, []
+        for change in changes[:-1]:
+            alive += change
+            used.append(alive)
+        height = max(used)
+        return [height - now for now in used]
+
+
+def _ends(begin: int, end: int) -> Iterator[int]:
+    """Ends of windows to try, the last first, each time a quarter less."""
+    length = end - begin
+    while length > 1:
+        yield begin + length
+        length = length * 3 // 4
+
 
 _POOLED: Final = (MemoryKind.DEFAULT, MemoryKind.PINNED)
 _CALLERS: Final = frozenset((0,))
@@ -71,7 +164,7 @@ class Cut(enum.Enum):
     IDLE = "idle"
     """Until there is nothing in it."""
     WINDOWS = "windows"
-    """As long as it does not raise the peak (:mod:`wrapper_ir.planning.windows`)."""
+    """As long as it does not raise the peak (:mod:`wrapper_ir.planning.arenas`)."""
     KEPT = "kept"
     """For good, where arenas can be kept from call to call; elsewhere in windows."""
 

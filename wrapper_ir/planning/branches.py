@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines import AnyLine, Device, Layout, Program
 
-__all__ = ["branch"]
-
 _START: Final = 1.5
 """Microseconds that a kernel takes besides moving its bytes and computing."""
 

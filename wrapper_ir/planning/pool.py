@@ -30,15 +30,13 @@ from wrapper_ir.lines import (
 from wrapper_ir.lines.expr import Dim, ToFloat, dim
 from wrapper_ir.lines.traits import allocates_one
 from wrapper_ir.planning.arenas import Cut, leases
-from wrapper_ir.planning.linear import Ground, expression, linear
 from wrapper_ir.planning.offsets import assign_offsets, check_offsets
 from wrapper_ir.planning.relations import Units, placed, relations
-from wrapper_ir.planning.sizes import Rounded, Sizes, alignment_of
+from wrapper_ir.planning.sizes import Ground, Rounded, Sizes, alignment_of, expression, linear
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program, Region
-    from wrapper_ir.planning.arenas import Lease
-    from wrapper_ir.planning.windows import Tenant
+    from wrapper_ir.planning.arenas import Lease, Tenant
 
 SEARCH_NODES: Final = 60_000
 """Nodes of the exact search for one arena: about a second, where nothing quicker is perfect."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import sympy
 
 from wrapper_ir.lines.expr import CeilDiv, Dim, dim, symbol
-from wrapper_ir.planning.linear import Ground, Linear, expression, linear, total
+from wrapper_ir.planning.sizes import Ground, Linear, expression, linear, total
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from wrapper_ir.lines import FrozenMap, walk_regions
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.planning.arenas import Judge
 from wrapper_ir.planning.kept import kept_pools
-from wrapper_ir.planning.placement import Arena, arenas_of, sizes_of
+from wrapper_ir.planning.picture import Arena, arenas_of, sizes_of
 from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
 
 if TYPE_CHECKING:

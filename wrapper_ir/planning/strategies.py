@@ -14,7 +14,7 @@ from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.errors import OptionError
 from wrapper_ir.options.declared import ARENA
 from wrapper_ir.planning.arenas import Cut
-from wrapper_ir.planning.placement import compute_symbols
+from wrapper_ir.planning.picture import compute_symbols
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.reuse import reuse_storage
 from wrapper_ir.planning.sizes import Rounded, Sizes

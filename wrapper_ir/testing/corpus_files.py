@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["about", "corpus_files"]
-
 #: Where the files are: in an installed package, and in a checkout.
 _FOLDERS: Final = (
     Path(__file__).parent / "programs",

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import Program
 
-__all__ = ["Coverage", "Row", "coverage"]
-
 
 @dataclass(slots=True)
 class Row:

@@ -13,7 +13,7 @@ from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols, substitute
-from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.runtime.main import random_tensor
 from wrapper_ir.runtime.probes import difference
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
-
-__all__ = ["NotEquivalentError", "assert_equivalent", "example_inputs"]
 
 TARGETS: Final = ("python", "cpp", "fx")
 

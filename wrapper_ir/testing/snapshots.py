@@ -7,6 +7,11 @@ compiled. Programs are taken in canonical form, so a snapshot changes only when 
 from __future__ import annotations
 
 import importlib
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
@@ -17,13 +22,35 @@ from wrapper_ir.diffing import diff, diff_sources
 from wrapper_ir.diffing.render import to_text
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import Program
-from wrapper_ir.testing.formats import format_cpp
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CppFile", "FxFile", "ProgramFile", "PythonFile", "WirFile"]
+
+# Formatters of generated text that may be there or not.
+
+_STYLE = (
+    "{BasedOnStyle: Google, ColumnLimit: 100, SortIncludes: Never, "
+    "AlignAfterOpenBracket: DontAlign, Cpp11BracedListStyle: false}"
+)
+
+
+def format_cpp(text: str) -> str:
+    """C++ in one style; as it is where clang-format is not installed."""
+    tool = _clang_format()
+    if tool is None:
+        return text
+    command = [tool, f"--style={_STYLE}", "--assume-filename=program.cpp"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else text
+
+
+@cache
+def _clang_format() -> str | None:
+    """The package's program, installed beside Python, else what the path has."""
+    beside = Path(sys.executable).with_name("clang-format")
+    return str(beside) if beside.is_file() else shutil.which("clang-format")
 
 
 class ProgramFile(SingleFileSnapshotExtension):

@@ -22,8 +22,7 @@ from wrapper_ir.text.errors import (
 )
 from wrapper_ir.text.files import load, save
 from wrapper_ir.text.printer import TextLine, print_line, print_program, text_lines
-from wrapper_ir.text.reader import parse
-from wrapper_ir.text.upgrade import upgrade
+from wrapper_ir.text.reader import parse, upgrade
 
 __all__ = [
     "CharacterTextError",

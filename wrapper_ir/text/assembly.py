@@ -27,7 +27,7 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.lines.roles import NAMED_FIELDS, REGION_FIELDS, PerClass, hints_of
 from wrapper_ir.lines.syntax import SYNTAX, Group, Part, Slot, Words, default_of
-from wrapper_ir.text.escape import quote, rest_of_line
+from wrapper_ir.text.words import quote, rest_of_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

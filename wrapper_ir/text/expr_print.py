@@ -21,8 +21,7 @@ from wrapper_ir.lines.expr_printer import (
     sum_form,
 )
 from wrapper_ir.text.errors import UnprintableError
-from wrapper_ir.text.escape import quote
-from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH, MAX_DIGITS, RESERVED
+from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH, MAX_DIGITS, RESERVED, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

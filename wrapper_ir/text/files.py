@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines import Program
 
-__all__ = ["PROGRAM", "load", "save"]
-
 _SUFFIX = ".safetensors"
 
 

@@ -24,9 +24,14 @@ from wrapper_ir.lines.roles import NAMED_FIELDS
 from wrapper_ir.lines.syntax import SYNTAX, Group, Slot
 from wrapper_ir.text.assembly import READERS, Reader, left_side, opening_words
 from wrapper_ir.text.errors import NestingTextError, SchemaTextError, StringTextError
-from wrapper_ir.text.escape import EscapeError, read_source_line, unescape
 from wrapper_ir.text.tokens import Cursor, TextLines, listed
-from wrapper_ir.text.words import MAX_DEPTH, is_plain_schema
+from wrapper_ir.text.words import (
+    MAX_DEPTH,
+    EscapeError,
+    is_plain_schema,
+    read_source_line,
+    unescape,
+)
 
 if TYPE_CHECKING:
     from wrapper_ir.text.item_parse import ItemParser, Target

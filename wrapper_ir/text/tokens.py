@@ -21,8 +21,7 @@ from wrapper_ir.text.errors import (
     WordTextError,
     visible,
 )
-from wrapper_ir.text.escape import EscapeError, unescape
-from wrapper_ir.text.words import IDENTIFIER
+from wrapper_ir.text.words import IDENTIFIER, EscapeError, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The words and names of the text form."""
+"""The words and names of the text form, and how any string at all is written in it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from wrapper_ir.lines import (
     Stage,
     SymbolKind,
 )
+
+# The words and names of the text form.
 
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 """A name of a buffer, symbol, kernel or parameter."""
@@ -54,3 +56,115 @@ SYMBOL_KINDS: Final = {kind.value: kind for kind in SymbolKind}
 CONSTANT_KINDS: Final = {kind.value: kind for kind in ConstantKind}
 SCALAR_TYPES: Final = {type_.value: type_ for type_ in ScalarType}
 RELATIONS: Final = {relation.value: relation for relation in Relation}
+
+
+# Escapes: how any string at all is written as one line of safe text, and read back.
+#
+# Convention: what prints is written as it is, whatever its script. What does not print (control
+# characters, line separators, bidirectional overrides, lone surrogates, odd spaces) is written as
+# an escape, so that a text looks like what it says and survives editors. The escapes are a
+# backslash before a backslash or quote, ``\n``, ``\t``, ``\r``, and ``\u{hex}`` for any character.
+
+_NAMED: Final = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_VALUES: Final = {"\\": "\\", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
+
+_ESCAPE: Final = re.compile(r'\\(?:([\\"ntr])|u\{([0-9a-fA-F]{1,6})\}|)')
+
+#: Blank characters at the end of a line, which editors take away.
+_TRAILING: Final = re.compile(r"[ \t]+\Z")
+
+
+class EscapeError(ValueError):
+    """An escape does not exist; ``position`` is where in the text it starts."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(reason)
+        self.position = position
+
+
+def escape(text: str) -> str:
+    """The text with everything that does not print, and backslashes, escaped."""
+    if text.isprintable() and "\\" not in text:
+        return text
+    return "".join(map(_escape_char, text))
+
+
+def _escape_char(char: str) -> str:
+    named = _NAMED.get(char)
+    if named is not None:
+        return named
+    return char if char.isprintable() else f"\\u{{{ord(char):x}}}"
+
+
+def unescape(text: str) -> str:
+    """The string that :func:`escape` gave ``text`` for.
+
+    Raises:
+        EscapeError: an escape that does not exist.
+    """
+    return _ESCAPE.sub(_value, text) if "\\" in text else text
+
+
+def _value(match: re.Match[str]) -> str:
+    if match[1] is not None:
+        return _VALUES[match[1]]
+    if match[2] is None:
+        raise EscapeError(
+            'no such escape; there are \\\\, \\", \\n, \\t, \\r and \\u{hex}', match.start()
+        )
+    code = int(match[2], 16)
+    if code > 0x10FFFF:
+        raise EscapeError("no character has this number", match.start())
+    return chr(code)
+
+
+def quote(text: str) -> str:
+    """The text as a string literal in double quotes."""
+    text = escape(text)
+    return '"' + (text.replace('"', '\\"') if '"' in text else text) + '"'
+
+
+def rest_of_line(text: str) -> str:
+    """The text as the last thing of a line: escaped, trailing blanks too."""
+    return _escape_trailing(escape(text))
+
+
+def source_lines(text: str) -> list[str]:
+    r"""A kernel's source as lines with a margin: ``| `` verbatim, ``|\ `` with escapes.
+
+    Splitting is at ``\n`` alone and is exact: the last line is what follows the last ``\n``.
+    """
+    return [_source_line(line) for line in text.split("\n")]
+
+
+def _source_line(line: str) -> str:
+    if not line:
+        return "|"
+    if line.replace("\t", " ").isprintable() and not line.endswith((" ", "\t")):
+        return f"| {line}"
+    return f"|\\ {_escape_trailing(escape(line))}"
+
+
+def read_source_line(line: str) -> str:
+    """The line of source that :func:`source_lines` gave ``line`` for; ``line`` starts with ``|``.
+
+    Raises:
+        EscapeError: the margin is malformed or an escape does not exist.
+    """
+    if line == "|":
+        return ""
+    if line.startswith("| "):
+        return line[2:]
+    if line.startswith("|\\ "):
+        try:
+            return unescape(line[3:])
+        except EscapeError as error:
+            raise EscapeError(str(error), error.position + 3) from None
+    raise EscapeError("a line of source starts with '| ', or with '|\\ ' where it has escapes", 1)
+
+
+def _escape_trailing(text: str) -> str:
+    found = _TRAILING.search(text)
+    if found is None:
+        return text
+    return text[: found.start()] + "".join(f"\\u{{{ord(c):x}}}" for c in found[0])

@@ -16,7 +16,8 @@ from wrapper_ir.toolchain.errors import (
     LinkError,
 )
 from wrapper_ir.toolchain.isa import Isa
-from wrapper_ir.toolchain.kernels import CppSource, build_kernels, prepare
+from wrapper_ir.toolchain.kernels import build_kernels, prepare
+from wrapper_ir.toolchain.source import CppSource
 
 __all__ = [
     "CacheDirError",

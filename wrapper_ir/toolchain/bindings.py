@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.toolchain.source import Parameter
 
-__all__ = ["BINDING_VERSION", "binding", "module_table", "prologue"]
-
 #: Part of every kernel's key: raise it when the text made here changes.
 BINDING_VERSION = 2
 

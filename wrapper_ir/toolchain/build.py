@@ -16,8 +16,7 @@ from wrapper_ir.toolchain.compiler import (
     link_flags,
     run,
 )
-from wrapper_ir.toolchain.errors import CompileError, LinkError
-from wrapper_ir.toolchain.explain import excerpt, offending_lines, shortened
+from wrapper_ir.toolchain.errors import CompileError, LinkError, excerpt, offending_lines, shortened
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa
 from wrapper_ir.toolchain.processes import pool
@@ -26,9 +25,6 @@ from wrapper_ir.toolchain.units import Kernel, Unit, partition, unit_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-
-__all__ = ["Recipe", "build_library", "default_jobs"]
 
 
 @dataclass(frozen=True, slots=True)

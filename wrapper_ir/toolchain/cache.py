@@ -36,8 +36,6 @@ from wrapper_ir.toolchain.errors import CacheDirError, CacheDirWarning, DiskFull
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["CacheStats", "DiskCache", "clear", "default_cache", "default_dir", "stats", "trim"]
-
 _MAGIC = b"WIRSHA2\x01"
 _TRAILER = len(_MAGIC) + 32
 #: An entry's time stamp is renewed on use, but not more often than this (seconds).

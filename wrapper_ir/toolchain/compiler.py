@@ -36,20 +36,6 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.isa import Isa
 
-__all__ = [
-    "Compiler",
-    "CompilerRunError",
-    "arch_cflags",
-    "compile_flags",
-    "find_compiler",
-    "include_dirs",
-    "include_flags",
-    "kernel_definitions",
-    "library_dirs",
-    "link_flags",
-    "run",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Compiler:

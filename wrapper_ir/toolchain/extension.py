@@ -28,8 +28,6 @@ from wrapper_ir.toolchain.native import native_flags, native_include_dirs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Extension"]
-
 #: Raise it when modules that were made otherwise must not be found any more.
 _FORMAT = 1
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.compiler import Compiler
 
-__all__ = ["PREFIX", "HeaderStore"]
-
 #: The header every kernel of Inductor's begins with.
 PREFIX = "torch/csrc/inductor/cpp_prefix.h"
 

@@ -23,19 +23,6 @@ from pathlib import Path
 from wrapper_ir.errors import nearest
 from wrapper_ir.toolchain.errors import IsaError
 
-__all__ = [
-    "LEVELS",
-    "NONE",
-    "Isa",
-    "OptionalFlag",
-    "cpu_features",
-    "cpu_identity",
-    "detect",
-    "find",
-    "level",
-    "resolve",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class OptionalFlag:

@@ -29,14 +29,13 @@ from wrapper_ir.toolchain.errors import LibraryLoadError
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
 from wrapper_ir.toolchain.processes import StoppedError
-from wrapper_ir.toolchain.source import CppSource
 from wrapper_ir.toolchain.units import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["CppSource", "build_kernels", "environment", "kernel_key", "prepare"]
+    from wrapper_ir.toolchain.source import CppSource
 
 #: Raise it when entries of older versions must not be found any more.
 _FORMAT = 1

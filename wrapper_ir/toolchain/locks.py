@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["hold"]
-
 #: ``struct flock``: type, whence, start, length, process (which must be 0 for this kind of lock).
 _FLOCK = "hhqqi0q"
 _SET_AND_WAIT = getattr(fcntl, "F_OFD_SETLKW", None)

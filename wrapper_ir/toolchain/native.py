@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, include_dirs, run
-from wrapper_ir.toolchain.errors import CompileError
-from wrapper_ir.toolchain.explain import shortened
+from wrapper_ir.toolchain.errors import CompileError, shortened
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.processes import pool
 
@@ -27,16 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from wrapper_ir.toolchain.cache import DiskCache
-
-__all__ = [
-    "EXPORTS",
-    "TRAILER_MAGIC",
-    "constants_trailer",
-    "native_flags",
-    "native_include_dirs",
-    "native_units",
-    "runtime_objects",
-]
 
 _NATIVE = Path(__file__).resolve().parent.parent / "native"
 

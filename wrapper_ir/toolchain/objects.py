@@ -23,8 +23,7 @@ from wrapper_ir.toolchain.compiler import (
     include_flags,
     run,
 )
-from wrapper_ir.toolchain.errors import CompileError, LinkError
-from wrapper_ir.toolchain.explain import excerpt, offending_lines, shortened
+from wrapper_ir.toolchain.errors import CompileError, LinkError, excerpt, offending_lines, shortened
 from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.kernels import environment as kernel_environment
 from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs
@@ -33,18 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
     from pathlib import Path
-
-__all__ = [
-    "GENERATED",
-    "Translation",
-    "assemble",
-    "compile_objects",
-    "environment",
-    "generated_flags",
-    "link",
-    "precompiled",
-    "split_debug_information",
-]
 
 #: Raise it when objects of older versions must not be found any more.
 _FORMAT = 1

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["StoppedError", "current", "is_pooled", "pool"]
-
 
 class StoppedError(Exception):
     """Whoever waits for this work has given up: internal, seen by nobody."""

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from wrapper_ir.toolchain.errors import KernelSourceError
 
-__all__ = ["CppSource", "Parameter", "is_solitary", "parameters", "split_includes"]
-
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)[ \t]*(.*)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"][^>\"\n]+[>\"]).*$", re.MULTILINE)

@@ -31,20 +31,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.toolchain.cache import DiskCache
 
-__all__ = [
-    "GpuBinary",
-    "TritonKernelError",
-    "TritonSource",
-    "arch_number",
-    "binary_key",
-    "binary_of_files",
-    "compile_kernel",
-    "compiled_binary",
-    "current_arch",
-    "jit_function",
-    "keep_binary",
-]
-
 WARP: Final = 32
 """Threads in a warp of every NVIDIA GPU."""
 

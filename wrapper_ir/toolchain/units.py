@@ -18,18 +18,6 @@ from wrapper_ir.toolchain.source import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = [
-    "Kernel",
-    "Named",
-    "Unit",
-    "balanced",
-    "cost",
-    "gathered",
-    "partition",
-    "solitary",
-    "unit_text",
-]
-
 T = TypeVar("T")
 
 # Seconds, measured with g++ 12 on 19 kernels of a transformer's forward and backward: what a file

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from wrapper_ir.lines.given import as_program
+from wrapper_ir.lines.fields import as_program
 from wrapper_ir.verify.diagnostics import Diagnostic, VerificationError
 from wrapper_ir.verify.rules import RULES, Rule
 from wrapper_ir.verify.verifier import check_program

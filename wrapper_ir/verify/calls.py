@@ -21,14 +21,14 @@ from wrapper_ir.lines import (
     TorchOp,
 )
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.kernels import shown
 from wrapper_ir.verify.layouts import same_device
+from wrapper_ir.verify.tables import shown
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Arg, KernelCall, KernelDefinition
-    from wrapper_ir.verify.kernels import Kernels
     from wrapper_ir.verify.state import State
     from wrapper_ir.verify.symbols import Symbols
+    from wrapper_ir.verify.tables import Kernels
 
 #: What each class of argument is called in messages.
 _WHAT: Final[dict[type, str]] = {

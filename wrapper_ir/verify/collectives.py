@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from wrapper_ir.analysis.ops import begins_work, waits_for_work
 from wrapper_ir.lines import effects
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.kernels import shown
 from wrapper_ir.verify.storage import Storage
+from wrapper_ir.verify.tables import shown
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Effects, ExternKernel

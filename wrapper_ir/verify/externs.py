@@ -24,15 +24,15 @@ from wrapper_ir.lines import (
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import counted, described, report_access
-from wrapper_ir.verify.kernels import shown
+from wrapper_ir.verify.tables import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from wrapper_ir.lines import Arg, ExternKernel, OpResult, OpSchema, SchemaArg, SchemaType
-    from wrapper_ir.verify.kernels import Kernels
     from wrapper_ir.verify.state import State
     from wrapper_ir.verify.symbols import Symbols
+    from wrapper_ir.verify.tables import Kernels
 
 _INTS: Final = ("int",)
 _BOOLS: Final = ("bool",)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from wrapper_ir.analysis.proof import end_of
 from wrapper_ir.lines import Stage
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.kernels import check_name
 from wrapper_ir.verify.layouts import check_layout, check_owner, same_device
 from wrapper_ir.verify.storage import Buffer, End, Kind, Storage
+from wrapper_ir.verify.tables import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

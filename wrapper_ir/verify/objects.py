@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 from wrapper_ir.lines.args import ResultObject
 from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.kernels import check_name
+from wrapper_ir.verify.tables import check_name
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Effects, ExternKernel, ObjectInput
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Place, State
-
-__all__ = ["Objects"]
 
 
 class Objects:

@@ -20,7 +20,7 @@ from wrapper_ir.analysis.proof import end_of, sizes_of
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.externs import buffers_in
-from wrapper_ir.verify.kernels import shown
+from wrapper_ir.verify.tables import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -33,23 +33,24 @@ from wrapper_ir.verify.collectives import Collectives
 from wrapper_ir.verify.control import Control
 from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs
-from wrapper_ir.verify.kernels import Kernels
-from wrapper_ir.verify.layouts import check_kinds, check_kinds_of_inputs, not_strided
-from wrapper_ir.verify.lifetimes import Lifetimes
-from wrapper_ir.verify.objects import Objects
-from wrapper_ir.verify.overlaps import Overlaps
-from wrapper_ir.verify.packed import (
+from wrapper_ir.verify.layouts import (
+    check_kinds,
+    check_kinds_of_inputs,
     check_packed_line,
     check_packed_results,
     check_packed_table,
+    not_strided,
     packed_constants,
 )
+from wrapper_ir.verify.lifetimes import Lifetimes
+from wrapper_ir.verify.objects import Objects
+from wrapper_ir.verify.overlaps import Overlaps
 from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Place, State
 from wrapper_ir.verify.storage import Kind
 from wrapper_ir.verify.streams import Streams
 from wrapper_ir.verify.symbols import Symbols
-from wrapper_ir.verify.tables import check_layouts_used, check_tables
+from wrapper_ir.verify.tables import Kernels, check_layouts_used, check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

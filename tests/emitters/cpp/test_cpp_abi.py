@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from tests.emitters.cpp.compiling import check_syntax
-from wrapper_ir.emitters.cpp.abi import ANY_DEVICE, shim_of, shim_symbol, shims
 from wrapper_ir.emitters.cpp.constants import DTYPE_CODES
+from wrapper_ir.emitters.cpp.kernels import ANY_DEVICE, shim_of, shim_symbol, shims
 
 SCRIPT = Path(__file__).parents[3] / "tools" / "make_cpp_abi.py"
 CONSTRAINTS = SCRIPT.parents[1] / "constraints.txt"

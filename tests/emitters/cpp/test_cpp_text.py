@@ -19,8 +19,8 @@ from tests.emitters.cpp.compiling import check_syntax, preprocess
 from wrapper_ir.devices import CUDA
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp import CppArtifact, CppEmitter
+from wrapper_ir.emitters.cpp.context import make_names
 from wrapper_ir.emitters.cpp.literals import comment, string
-from wrapper_ir.emitters.cpp.names import make_names
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines import CPU, Allocate, Comment, DType, FrozenMap, Layout, Program, Stage
 from wrapper_ir.toolchain.parts import Part, needed_parts

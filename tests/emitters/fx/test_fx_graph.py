@@ -22,7 +22,7 @@ from wrapper_ir.debug_printer import debug_session
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.fx import FxEmitter, declare_kernels
-from wrapper_ir.emitters.fx.errors import KernelDeviceError
+from wrapper_ir.emitters.fx.checks import KernelDeviceError
 from wrapper_ir.emitters.fx.kernels import KernelSet, declare, op_name, op_schema
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines import CppKernel, KernelDefinition

@@ -20,7 +20,7 @@ from wrapper_ir.cli.command import (
 from wrapper_ir.cli.requests import Flag, Inputs, asking
 
 if TYPE_CHECKING:
-    from wrapper_ir.debugging.judges import Judge
+    from wrapper_ir.debugging.reduce import Judge
     from wrapper_ir.lines import Program
 
 
@@ -67,7 +67,7 @@ class Failure:
         """
         from wrapper_ir.cli.emitting import check_target
         from wrapper_ir.cli.tensors import names_of_inputs
-        from wrapper_ir.debugging.judges import by_command, by_difference
+        from wrapper_ir.debugging.reduce import by_command, by_difference
 
         if self.differs is None:
             return by_command(_words(self.fails or ""), says=self.says, seconds=self.timeout), {}

@@ -21,12 +21,12 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
-from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.layout import DType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wrapper_ir.emitters.cpp.abi import Shim, ShimParam
+    from wrapper_ir.emitters.cpp.kernels import Shim, ShimParam
     from wrapper_ir.emitters.cpp.region import RegionBase
     from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.schema import OpSchema, SchemaArg

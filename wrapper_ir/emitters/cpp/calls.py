@@ -8,7 +8,6 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.ops import FIXED_WRITERS, schema_of
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.abi import shim_of
 from wrapper_ir.emitters.cpp.arguments import (
     NotPassableError,
     bound_arguments,
@@ -16,9 +15,10 @@ from wrapper_ir.emitters.cpp.arguments import (
     shim_arguments,
 )
 from wrapper_ir.emitters.cpp.devices import device_index
-from wrapper_ir.emitters.cpp.places import place_of
+from wrapper_ir.emitters.cpp.kernels import shim_of
+from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.region import RegionBase
-from wrapper_ir.emitters.cpp.text import call
+from wrapper_ir.emitters.cpp.state import place_of
 from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.lines.args import (
@@ -43,7 +43,7 @@ from wrapper_ir.lines.layout import CPU
 from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.cpp.abi import Shim
+    from wrapper_ir.emitters.cpp.kernels import Shim
     from wrapper_ir.emitters.cpp.products import Product
     from wrapper_ir.emitters.cpp.types import CType
     from wrapper_ir.lines.args import Arg

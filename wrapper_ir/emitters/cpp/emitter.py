@@ -19,9 +19,9 @@ from wrapper_ir.emitters.cpp.statics import gather_statics
 from wrapper_ir.emitters.cuda_graphs.capture import capture_facts, graph_options
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.memory import Free, Reinterpret
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.symbols import AssertLayout, BindSymbol

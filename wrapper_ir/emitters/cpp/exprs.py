@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.types import CExpr, CType, symbol_type
-from wrapper_ir.emitters.expr_forms import spaced_product, spaced_sum
+from wrapper_ir.emitters.writer import spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.lines.expr_printer import (

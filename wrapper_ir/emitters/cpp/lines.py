@@ -2,24 +2,202 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.calls import CallLines
+from wrapper_ir.emitters.cpp.context import ProbeRow
 from wrapper_ir.emitters.cpp.control import ControlLines
+from wrapper_ir.emitters.cpp.literals import call, table
 from wrapper_ir.emitters.cpp.memory import MemoryLines
-from wrapper_ir.emitters.cpp.probes import ProbeLines
-from wrapper_ir.emitters.cpp.symbols import SymbolLines
+from wrapper_ir.emitters.cpp.region import RegionBase
+from wrapper_ir.emitters.cpp.types import CType
+from wrapper_ir.emitters.facts import origin_place
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.layout import LayoutKind
+from wrapper_ir.lines.symbols import (
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    ComputeSymbol,
+    ItemOf,
+    SizeOf,
+    StorageOffsetOf,
+    StrideOf,
+    SymbolSource,
+)
+from wrapper_ir.lines.trace import Probe, When
+from wrapper_ir.text.expr_print import TextExprPrinter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.trace import Comment
+
+
+# Rendering symbols, and checks of symbols and layouts.
+
+
+class SymbolLines(RegionBase):
+    """Renders lines that bind, compute and check."""
+
+    def define_symbol(self, symbol: str, value: str) -> None:
+        """A symbol begins."""
+        type_ = self.symbol_type(symbol)
+        self.declare(self.context.symbol(symbol), f"const {type_.spelling}", value)
+
+    @override
+    def visit_bind_symbol(self, line: BindSymbol) -> None:
+        self.mark(line)
+        self.define_symbol(line.symbol, self._bound(line.source, self.symbol_type(line.symbol)))
+
+    def _bound(self, source: SymbolSource, type_: CType) -> str:
+        """The expression that a symbol is bound to."""
+        handle = self.handle(source.buffer)
+        match source:
+            case SizeOf():
+                return call("wir::size", handle, str(source.dim))
+            case StrideOf():
+                return call("wir::stride", handle, str(source.dim))
+            case StorageOffsetOf():
+                return call("wir::offset_of", handle)
+            case ItemOf():
+                return self._item(handle, type_)
+
+    def _item(self, handle: str, type_: CType) -> str:
+        self.context.headers.add("control")
+        match type_:
+            case CType.REAL:
+                return call("wir::real_item", handle)
+            case CType.BOOL:
+                return call("wir::truth", handle)
+            case _:
+                return call("wir::integer_item", handle)
+
+    @override
+    def visit_compute_symbol(self, line: ComputeSymbol) -> None:
+        if free_symbols(line.value):
+            self.mark(line)
+        self.define_symbol(line.symbol, self.expr(line.value, self.symbol_type(line.symbol)).text)
+
+    @override
+    def visit_assert_layout(self, line: AssertLayout) -> None:
+        is_checked = line.buffer in self.checked
+        if is_checked and not line.alignment:
+            return
+        self.mark(line)
+        handle = self.handle(line.buffer)
+        kind = self.layout(line.buffer).kind
+        if kind is not LayoutKind.STRIDED:
+            subject = literals.string(line.subject)
+            self.put(f"wir::check_kind({handle}, {subject}, aoti_torch_layout_{kind.value}());")
+        elif not is_checked:
+            subject = literals.string(line.subject)
+            anywhere = line.buffer in self.context.random_states
+            spec = self.spec(line.buffer, anywhere=anywhere)
+            self.put(f"wir::check_result({handle}, {subject}, {spec});")
+        if line.alignment:
+            name = literals.string(line.buffer)
+            self.put(f"wir::check_alignment({handle}, {name}, {line.alignment});")
+
+    @override
+    def visit_assert_symbol(self, line: AssertSymbol) -> None:
+        self.mark(line)
+        condition = self.expr(line.condition, CType.BOOL).text
+        words = literals.string(line.message or TextExprPrinter().print(line.condition))
+        values = [
+            f'"{name} is " + wir::shown({self.symbol_value(name)})'
+            for name in sorted(free_symbols(line.condition))
+        ]
+        shown = ' + ", " + '.join(values)
+        self.put(f"if (!({condition})) {{")
+        with self.writer.indent():
+            self.put(f"wir::refuse_relation({words}, {shown or '{}'});")
+        self.writer.line("}")
+
+
+# Rendering probes: one branch each, and a row in a table of what is known of it before the run.
+#
+# The branch does everything: where the wrapper holds no tensor of just the layout of a buffer, but
+# another view of its storage or an address, the tensor is made inside. So a probe that is off costs
+# the branch, and what is around it is the same as without probes.
+
+_KINDS: Final = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
+
+
+class ProbeLines(RegionBase):
+    """Renders probes."""
+
+    @override
+    def visit_probe(self, line: Probe) -> None:
+        head = f"{line.label} {line.when.value}"
+        self.put("if (call.probes != nullptr) {")
+        with self.writer.indent():
+            self.writer.lines(*literals.comment(head))
+            if line.buffers or line.scalars:
+                self.mark(line)
+            values = [f"{{.tensor = {self._tensor(name)}}}" for name in line.buffers]
+            operands = [(name, "kTensor") for name in self.context.program.shown_names(line)]
+            for value in line.scalars:
+                kind, slots = self._number(value)
+                values += slots
+                operands.append((str(value), kind))
+            source = origin_place(line, self.context.program)
+            number = self.context.probe(ProbeRow(line, source, tuple(operands)))
+            self.put(f"call.probes->show({number}, {{{', '.join(values)}}});")
+        self.writer.line("}")
+
+    def _tensor(self, name: str) -> str:
+        """The handle of a tensor of just the buffer's layout."""
+        place = self.places.get(name) or self.declared.state.shown(name)
+        if place.exact:
+            return self.read(place).handle
+        wanted = self.context.names.fresh(f"{self.context.buffer(name)}_shown")
+        self.put(f"const wir::Tensor {wanted} = {self.new_view(place, name)};")
+        return wanted
+
+    def _number(self, value: Scalar) -> tuple[str, list[str]]:
+        """The kind of a number, and the slots that hold it."""
+        if isinstance(value, complex):
+            parts = (value.real, value.imag)
+            return "kComplex", [f"{{.real = {literals.real(part)}}}" for part in parts]
+        found = self.expr(value)
+        member = "real" if found.type is CType.REAL else "integer"
+        return _KINDS[found.type], [f"{{.{member} = {found.text}}}"]
+
+
+def write_probes(rows: list[ProbeRow], writer: CodeWriter) -> None:
+    """Writes the table of probes, and that of all that they show."""
+    operands: list[str] = []
+    probes = []
+    for row in rows:
+        begin = f"kProbeOperands + {len(operands)}" if row.operands else "nullptr"
+        parts = (
+            literals.string(row.line.label),
+            "true" if row.line.when is When.AFTER else "false",
+            f"wir::ProbeLevel::k{row.line.level.value.title().replace('_', '')}",
+            literals.string(row.source),
+            str(len(row.operands)),
+            begin,
+        )
+        probes.append(f"{{{', '.join(parts)}}}")
+        operands += [
+            f"{{{literals.string(name)}, wir::ProbeOperand::Kind::{kind}}}"
+            for name, kind in row.operands
+        ]
+    for head, found in (
+        ("constexpr wir::ProbeOperand kProbeOperands[]", operands),
+        ("constexpr wir::ProbeInfo kProbes[]", probes),
+    ):
+        if found:
+            writer.blank()
+            writer.lines(*table(head, found))
 
 
 class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLines):

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.cpp.places import Place
+from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.region import RegionBase
+from wrapper_ir.emitters.cpp.state import Place
 from wrapper_ir.emitters.cpp.statics import same_view
-from wrapper_ir.emitters.cpp.text import call
 from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import dim
+from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,

@@ -16,10 +16,9 @@ from wrapper_ir.emitters.cpp.devices import device_index, side_of
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
+from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.emitters.cpp.tables import Tables
-from wrapper_ir.emitters.cpp.text import UNIT, statement
-from wrapper_ir.emitters.header import header_lines, header_title
-from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.walk import Path
 

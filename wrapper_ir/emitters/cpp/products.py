@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import BufferArg
 from wrapper_ir.lines.control import RegionLine
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.trace import Probe
 
 if TYPE_CHECKING:

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.devices import ANYWHERE, device_parts
-from wrapper_ir.emitters.cpp.places import Place, element_type, needs_handle, place_of
-from wrapper_ir.emitters.cpp.state import make_data, make_view
+from wrapper_ir.emitters.cpp.state import (
+    Place,
+    element_type,
+    make_data,
+    make_view,
+    needs_handle,
+    place_of,
+)
 from wrapper_ir.emitters.cpp.types import CExpr, CType, convert, symbol_type
 from wrapper_ir.emitters.facts import needs_streams
 from wrapper_ir.emitters.regions import Origins, Storages, described

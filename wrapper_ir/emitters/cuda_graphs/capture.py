@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import AnyLine, Program
 
-__all__ = [
-    "CaptureFacts",
-    "Captures",
-    "GraphOptions",
-    "Obstacles",
-    "capture_facts",
-    "graph_options",
-    "piece_of",
-    "pieces",
-    "why_not_captured",
-]
-
 
 _MOST: Final = 3
 """Reasons of one kind that are told."""

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.emitters.fx.kernels import KernelForm, kernel_kinds
-from wrapper_ir.emitters.fx.packing import pack
+from wrapper_ir.emitters.fx.library import pack
 from wrapper_ir.emitters.fx.region import RegionBase, Storage, extent_of, torch_dtype
 from wrapper_ir.emitters.fx.sharing import places
 from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
@@ -34,9 +34,9 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.expr import dim
+from wrapper_ir.lines.layout import DType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

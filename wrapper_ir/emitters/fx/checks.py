@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.emitters.fx import library
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime import (
     InputChecks,
     SymbolError,
@@ -34,6 +35,29 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from wrapper_ir.lines.layout import Layout
+
+
+# Errors of emitted graphs.
+
+
+class KernelDeviceError(WrapperIRError):
+    """A C++ kernel was called with a tensor that is not in the host's memory.
+
+    Fields: ``kernel`` and ``device``.
+    """
+
+    code = "WIR2301"
+    template = "kernel '{kernel}' is a C++ function: it cannot take a tensor on {device}"
+
+
+class LaunchError(WrapperIRError):
+    """A node launches a Triton kernel with arguments that it cannot take.
+
+    Fields: ``kernel`` and ``reason``.
+    """
+
+    code = "WIR2302"
+    template = "Triton kernel '{kernel}' cannot be launched: {reason}"
 
 
 _KINDS: Final = {"int": int, "float": float, "bool": bool, "none": type(None)}

@@ -48,9 +48,9 @@ from wrapper_ir.lines.control import (
     Switch,
     While,
 )
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Scalar, UnsupportedExprError, dim, is_relation
+from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.walk import regions_of
 

@@ -16,8 +16,8 @@ import sympy
 import torch
 from sympy.logic.boolalg import BooleanAtom
 
-from wrapper_ir.emitters.expr_forms import split_sign
 from wrapper_ir.emitters.fx import numbers
+from wrapper_ir.emitters.writer import split_sign
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr import Scalar, UnsupportedExprError
 from wrapper_ir.lines.expr_printer import ordered_args

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.fx.context import Context
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.dtype import DType
+    from wrapper_ir.lines.layout import DType
 
 
 _aten = torch.ops.aten

@@ -2,26 +2,91 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import torch
 from torch import fx
 
 from wrapper_ir.analysis.storage import StorageMap
-from wrapper_ir.emitters.facts import gather
+from wrapper_ir.emitters.facts import gather, random_states
+from wrapper_ir.emitters.fx import checks
 from wrapper_ir.emitters.fx.artifact import FxArtifact
 from wrapper_ir.emitters.fx.constants import install
 from wrapper_ir.emitters.fx.context import Context
-from wrapper_ir.emitters.fx.entry import Entry
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.kernels import KERNELS
 from wrapper_ir.emitters.fx.lines import RegionRenderer
+from wrapper_ir.emitters.regions import find_beginning
 from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
+from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.program import Program
+
+
+# The beginning of the program's graph: its inputs, and checks of them.
+#
+# What is known of inputs when the graph is made (type, device, fixed sizes and strides of all of
+# them) is compared by one node. What depends on symbols is compared once they are bound.
+
+
+class Entry:
+    """The beginning of the program's graph.
+
+    Attributes:
+        end: Index of the first line that is not part of the beginning: those before it declare,
+            remark, and bind symbols to what the inputs' metadata says.
+    """
+
+    def __init__(self, renderer: RegionRenderer) -> None:
+        self._renderer = renderer
+        self._program = renderer.context.program
+        self._beginning = find_beginning(self._program)
+        self.end = self._beginning.end
+
+    def check_fixed(self) -> None:
+        """Writes what comes first: the check of all that is fixed, and of numbers."""
+        renderer, program = self._renderer, self._program
+        if not renderer.context.checks:
+            return
+        touched = renderer.context.facts.touched_inputs
+        if touched:
+            saved = random_states(program) if program.role is GraphRole.BACKWARD else ()
+            specs = [
+                checks.spec_of(name, program.layout(name), anywhere=name in saved)
+                for name in touched
+            ]
+            nodes = [renderer.node(name) for name in touched]
+            renderer.call(checks.CHECK_INPUTS, nodes, json.dumps(specs))
+        renderer.checked.update(n for n in touched if self._beginning.knows(n))
+        for param in program.inputs:
+            if isinstance(param, ScalarInput):
+                self._check_number(param.symbol)
+
+    def _check_number(self, symbol: str) -> None:
+        info = self._program.symbols[symbol]
+        node = self._renderer.symbols[symbol]
+        args = (symbol, info.kind.value, info.lower, info.upper)
+        self._renderer.call(checks.CHECK_NUMBER, node, *args)
+
+    def check_symbolic(self) -> None:
+        """Writes what comes when all symbols of inputs are bound: ranges and the other sizes."""
+        renderer = self._renderer
+        if not renderer.context.checks:
+            return
+        for symbol in dict.fromkeys(self._beginning.bound):
+            info = self._program.symbols[symbol]
+            # Sizes are not negative, so a lower bound of 0 says nothing.
+            if (info.lower or 0) > 0 or info.upper is not None:
+                self._check_number(symbol)
+        for name in renderer.context.facts.touched_inputs:
+            if name in renderer.checked and self._beginning.leaves(name):
+                layout = self._program.layout(name)
+                spec = json.dumps([checks.spec_of(name, layout)])
+                renderer.check_sizes(renderer.node(name), spec, layout, is_input=True)
 
 
 def build_artifact(

@@ -20,9 +20,9 @@ from wrapper_ir.emitters.facts import needs_streams
 from wrapper_ir.emitters.fx.exprs import lower
 from wrapper_ir.emitters.fx.tracer import CallTracer
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Scalar, dim, quotient
+from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.memory import MemoryKind
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path

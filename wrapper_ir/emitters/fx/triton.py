@@ -28,7 +28,7 @@ from typing_extensions import override
 
 from wrapper_ir.devices import TRITON
 from wrapper_ir.emitters.fx import library
-from wrapper_ir.emitters.fx.errors import LaunchError
+from wrapper_ir.emitters.fx.checks import LaunchError
 from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
 from wrapper_ir.runtime import TritonKernels, current_stream, on_device
 from wrapper_ir.toolchain.triton import TritonKernelError, TritonSource, jit_function

@@ -10,7 +10,7 @@ from typing_extensions import override
 from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.ops import default_is
+from wrapper_ir.emitters.python.kernels import default_is
 from wrapper_ir.emitters.python.region import RegionBase
 from wrapper_ir.emitters.python.statements import (
     Node,

@@ -10,25 +10,124 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.emitters.beginning import find_beginning
-from wrapper_ir.emitters.facts import free_region_symbols
+from wrapper_ir.emitters.facts import free_region_symbols, placed_results
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.outputs import OutputLines
 from wrapper_ir.emitters.python.region import params_of
-from wrapper_ir.emitters.python.statements import (
-    Node,
-    assignment,
-    call,
-    statement,
-    tuple_of,
-)
-from wrapper_ir.lines.control import ObjectInput, Region, ScalarInput
+from wrapper_ir.emitters.python.statements import Node, assignment, call, statement, tuple_of
+from wrapper_ir.emitters.regions import find_beginning
+from wrapper_ir.lines.args import BufferValue
+from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.python.lines import RegionRenderer
+    from wrapper_ir.emitters.writer import CodeWriter
+    from wrapper_ir.lines.layout import Layout
+
+
+# Rendering what outlives a call: one object each, taken and given back by calls.
+
+
+def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
+    """Defines the arenas that are kept, and tells the renderer of the main body of them.
+
+    Returns:
+        The variables of the file that hold them.
+    """
+    program = context.program
+    for pool, views in context.facts.arenas.items():
+        variable = context.buffer(pool)
+        kept = renderer.kept_pools[pool] = context.names.fresh(f"kept_{variable}")
+        device, nbytes = program.layout(pool).device, program.layout(pool).nbytes
+        args: list[Node] = [] if device == CPU else [context.device(device)]
+        if isinstance(nbytes, int):
+            args.append(str(nbytes))
+        for position, (name, start) in enumerate(views.items()):
+            layout = program.layout(name)
+            dtype = literals.dtype(layout.dtype)
+            size, stride = context.dims(layout.size), context.dims(layout.stride)
+            args.append(tuple_of([dtype, size, stride, str(start)]))
+            renderer.given[name] = f"{variable}[{position}]"
+        made = call(context.helper(device.kind.python.arena), *args)
+        context.section("kept").lines(*statement(made, 0, head=f"{kept} = "))
+    return list(renderer.kept_pools.values())
+
+
+def keep_heap(context: Context) -> str | None:
+    """Defines what serves library ops and results, where that is worth it; returns its variable."""
+    if not context.facts.needs_heap:
+        return None
+    variable = context.names.fresh("kept_heap")
+    context.section("kept").line(f"{variable} = {context.helper('KeptHeap')}()")
+    return variable
+
+
+def render_release(kept: list[str], file: CodeWriter) -> None:
+    """Writes the function that frees what is kept between calls."""
+    file.line("def release():")
+    with file.indent():
+        file.line('"""Free the memory that is kept between calls, and return its bytes."""')
+        terms = [f"{name}.release()" for name in kept]
+        if len(terms) <= 2:
+            file.line(f"return {' + '.join(terms)}")
+        else:
+            keepers = tuple_of(kept)
+            file.lines(*statement(keepers, file.width, head="keepers = "))
+            file.line("return sum(keeper.release() for keeper in keepers)")
+
+
+# Rendering what is done with memory that callers give for results.
+
+
+class OutputLines:
+    """The part of ``call`` that looks at what was given, and the definitions that it needs."""
+
+    def __init__(self, context: Context, renderer: RegionRenderer) -> None:
+        self._context = context
+        self._renderer = renderer
+        self._early = find_beginning(context.program).symbols
+        renderer.takes_out = True
+        for name, position in placed_results(context.program).items():
+            layout = self._layout(position)
+            assert layout is not None
+            if layout.symbols <= self._early:
+                renderer.placed[name] = (position, None)
+            elif layout.symbols <= context.program.layout(name).symbols:
+                renderer.placed[name] = (position, layout)
+
+    def _layout(self, position: int) -> Layout | None:
+        value = self._context.program.results[position]
+        if isinstance(value, BufferValue):
+            return self._context.program.layout(value.buffer)
+        return None
+
+    def take(self) -> None:
+        """Writes the check of what was given, as far as sizes are known by then."""
+        context, writer = self._context, self._renderer.writer
+        program = context.program
+        layouts = [self._layout(position) for position in range(len(program.results))]
+        specs: list[Node] = [
+            (
+                context.spec(value.buffer, layout)
+                if isinstance(value, BufferValue) and layout is not None
+                else "None"
+            )
+            for value, layout in zip(program.results, layouts, strict=True)
+        ]
+        made = call(context.helper("Outputs"), *specs)
+        context.section("checks").lines(*statement(made, 0, head="outputs = "))
+        others = [params_of(context, p) for p in program.inputs if isinstance(p, BufferInput)]
+        others += map(context.buffer, program.constants)
+        writer.line("outs = outputs.fresh")
+        writer.line("if out is not None:")
+        with writer.indent():
+            given = call("outputs.given", "out", *others)
+            writer.lines(*statement(given, writer.width, head="outs = "))
+            for position, layout in enumerate(layouts):
+                if layout and layout.symbols and layout.symbols <= self._early:
+                    self._renderer.check_out(position, layout)
 
 
 _KINDS = {

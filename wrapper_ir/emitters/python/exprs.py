@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import sympy
 from typing_extensions import override
 
-from wrapper_ir.emitters.expr_forms import spaced_product, spaced_sum
+from wrapper_ir.emitters.writer import spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr_printer import (
     ExprPrinter,

@@ -8,7 +8,6 @@ from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.devices import CPP, TRITON, KernelLanguage
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.ops import has_plain_arguments, torch_function, torch_op
 from wrapper_ir.emitters.python.statements import (
     Node,
     assignment,
@@ -18,17 +17,115 @@ from wrapper_ir.emitters.python.statements import (
     tuple_of,
 )
 from wrapper_ir.emitters.python.triton import TritonSection
-from wrapper_ir.lines.kernels import (
-    CppKernel,
-    ExternKernel,
-    KernelDefinition,
-)
+from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
+from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.python.context import Context
+    from wrapper_ir.lines.schema import OpSchema, SchemaArg
+
+
+# The call of a library op: torch's own function where it is the op, else ``torch.ops``.
+#
+# ``torch.addmm`` and ``torch.ops.aten.addmm.out`` run the same code, but the first parses its
+# arguments in generated C++ and costs about 1 us less. A function of ``torch`` picks an overload by
+# its arguments, though, so only ops are listed for which it was seen to call exactly the overload
+# of that name, with exactly the arguments given: a test does that for each of them. What makes
+# tensors from nothing is not listed, because ``torch.set_default_device`` changes such functions.
+
+SAME_AS_TORCH: Final = frozenset("""
+    abs acos acos.out add.Tensor add.out addbmm addbmm.out addcdiv addcdiv.out addcmul addcmul.out
+    addmm addmm.out addmv addmv.out addr addr.out all all.dim amax amax.out amin amin.out aminmax
+    any any.dim argmax argmin baddbmm baddbmm.out bincount bmm bmm.out bucketize.Tensor cat cat.out
+    ceil cholesky_inverse cholesky_solve clamp_max clamp_min complex constant_pad_nd conv_tbc
+    convolution cummax cummin cumprod cumprod.out cumsum cumsum.out diag_embed div.Tensor dot
+    embedding eq.Scalar eq.Tensor erf exp flip floor frexp.Tensor gather gather.out grid_sampler_2d
+    grid_sampler_3d histc index_add index_copy index_fill.int_Scalar index_fill.int_Tensor
+    index_reduce index_select index_select.out kthvalue log logcumsumexp logcumsumexp.out logsumexp
+    lu_unpack masked_fill.Scalar masked_scatter masked_select max max.dim maximum mean mean.dim
+    median median.dim min min.dim minimum mm mm.out mode mul.Tensor mv mv.out nanmedian
+    nanmedian.dim native_batch_norm native_dropout native_group_norm native_layer_norm neg nonzero
+    nonzero_static ormqr pixel_shuffle pixel_unshuffle polar prod prod.dim_int reciprocal relu
+    repeat_interleave.Tensor roll rot90 rsqrt scatter.src scatter.value scatter_add
+    scatter_reduce.two searchsorted.Tensor segment_reduce select_scatter sigmoid sin slice_scatter
+    sort sort.stable sqrt stack sub.Tensor sum sum.dim_IntList take tanh topk trace
+    triangular_solve tril triu unsafe_split.Tensor unsafe_split_with_sizes vdot view_as_complex
+    view_as_real where.self
+    _adaptive_avg_pool2d _adaptive_avg_pool3d _embedding_bag _embedding_bag_forward_only _fft_c2c
+    _fft_c2r _fft_r2c _fused_moving_avg_obs_fq_helper _int_mm _linalg_det _linalg_eigh
+    _linalg_slogdet _linalg_solve_ex _linalg_svd _log_softmax _native_batch_norm_legit
+    _native_batch_norm_legit.no_stats _native_batch_norm_legit_no_training
+    _native_multi_head_attention _safe_softmax _scaled_dot_product_flash_attention_for_cpu
+    _scaled_mm _softmax _transformer_encoder_layer_fwd _trilinear _unique2
+    _weight_int4pack_mm_for_cpu _weight_int8pack_mm _weight_norm_interface
+    """.split())  # noqa: SIM905 - one name a line would take the page
+"""Ops of ``aten`` that ``torch.<name>`` calls, named without their namespace."""
+
+
+def torch_function(op: str) -> str | None:
+    """The function of ``torch`` that is the op, if any: ``addmm`` for ``aten::addmm.out``."""
+    namespace, _, name = op.partition("::")
+    return name.partition(".")[0] if namespace == "aten" and name in SAME_AS_TORCH else None
+
+
+def torch_op(op: str) -> str:
+    """The op in torch's registry: ``torch.ops.aten.addmm.out``."""
+    namespace, _, name = op.partition("::")
+    base, _, overload = name.partition(".")
+    return f"torch.ops.{namespace}.{base}.{overload or 'default'}"
+
+
+def has_plain_arguments(line: ExternKernel, schema: OpSchema) -> bool:
+    """Tell whether each argument is of its parameter's kind, and no positional one is named.
+
+    Torch's functions choose the overload by the kinds of arguments, and call some parameters
+    otherwise than the schema does (``input`` for ``self``).
+    """
+    positional = schema.positional
+    if len(line.args) > len(positional):
+        return False
+    pairs = list(zip(line.args, positional, strict=False))
+    for name, arg in line.kwargs:
+        param = schema.arg(name)
+        if param is None or not param.keyword_only:
+            return False
+        pairs.append((arg, param))
+    return all(_fits(arg, param) for arg, param in pairs)
+
+
+def _fits(arg: Arg, param: SchemaArg) -> bool:
+    if isinstance(arg, NoneArg):
+        return param.type.is_optional
+    if isinstance(arg, ListArg):
+        return param.type.is_list
+    return isinstance(arg, BufferArg) == (param.type.is_tensor and not param.type.is_list)
+
+
+def default_is(param: SchemaArg, arg: Arg) -> bool:
+    """Tell whether an argument says what the schema says when it is left out."""
+    default = param.default
+    if default is None:
+        return False
+    if isinstance(arg, NoneArg):
+        return default == "None"
+    if not isinstance(arg, ScalarArg):
+        return False
+    value = arg.value
+    if isinstance(value, bool):
+        return default == str(value)
+    if isinstance(value, int):
+        return param.type.base in {"int", "SymInt", "Scalar"} and default == str(value)
+    return isinstance(value, float) and param.type.base == "float" and _is_float(default, value)
+
+
+def _is_float(text: str, value: float) -> bool:
+    try:
+        return repr(float(text)) == repr(value)
+    except ValueError:
+        return False
 
 
 class Section(Protocol):

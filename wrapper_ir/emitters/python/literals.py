@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines.dtype import DType
+    from wrapper_ir.lines.layout import DType
 
 
 _PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.emitters.header import header_lines, header_title
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.arenas import keep_arenas, keep_heap, render_release
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
-from wrapper_ir.emitters.python.entry import Entry
+from wrapper_ir.emitters.python.entry import Entry, keep_arenas, keep_heap, render_release
 from wrapper_ir.emitters.python.kernels import SECTIONS, Definitions
 from wrapper_ir.emitters.python.lines import RegionRenderer
 from wrapper_ir.emitters.python.statements import (
@@ -19,7 +17,7 @@ from wrapper_ir.emitters.python.statements import (
     tuple_of,
 )
 from wrapper_ir.emitters.python.streams import begin_streams
-from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import ConstantKind, Program, SymbolKind

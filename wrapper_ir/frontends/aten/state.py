@@ -19,10 +19,9 @@ from wrapper_ir.frontends.common.ops import NoOverloadError, to_device
 from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.common.unbacked import UnknownWayError
 from wrapper_ir.lines.args import Relation
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, scalar
 from wrapper_ir.lines.kernels import KernelDefinition
-from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:

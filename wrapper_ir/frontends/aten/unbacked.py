@@ -12,7 +12,7 @@ from wrapper_ir.frontends.aten.schemas import Path
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.unbacked import Keys, Way, bind_along, split, way_in
-from wrapper_ir.lines.dtype import DType
+from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import (
     BindSymbol,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines.rename import Renaming
+from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

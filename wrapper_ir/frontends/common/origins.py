@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines.origin import Frame, Origin
+from wrapper_ir.lines.program import Frame, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

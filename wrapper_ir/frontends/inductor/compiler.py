@@ -47,7 +47,7 @@ def compile_graph(
     if any(language.has_grid for kind in kinds for language in kind.languages):
         prepare_launcher()
     if settings.emitter == "cpp":
-        from wrapper_ir.aot.extension import prepare_module  # noqa: PLC0415
+        from wrapper_ir.aot.load import prepare_module  # noqa: PLC0415
 
         prepare_module()
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wrapper_ir.planning.offsets.check import PlanError, check_offsets
-from wrapper_ir.planning.offsets.intervals import Interval, IntervalError
+from wrapper_ir.planning.offsets.intervals import Interval, IntervalError, PlanError, check_offsets
 from wrapper_ir.planning.offsets.portfolio import ALIGNMENT, NODES, OffsetPlan, assign_offsets
 from wrapper_ir.planning.offsets.table import (
     IntervalFileError,

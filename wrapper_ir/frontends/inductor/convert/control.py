@@ -32,8 +32,7 @@ from wrapper_ir.lines.args import (
     Value,
 )
 from wrapper_ir.lines.control import SELECTOR_TYPES, Cond, Switch, While
-from wrapper_ir.lines.dtype import DType
-from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.layout import DType, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

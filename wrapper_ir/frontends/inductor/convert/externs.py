@@ -43,9 +43,8 @@ from wrapper_ir.lines.args import (
     ResultBuffer,
     ResultSymbol,
 )
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.layout import CPU, Layout, LayoutKind
+from wrapper_ir.lines.layout import CPU, DType, Layout, LayoutKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

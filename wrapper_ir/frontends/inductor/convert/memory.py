@@ -16,9 +16,8 @@ from wrapper_ir.frontends.common.ops import declare, to_device
 from wrapper_ir.frontends.common.regions import copied
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ListArg, NamedArg, ScalarArg
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret, Reuse
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from wrapper_ir.frontends.inductor.convert.arguments import is_tensor
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import BufferArg, BufferValue, StringArg
 from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.dtype import DType
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.layout import CPU, Layout
+from wrapper_ir.lines.layout import CPU, DType, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

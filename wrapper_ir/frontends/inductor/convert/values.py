@@ -12,8 +12,7 @@ from wrapper_ir.frontends.common.expressions import to_dim
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import SymT, symbol_is_type
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.dtype import DType
-from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
