@@ -39,13 +39,6 @@ ON_TENSORS_ONLY = ("text/constants",)
 #: Private parts of torch with one importer, ``frontends/inductor``.
 PRIVATE_TORCH = ("torch._inductor", "torch._dynamo", "torch._functorch", "torch.utils._sympy")
 
-#: Rooms whose own circles are still to be broken.
-ROOMS_WITH_CIRCLES = (
-    "wrapper_ir.frontends.aten",
-    "wrapper_ir.frontends.inductor",
-    "wrapper_ir.cli",
-)
-
 
 def modules() -> Iterator[tuple[str, Path]]:
     for file in sorted(ROOT.rglob("*.py")):
@@ -152,10 +145,6 @@ def test_no_circles_of_imports() -> None:
             for name, f in modules()
         }
     )
-    for name in found:
-        for room in ROOMS_WITH_CIRCLES:
-            if within(name, (room,)):
-                found[name] = {other for other in found[name] if not within(other, (room,))}
     assert circles(found) == [], "what does each know of the other? One of them is data"
 
 

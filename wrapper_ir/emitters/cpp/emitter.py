@@ -102,38 +102,10 @@ class CppEmitter(Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
         """Renders a planned and verified program."""
-        from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
-
-        given, program = program, _objects_as_inputs(program)
-        accelerators = accelerators_of(program)
-        is_one = len(accelerators) <= 1
-        factors = [device.kind.memory.keep_factor for device in accelerators] if is_one else []
-        storages = StorageMap(program)
-        program = keep_storage(
-            program,
-            self.keep_buffers,
-            self.keep_buffers * sum(factors),
-            arena=self.arena,
-            storages=storages,
-        )
-        is_kept = self.arena == "kept"
-        statics = gather_statics(program, storages, keep_arenas=is_kept, accelerated=is_one)
-        products = Products(program, direct=self.products == "cublas" and is_one)
-        options = graph_options(self)
-        graphs = None if options is None else capture_facts(program, options)
-        context = Context(
-            program,
-            statics,
-            problems,
-            takes_out=self.out,
-            products=products,
-            graphs=graphs,
-            objects=given.objects,
-            profiles=self.profile,
-        )
-        _refuse_devices(program, problems)
+        context = self._context(_objects_as_inputs(program), program, problems)
+        _refuse_devices(context.program, problems)
         if problems.found:  # what is on a device has no form from here on
-            return CppArtifact("", {}, SourceMap(()), (), given)
+            return CppArtifact("", {}, SourceMap(()), (), program)
         files = render_files(context, origins=self.origins)
         sources = {name: writer.text() for name, writer in files.writers.items()}
         whole = CodeWriter()
@@ -142,18 +114,47 @@ class CppEmitter(Emitter):
                 whole.line(f"// {name}")
                 whole.blank()
             whole.extend(writer)
+        levels = dict.fromkeys(row.line.level for row in context.probes)
         return CppArtifact(
             whole.text(),
             sources,
             whole.source_map(),
             files.kernels,
-            given,
+            program,
             files.gpu_kernels,
-            graphs,
-            Manifest(
-                frozenset(context.parts),
-                tuple(dict.fromkeys(row.line.level for row in context.probes)),
-            ),
+            context.graphs,
+            Manifest(frozenset(context.parts), tuple(levels)),
+        )
+
+    def _context(self, program: Program, given: Program, problems: Problems) -> Context:
+        """Return what renderers go by: what is kept, what is captured, who makes products.
+
+        Args:
+            program: The program with its objects as inputs.
+            given: The program as it was given.
+            problems: Where refusals are noted.
+        """
+        from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
+
+        accelerators = accelerators_of(program)
+        is_one = len(accelerators) <= 1
+        factors = [device.kind.memory.keep_factor for device in accelerators] if is_one else []
+        elsewhere = self.keep_buffers * sum(factors)
+        storages = StorageMap(program)
+        program = keep_storage(
+            program, self.keep_buffers, elsewhere, arena=self.arena, storages=storages
+        )
+        is_kept = self.arena == "kept"
+        options = graph_options(self)
+        return Context(
+            program,
+            gather_statics(program, storages, keep_arenas=is_kept, accelerated=is_one),
+            problems,
+            takes_out=self.out,
+            products=Products(program, direct=self.products == "cublas" and is_one),
+            graphs=None if options is None else capture_facts(program, options),
+            objects=given.objects,
+            profiles=self.profile,
         )
 
 
