@@ -6,8 +6,8 @@ import pytest
 
 import wrapper_ir as wir
 from tests.emitters.corpus import program
-from wrapper_ir.analysis.storage import mutated_inputs
-from wrapper_ir.emitters.facts import placed_results, random_states
+from wrapper_ir.analysis.storage import StorageMap, mutated_inputs
+from wrapper_ir.emitters.facts import kept_buffers, placed_results, random_states
 
 HEAD = "wir 2\nprogram @p inference planned\nsymbol s0 : int [2, 64] hint 8\n"
 
@@ -90,3 +90,48 @@ return %y, %state
     assert random_states(made) == {"state"}
     python = wir.emit(made, "python").source
     assert python.count("device=None") == 1
+
+
+def test_states_of_random_numbers_are_known_outside_of_a_region_that_makes_them() -> None:
+    made = wir.parse("""\
+wir 2
+program @states inference planned
+
+input %x : f32[8, 8] @cuda:0
+input %p : i64[] @cpu
+
+extern aten::attention(Tensor x, float dropout_p=0.0) -> (Tensor, Tensor)
+
+  (%y, %state) = switch %p with (%x) : (f32[8, 8] @cuda:0, i64[] @cuda:0)
+    case0 (%a : f32[8, 8] @cuda:0) {
+      (%y_1, %state_1) = aten::attention(%a, 0.5) : (f32[8, 8] @cuda:0, i64[] @cuda:0)
+      yield %y_1, %state_1
+    }
+return %y, %state
+""")
+    assert random_states(made) == {"state", "state_1"}
+
+
+@pytest.mark.parametrize("op", ["my::keep(Tensor x) -> ()", "my::fill(Tensor(a!) x) -> ()"])
+def test_marked_storage_that_others_may_hold_or_resize_is_not_kept(op: str) -> None:
+    name = op.partition("(")[0]
+    made = wir.parse(f"""\
+wir 2
+program @marked inference planned
+
+input %x : f32[8, 8] @cpu
+
+extern {op}
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+
+  %b = allocate kept : f32[8, 8] @cpu
+  %c = allocate kept : f32[8, 8] @cpu
+  aten::mm.out(%x, %x, out=out %b)
+  aten::mm.out(%x, %x, out=out %c)
+  {name}({"inout " if "!" in op else ""}%b)
+  free %b
+  free %c
+return
+""")
+    wir.verify(made)
+    assert kept_buffers(made, StorageMap(made)) == ("c",)

@@ -94,6 +94,9 @@ input %seed : i64[] @cuda:0
 input %step : i64[] @cuda:0
 
 extern aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
+extern aten::_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, \
+Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, *, \
+float? scale=None) -> (Tensor, Tensor, Tensor, Tensor)
 
 kernel @move(x: in i64) triton entry "move" signature {x: "*i64"}
   | import triton
@@ -102,10 +105,14 @@ kernel @move(x: in i64) triton entry "move" signature {x: "*i64"}
   | def move(x):
   |     pass
 
-  %a = aten::clone(%seed) : i64[] @cuda:0
-  assert_layout %a, "torch.ops.aten._scaled_dot_product_efficient_attention.default"
+  (%o, %l, %a, %i) = aten::_scaled_dot_product_efficient_attention(%q, %q, %q, none, true) \
+: (f32[2, 4, 8, 8] @cuda:0, f32[2, 4, 32] @cuda:0, i64[] @cuda:0, i64[] @cuda:0)
+  free %l
+  free %i
+  %n = aten::clone(%seed) : i64[] @cuda:0
+  assert_layout %a, "the state"
   call @move(%step) @cuda:0 grid [1]
-return %q, %a
+return %o, %a, %n
 """
 
 

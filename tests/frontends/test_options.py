@@ -15,6 +15,7 @@ from wrapper_ir.backend import wrapper_ir
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.frontends.inductor import Settings, install
 from wrapper_ir.frontends.inductor.session import current_session
+from wrapper_ir.frontends.inductor.settings import with_cpp_wrapper
 
 
 def test_defaults() -> None:
@@ -138,8 +139,11 @@ def test_options_of_inductor_hold_for_the_compilation_and_its_backward() -> None
     [
         ({"max_autotune": 1}, "True or False"),
         ({"fx_wrapper": True}, "emitter='fx'"),
-        ({"triton.cudagraph_trees": True}, "cuda_graph"),
+        ({"triton.cudagraph_trees": False}, "cuda_graph"),
         ({"aot_inductor.package": True}, "wir.export"),
+        ({"triton.debug_sync_graph": True}, "waits for the GPU"),
+        ({"profiler-mark-wrapper-call": True}, "the option profile"),
+        ({1: True}, "has no option '1'"),
         ({"max_autotun": True}, "did you mean Inductor's 'max_autotune'"),
     ],
     ids=str,
@@ -166,6 +170,14 @@ def test_options_of_inductor_that_decide_about_the_wrapper_are_ours(
     theirs: dict[str, Any], ours: dict[str, Any]
 ) -> None:
     assert Settings.from_options(theirs) == Settings.from_options(ours)
+
+
+def test_options_of_inductor_may_have_dashes_or_be_aliases_or_say_what_holds() -> None:
+    assert dict(Settings.from_options({"max-autotune": True}).inductor) == {"max_autotune": True}
+    assert Settings.from_options(with_cpp_wrapper({"cpp-wrapper": True})).emitter == "cpp"
+    aliased = Settings.from_options({"force_disable_caches": True})
+    assert dict(aliased.inductor) == {"force_disable_caches": True}
+    Settings.from_options({"size_asserts": torch._inductor.config.size_asserts})
 
 
 def test_install_leaves_to_inductor_what_is_inductors() -> None:

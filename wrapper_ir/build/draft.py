@@ -209,7 +209,7 @@ class ProgramDraft:
     def owner(self, name: str) -> str:
         """Return the name that owns a buffer's storage; its own where that is not certain."""
         roots = self.roots(name)
-        return next(iter(roots)) if len(roots) == 1 else name
+        return next(iter(roots)) if len(roots) == 1 and self.is_certain(name) else name
 
     def is_certain(self, name: str) -> bool:
         """Return whether it is known of a buffer whose storage it is."""

@@ -6,13 +6,13 @@ from the storage map; nothing here looks at what a line computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, schema_of
 from wrapper_ir.emitters.arenas import allocates_much, kept_arenas
-from wrapper_ir.lines.args import BufferArg, BufferValue
+from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
@@ -116,7 +116,7 @@ def gather(
             if isinstance(i, BufferInput) and i.name in storages.touched
         ),
         kept_views=_kept_views(program, storages),
-        kept_buffers=_on_host(program, arenas) if is_checked else (),
+        kept_buffers=_on_host(program, storages, arenas) if is_checked else (),
         arenas=arenas,
         needs_heap=is_kept and allocates_much(program, arenas),
         may_pass_autograd=_may_pass_autograd(program, storages),
@@ -148,21 +148,43 @@ def _kept_views(program: Program, storages: StorageMap) -> dict[str, Reinterpret
     }
 
 
-def _on_host(program: Program, arenas: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+def _on_host(
+    program: Program, storages: StorageMap, arenas: Mapping[str, Mapping[str, int]]
+) -> tuple[str, ...]:
     """Return what is kept of the host's memory: an accelerator's is kept by torch's allocator."""
     return tuple(
         name
-        for name in kept_buffers(program)
+        for name in kept_buffers(program, storages)
         if name not in arenas
         and program.layout(name).device.kind.memory.on_host
         and program.layout(name).is_static
     )
 
 
-def kept_buffers(program: Program) -> tuple[str, ...]:
-    """Return the allocations and pools whose memory is kept for the next call, in order."""
-    lines = (line for line in program.body if isinstance(line, (Allocate, AllocatePool)))
-    return tuple(each.out for each in lines if each.kept and each.memory is MemoryKind.DEFAULT)
+def kept_buffers(
+    program: Program, storages: StorageMap, *, arenas: bool = False
+) -> tuple[str, ...]:
+    """Return the allocations and pools whose memory is kept for the next call, in order.
+
+    Those that are marked, but for what code of others may hold on to or resize, for good.
+
+    Args:
+        program: The program.
+        storages: Its storage map.
+        arenas: Whether pools are arenas: an op cannot resize what lies in one.
+    """
+    outgoing = storages.outgoing()
+    resized = storages.with_pools(storages.lives.storages(storages.resizable))
+    found: list[str] = []
+    for line in program.body:
+        if not isinstance(line, (Allocate, AllocatePool)) or not line.kept:
+            continue
+        lives = storages.lives.storages((line.out,))
+        is_arena = arenas and isinstance(line, AllocatePool) and line.out not in storages.handled
+        unfit = outgoing if is_arena else outgoing | resized
+        if line.memory is MemoryKind.DEFAULT and lives.isdisjoint(unfit):
+            found.append(line.out)
+    return tuple(found)
 
 
 #: Fewer library ops than this gain less than it costs to go past autograd.
@@ -246,13 +268,32 @@ def random_states(program: Program) -> frozenset[str]:
     inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
     found = {name for name in inputs if _may_be_a_state(program.layout(name))}
     passed: set[str] = set()
-    for _, line in walk(program):
+    lines = [line for _, line in walk(program)]
+    for line in lines:
         if isinstance(line, ExternKernel) and may_drop(schema_of(program, line.op)):
             made = effects(line, program).defines
             found.update(name for name in made if _may_be_a_state(program.layout(name)))
         elif isinstance(line, KernelCall):
             passed.update(arg.buffer for arg in line.args if isinstance(arg, BufferArg))
+    known = 0
+    while known < len(found):  # what leaves a region has another name outside
+        known = len(found)
+        found.update(name for line in lines for name in _renamed(line, program, found))
     return frozenset(found - passed)
+
+
+def _renamed(line: AnyLine, program: Program, names: Collection[str]) -> Iterator[str]:
+    """Yield other names that a line gives to buffers."""
+    for name, source, _ in effects(line, program).aliases:
+        if source in names:
+            yield name
+    if not isinstance(line, RegionLine):
+        return
+    for _, region in regions_of(line):
+        for made, value in zip(line.results, region.results, strict=False):
+            if isinstance(value, BufferValue) and value.buffer in names:
+                assert isinstance(made, ResultBuffer)
+                yield made.out
 
 
 def _may_be_a_state(layout: Layout) -> bool:

@@ -21,7 +21,7 @@ ARENA: Final = Option(
     excludes=(
         Exclusion(
             *("kept", "memory", ("pool",)),
-            expected="'call' with the strategy {}, which makes no arenas to keep",
+            expected="'call' where memory is planned by {}: there are no arenas to keep",
         ),
     ),
 )

@@ -45,6 +45,7 @@ def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str,
         return ()
     lives = (liveness or Liveness(region, program)).lives
     seen = {life.pool for life in lives if life.escapes}
+    seen |= {life for life in lives if life.escapes or life.is_held}
     return tuple(
         life.owner
         for life in lives
@@ -84,6 +85,7 @@ def keep_storage(
         return program
     found = storages or StorageMap(program)
     names = set(kept_pools(program, found.lives)) if arena == "kept" else set()
+    names -= found.handled  # an arena gives slices, and is nothing else
     if program.role is GraphRole.INFERENCE:
         names |= _fixed(program, found, host, device, names)
     if not names:

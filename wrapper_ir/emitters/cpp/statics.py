@@ -82,7 +82,8 @@ def gather_statics(
         accelerated: Whether memory of accelerators may be kept. It serves one stream; a program
             that uses several has one on each.
     """
-    layouts = {name: program.layout(name) for name in kept_buffers(program)}
+    marked = kept_buffers(program, storages, arenas=keep_arenas)
+    layouts = {name: program.layout(name) for name in marked}
     kept = [
         name for name, each in layouts.items() if accelerated or each.device.kind.memory.on_host
     ]

@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from typing_extensions import override
 
 from wrapper_ir.analysis.proof import Facts as Proofs
+from wrapper_ir.emitters.facts import random_states
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.constants import places_of
 from wrapper_ir.emitters.fx.exprs import lower
@@ -192,6 +193,11 @@ class Context:
     def may_be_empty(self, layout: Layout) -> bool:
         """Return whether a buffer may have no elements, by what is known of the symbols."""
         return not all(self._proofs.at_least(size, 1) for size in layout.size)
+
+    @functools.cached_property
+    def random_states(self) -> frozenset[str]:
+        """As :func:`~wrapper_ir.emitters.facts.random_states` has them."""
+        return random_states(self.program)
 
     @functools.cached_property
     def _proofs(self) -> Proofs:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import random_states
 from wrapper_ir.emitters.fx import checks, layouts, probes
 from wrapper_ir.emitters.fx.control import ControlLines
 from wrapper_ir.emitters.fx.memory import MemoryLines
@@ -91,7 +90,7 @@ class SymbolLines(RegionBase):
 
     def _spec(self, line: AssertLayout, layout: Layout) -> str:
         """The layout of a result, for a check."""
-        anywhere = line.buffer in random_states(self.context.program)
+        anywhere = line.buffer in self.context.random_states
         return json.dumps([checks.spec_of(line.subject, layout, anywhere=anywhere)])
 
     def _lay_out(self, line: AssertLayout) -> None:

@@ -15,6 +15,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.devices import is_registered
 from wrapper_ir.frontends.inductor.compat import CustomGraphModulePass
 from wrapper_ir.frontends.inductor.makers import CacheBypass, maker
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
@@ -29,15 +30,20 @@ class IdentityPass(CustomGraphModulePass):
     """A pass that does nothing but carry our identity into Inductor's cache keys.
 
     Args:
+        device: The device type that it is registered for.
         found: The pass that was registered before, which goes on working.
     """
 
-    def __init__(self, found: CustomGraphModulePass | None) -> None:
+    def __init__(self, device: str, found: CustomGraphModulePass | None) -> None:
+        self._device = device
         self._found = found
 
     def __bool__(self) -> bool:
         """Return whether there is anything to hash in this context."""
-        return maker() is not None or bool(self._found)
+        return self._maker() is not None or bool(self._found)
+
+    def _maker(self) -> Session | None:
+        return maker() if is_registered(self._device) else None
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         """Run the pass that was there before, if any."""
@@ -51,7 +57,7 @@ class IdentityPass(CustomGraphModulePass):
             CacheBypass: What is compiled now must neither come from a cache nor go into one.
         """
         found = self._found.uuid() if self._found else None
-        session = maker()
+        session = self._maker()
         if session is None:
             return found
         _refuse_uncacheable(session)
@@ -70,28 +76,16 @@ def _refuse_uncacheable(session: Session) -> None:
         raise CacheBypass("a program is being captured")
 
 
-#: What decides the text that is emitted for a graph: an edit there must not be served old text.
-_DECIDING: Final = (
-    "analysis",
-    "aot",
-    "api.py",
-    "debug_printer",
-    "devices",
-    "emitters",
-    "frontends",
-    "lines",
-    "options",
-    "passes",
-    "planning",
-    "text",
-)
+#: What decides nothing of the text that is emitted for a graph. All else does: an edit there must
+#: not be served old text.
+_APART: Final = ("cli", "debugging", "interpreter", "native", "testing")
 
 
 @functools.cache
 def source_digest() -> str:
     """Return a digest of the sources that decide what is emitted, for caches across versions."""
     root = Path(__file__).parents[2]
-    files = [path for part in _DECIDING for path in _sources(root / part)]
+    files = [path for path in _sources(root) if path.relative_to(root).parts[0] not in _APART]
     digest = hashlib.sha256()
     for path in files:
         digest.update(str(path.relative_to(root)).encode())
@@ -99,8 +93,6 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-def _sources(path: Path) -> list[Path]:
-    """The modules and tables in a folder, or the one file."""
-    if not path.is_dir():
-        return [path] if path.exists() else []
-    return sorted(each for ending in ("py", "txt") for each in path.rglob(f"*.{ending}"))
+def _sources(root: Path) -> list[Path]:
+    """Return the modules and tables in a folder."""
+    return sorted(each for ending in ("py", "txt") for each in root.rglob(f"*.{ending}"))

@@ -17,7 +17,7 @@ from wrapper_ir.options.declared import MODE
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["with_mode", "without_inductors"]
+__all__ = ["spelled", "with_mode", "without_inductors"]
 
 #: Options of Inductor's that decide about the wrapper -> an option of ours, and its values there.
 _MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
@@ -35,6 +35,11 @@ _REFUSED: Final[Mapping[str, str]] = {
     "size_asserts": "the option checks says when sizes are checked",
     "alignment_asserts": "the option checks says when inputs are checked",
     "memory_pool": "the option memory='pool' plans arenas",
+    "profiler_mark_wrapper_call": "the option profile shows each call to the profiler",
+    "profile_bandwidth": "Inductor's own wrapper reports it",
+    "triton.proton_profiling": "Inductor's own wrapper ends it",
+    "triton.debug_sync_graph": "Inductor's own wrapper waits for the GPU",
+    "annotate_training": "Inductor's own wrapper annotates",
 }
 
 
@@ -56,6 +61,11 @@ def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**known[mode], **given}
 
 
+def spelled(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return options with underscores in their names, where torch takes dashes, too."""
+    return {str(name).replace("-", "_"): value for name, value in (options or {}).items()}
+
+
 def without_inductors(
     options: Mapping[str, Any], ours: Collection[str], emitter: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -71,24 +81,25 @@ def without_inductors(
         OptionValueError: A value has another type than Inductor's, or has no meaning here.
     """
     config: Any = inductor_config
-    known = config.get_config_copy()
+    known = config._config  # aliases among them, which a copy leaves out
     kept: dict[str, Any] = {name: value for name, value in options.items() if name in ours}
     passed: dict[str, Any] = {}
-    for given, value in options.items():
-        name = given.replace("-", "_")
-        if given in ours:
+    for name, value in options.items():
+        if name in ours:
             continue
         if name not in known:
-            close = None if nearest(given, ours) else nearest(given, known)
+            close = None if nearest(name, ours) else nearest(name, list(known))
             hint = None if close is None else f"did you mean Inductor's {close!r}?"
-            raise OptionError(option=given, legal=ours, owner="the backend 'wrapper_ir'", hint=hint)
-        Option(name, config.get_type(name), known[name]).check(value)
+            raise OptionError(option=name, legal=ours, owner="the backend 'wrapper_ir'", hint=hint)
+        current = getattr(config, name)
+        Option(name, config.get_type(name), current).check(value)
         if name in _MAPPED:
             option, values = _MAPPED[name]
             if value in values:
                 _map(kept, (name, value), (option, values[value]), ours, emitter)
             continue
-        _refuse(name, value)
+        if value != current:
+            _refuse(name, value)
         passed[name] = value
     return kept, passed
 

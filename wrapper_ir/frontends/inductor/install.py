@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.errors import InstallOrderError
-from wrapper_ir.frontends.inductor.registration import acquire, release
+from wrapper_ir.frontends.inductor.registration import acquire, release, release_unawaited
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, set_session
 from wrapper_ir.frontends.inductor.settings import Settings
 
@@ -89,7 +89,7 @@ def install(emitter: str = "python", **options: Any) -> Installation:
 def _hold(trace: object) -> None:
     """Stay registered as long as a trace is there: its backward may be compiled yet."""
     acquire()
-    weakref.finalize(trace, release)
+    weakref.finalize(trace, release_unawaited)
 
 
 def uninstall() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,21 +45,22 @@ class WrapperEntry:
     Args:
         device: The slot's device type.
         found: The wrapper class that was registered before.
-        refusal: Makes the error for which our contexts get no wrapper here, or None.
+        setting: Inductor's setting by which it takes this slot, where that is no business of ours.
     """
 
-    def __init__(self, device: str, found: Any, refusal: Callable[[], Exception] | None) -> None:
+    def __init__(self, device: str, found: Any, setting: str | None) -> None:
         self._device = device
         self._found = found
-        self._refusal = refusal
+        self._setting = setting
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph: ours in a context of ours, else the found one."""
         session = maker()
         if session is None:
             return self._found.create(*args, **kwargs)
-        if self._refusal is not None:
-            error = self._refusal()
+        refusal = _refusal(self._device, self._setting)  # a kind of device may have come since
+        if refusal is not None:
+            error = refusal()
             refuse(session, error)
             announce(str(error))
             return self._found.create(*args, **kwargs)
@@ -92,16 +94,19 @@ class SchedulingEntry:
     """Stands in for a scheduling constructor: in a context of ours, kernels leave typed notes.
 
     Args:
+        device: The slot's device type.
         found: The constructor that was registered before.
     """
 
-    def __init__(self, found: Any) -> None:
+    def __init__(self, device: str, found: Any) -> None:
+        self._device = device
         self._found = found
 
     def __call__(self, scheduler: Any) -> Any:
         """Make the scheduling of a device."""
         made = self._found(scheduler)
-        return made if maker() is None else own_scheduling(made, scheduler)
+        is_ours = is_registered(self._device) and maker() is not None
+        return own_scheduling(made, scheduler) if is_ours else made
 
 
 @dataclass(slots=True)
@@ -118,6 +123,9 @@ _lock = threading.RLock()
 _sessions = 0
 _found: dict[str, _Found] = {}
 
+#: Uses that ended while another thread held the lock.
+_overdue: deque[None] = deque()
+
 
 def acquire() -> None:
     """Register our entries unless they are registered; each call takes one ``release``.
@@ -127,8 +135,12 @@ def acquire() -> None:
     """
     global _sessions
     with _lock:
-        _register()
-        _sessions += 1
+        _sessions += 1  # first: what registering allocates may end another use
+        try:
+            _register()
+        except BaseException:
+            release()
+            raise
 
 
 def release() -> None:
@@ -136,8 +148,25 @@ def release() -> None:
     global _sessions
     with _lock:
         _sessions -= 1
+        while _overdue:
+            _overdue.pop()
+            _sessions -= 1
         if _sessions == 0:
             _restore()
+
+
+def release_unawaited() -> None:
+    """End one use where nothing may be waited for: while garbage is collected.
+
+    Where another thread holds the lock, the next use to end, ends this one, too.
+    """
+    if _lock.acquire(blocking=False):
+        try:
+            release()
+        finally:
+            _lock.release()
+    else:
+        _overdue.append(None)
 
 
 @contextlib.contextmanager
@@ -164,11 +193,11 @@ def _register() -> None:
         _found[device] = found
         codegen_common.register_backend_for_device(
             device,
-            (SchedulingEntry(codegen.scheduling) if is_registered(device) else codegen.scheduling),
+            SchedulingEntry(device, codegen.scheduling),
             _entry(device, codegen.wrapper_codegen),
             _entry(device, codegen.cpp_wrapper_codegen, "cpp_wrapper"),
             _fx_entry(device, codegen.fx_wrapper_codegen),
-            IdentityPass(found.custom_pass) if is_registered(device) else found.custom_pass,
+            IdentityPass(device, found.custom_pass),
             found.custom_config,
         )
         found.ours = codegen_common.device_codegens[device]
@@ -187,14 +216,15 @@ def _restore() -> None:
 def _entry(device: str, found: Any, setting: str | None = None) -> Any:
     if found is None:
         return None
-    return WrapperEntry(device, found, _refusal(device, setting))
+    return WrapperEntry(device, found, setting)
 
 
 def _fx_entry(device: str, found: Any) -> Any:
-    return None if found is None else FxEntry(device, found, _refusal(device, "fx_wrapper"))
+    return None if found is None else FxEntry(device, found, "fx_wrapper")
 
 
 def _refusal(device: str, setting: str | None) -> Callable[[], Exception] | None:
+    """Return what makes the error for which our contexts get no wrapper in a slot, if any."""
     if not is_registered(device):
         return lambda: UnsupportedDeviceError(device=device)
     if setting is not None:

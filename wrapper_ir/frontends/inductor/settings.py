@@ -10,7 +10,7 @@ from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
-from wrapper_ir.frontends.inductor.inductor_options import with_mode, without_inductors
+from wrapper_ir.frontends.inductor.inductor_options import spelled, with_mode, without_inductors
 from wrapper_ir.options import NO_OPTION, check_values, options_of
 from wrapper_ir.options import declared as take
 
@@ -75,7 +75,7 @@ class Settings:
         given: dict[str, Any] = {
             each.name: each.from_environment() for each in _OWN if each.variable
         }
-        given |= with_mode(options or {})
+        given |= with_mode(spelled(options))
         emitter = given.get("emitter", take.EMITTER.default)
         take.EMITTER.check(emitter)
         theirs = options_of(emitter_class(emitter))
@@ -117,7 +117,7 @@ def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
         OptionValueError: It is no truth value, or another emitter is chosen as well.
         UnsupportedConfigError: Inductor's setting is on, and another emitter is chosen.
     """
-    given = dict(options or {})
+    given = spelled(options)
     is_set = "cpp_wrapper" in given
     wanted: object = given.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
     take.CPP_WRAPPER.check(wanted)
