@@ -27,7 +27,7 @@ MISTAKES: dict[str, tuple[int, tuple[str, ...]]] = {
     "plan misspelt.wir": (2, ("misspelt.wir:18:8",)),
     "plan small.wir --strategy rouse": (2, ("WIR0002", "'rouse'", "did you mean 'reuse'?")),
     "plan small.wir --arena keep": (2, ("WIR0003", "'keep'", "'call', 'kept'")),
-    "plan small.wir --arena kept --strategy none": (2, ("'none', which makes no arenas",)),
+    "plan small.wir --arena kept --strategy none": (2, ("'none': there are no arenas to keep",)),
     "plan faulty.wir": (1, ("WIR1030", "^ error:")),
     "emit faulty.wir": (1, ("WIR1030", "^ error:")),
     "emit small.wir --target pyton": (2, ("'pyton'", "did you mean 'python'?", "installed are")),

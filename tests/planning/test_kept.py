@@ -180,7 +180,7 @@ def test_pools_that_a_result_lies_in_are_not_kept() -> None:
 
 def test_only_pools_can_be_kept() -> None:
     source = program(CHAIN, "%d")
-    with pytest.raises(OptionValueError, match="'reuse', which makes no arenas"):
+    with pytest.raises(OptionValueError, match="'reuse': there are no arenas to keep"):
         plan(source, "reuse", arena="kept")
     with pytest.raises(OptionValueError, match="one of 'call', 'kept'"):
         plan(source, arena="forever")
