@@ -11,7 +11,7 @@ import torch
 import wrapper_ir as wir
 from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions, capture_facts, why_not_captured
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.runtime.graphs import statuses_of
+from wrapper_ir.runtime.cuda_graphs import statuses_of
 
 if TYPE_CHECKING:
     from pathlib import Path

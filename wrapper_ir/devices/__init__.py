@@ -18,10 +18,12 @@ from wrapper_ir.devices.kind import (
 )
 from wrapper_ir.devices.languages import CPP, TRITON
 from wrapper_ir.devices.registry import (
+    TYPE_NUMBERS,
     DuplicateDeviceError,
     accelerators,
     is_registered,
     kind_of,
+    number_of,
     register,
     registered,
     unregister,
@@ -32,6 +34,7 @@ __all__ = [
     "CPU",
     "CUDA",
     "TRITON",
+    "TYPE_NUMBERS",
     "CppSide",
     "DeviceKind",
     "Doctor",
@@ -44,6 +47,7 @@ __all__ = [
     "accelerators",
     "is_registered",
     "kind_of",
+    "number_of",
     "register",
     "registered",
     "unregister",

@@ -2,13 +2,13 @@
 
 A graph repeats work on the GPU and nothing else. So whatever the host computes, reads or decides in
 a call would be repeated as it was when the graph was captured. What only a run can tell is found
-when the capture fails; see ``wrapper_ir.runtime.graphs``.
+when the capture fails; see ``wrapper_ir.runtime.cuda_graphs``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import draws, drops
 from wrapper_ir.analysis.storage import mutated_inputs
@@ -21,7 +21,7 @@ from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
-from wrapper_ir.options.gpu import GRAPH_LIMIT
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,27 +49,34 @@ class GraphOptions:
     results: str
 
 
-class Captures(Protocol):
-    """An emitter with the options of captures."""
+@dataclass(frozen=True)
+class Captures:
+    """Base of emitters whose programs' calls can be captured: the options for that."""
+
+    cuda_graph: bool = GRAPHS.field()
+    cuda_graph_limit: int = GRAPH_LIMIT.field()
+    cuda_graph_branches: int = GRAPH_BRANCHES.field()
+    cuda_graph_results: str = GRAPH_RESULTS.field()
 
     @property
-    def cuda_graph(self) -> bool:
-        """True if calls are captured."""
-
-    @property
-    def cuda_graph_limit(self) -> int:
-        """Number of graphs that are kept."""
-
-    @property
-    def cuda_graph_results(self) -> str:
-        """Whose memory results are."""
+    def graphs(self) -> GraphOptions | None:
+        """What the options say of captures; None where nothing is captured."""
+        if not self.cuda_graph:
+            return None
+        return GraphOptions(self.cuda_graph_limit, self.cuda_graph_results)
 
 
-def graph_options(emitter: Captures) -> GraphOptions | None:
-    """An emitter's options of captures; none where nothing is captured."""
-    if not emitter.cuda_graph:
-        return None
-    return GraphOptions(emitter.cuda_graph_limit, emitter.cuda_graph_results)
+@dataclass(frozen=True)
+class CapturesPieces(Captures):
+    """Likewise, of emitters whose programs can be captured piece by piece."""
+
+    cuda_graph_cuts: bool = GRAPH_CUTS.field()
+
+
+def hand_graphs_on(source: object, function: object) -> None:
+    """Show the graphs of a module, or of a function, on the function that users call."""
+    if hasattr(source, "cuda_graphs"):
+        function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)

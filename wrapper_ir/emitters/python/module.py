@@ -52,13 +52,15 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
         kept.append("scratch")
-    if context.graphs is not None:
-        render_graphs(context, context.graphs)
-        kept.append("cuda_graphs")
+    graphs = render_graphs(context)
+    if graphs is not None:
+        kept.append(graphs)
     heap = keep_heap(context)
     if heap is not None:
         kept.append(heap)
         body.line(f"@{heap}.serves")
+    if graphs is not None:
+        body.line(f"@{graphs}")
     _call(context, renderer, body)
     definitions.finish()
     main = _main(context)
@@ -135,8 +137,6 @@ def _constants(context: Context) -> None:
 
 def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
     entry = Entry(context, renderer)
-    if context.graphs is not None:
-        body.line("@cuda_graphs")
     if (device := context.accelerator) is not None:
         body.line(f"@{context.helper(device.kind.python.guard)}({context.device(device)})")
     # Past autograd, it would not learn that ops write to what the caller has given.
