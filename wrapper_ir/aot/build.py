@@ -24,7 +24,7 @@ from wrapper_ir.aot.data import (
     write_blob,
 )
 from wrapper_ir.aot.errors import TooLargeError
-from wrapper_ir.aot.gpu_kernels import DeviceCode, chosen_archs
+from wrapper_ir.aot.gpu_kernels import DeviceCode, check_archs
 from wrapper_ir.aot.kernels import kernel_translations
 from wrapper_ir.aot.processors import (
     NATIVE,
@@ -129,7 +129,7 @@ class BuildOptions:
             OptionValueError: One of them is not legal.
         """
         check_options(self)
-        chosen_archs((), self.gpu_arch)
+        check_archs(self)
 
 
 def build(
@@ -159,7 +159,7 @@ def build(
     flags = (*(("-g",) if given.debug_info else ()), *given.extra_flags)
     work = Work.of(given.cache, given.jobs, flags)
     features = _features(work, chosen, given.isa)
-    code = DeviceCode.of(artifact.gpu_kernels, given.gpu_arch)
+    code = DeviceCode.of(artifact, given)
     files = _files(work, artifact, chosen, given.kernel_flags)
     files.append(work.plain("cpu.cpp", check_text(features, given.isa)))
     steps = Steps(len(files) + 3, given.progress)
@@ -243,7 +243,7 @@ def build_loadable(
     chosen = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
     files = _files(work, artifact, chosen)
     runtime = work.runtime(artifact.manifest, alone=False)
-    code = DeviceCode.of(artifact.gpu_kernels, given.gpu_arch)
+    code = DeviceCode.of(artifact, given)
     keys = [
         "loadable",
         exports,

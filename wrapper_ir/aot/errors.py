@@ -79,14 +79,6 @@ class ExportPathError(WrapperIRError):
     template = "cannot export to {target!r}: {reason}"
 
 
-class GpuArchError(WrapperIRError):
-    """Triton kernels cannot be compiled: it is not known for which GPU."""
-
-    code = "WIR2275"
-    template = "there is no GPU here that Triton kernels could be compiled for"
-    default_hint = "name an architecture: gpu_arch='sm_90', or several"
-
-
 # Errors of a C++ program that is called wrongly or fails, in the words of the Python emitter.
 #
 # C++ code sends a code, a message and the words in it by name. Here they become the exception that

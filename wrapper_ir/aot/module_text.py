@@ -8,20 +8,21 @@ nothing, and a cache that was carried to another machine, or cleared by half, is
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import astuple
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.aot.gpu_kernels import VARIABLE, units_of
 from wrapper_ir.aot.load import load_library, with_objects
-from wrapper_ir.emitters.cpp.artifact import GpuUnit, KernelUnit, Manifest
+from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
-from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
+    from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact, GpuUnit
 
 
 def module_text(artifact: CppArtifact) -> str:
@@ -48,9 +49,9 @@ def module_text(artifact: CppArtifact) -> str:
         "",
     ]
     more = ""
-    if artifact.gpu_kernels:
-        more = ", _gpu_kernels"
-        lines += ["_gpu_kernels = [", *map(_gpu_literal, artifact.gpu_kernels), "]", ""]
+    if launched := artifact.gpu_kernels:
+        more = f", {VARIABLE}"
+        lines += [f"{VARIABLE} = [", *map(_kernel_literal, launched), "]", ""]
     if artifact.manifest.parts:
         more += f", parts={sorted(map(str, artifact.manifest.parts))!r}"
     if program.objects:
@@ -95,9 +96,8 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     from wrapper_ir.aot.build import Sources, build_loadable  # noqa: PLC0415 - only to build
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
-    gpu_units = tuple(GpuUnit(symbol, TritonSource(*rest)) for symbol, *rest in gpu_kernels)
     manifest = Manifest(frozenset(map(Part, parts)))
-    library = build_loadable(Sources(files, units, gpu_units, manifest))
+    library = build_loadable(Sources(files, units, units_of(gpu_kernels), manifest))
     function: BoxedCall = load_library(
         library,
         (lambda: tuple(variables[each] for each in constants)) if constants else (),
@@ -111,20 +111,18 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     return function
 
 
-def _kernel_literal(kernel: KernelUnit) -> str:
-    name, code, *rest = astuple(kernel.source)
-    fields = ", ".join(map(repr, rest))
-    return f"    ({kernel.symbol!r}, {name!r}, {_literal(code)}, {fields}),"
-
-
-def _gpu_literal(kernel: GpuUnit) -> str:
+def _kernel_literal(kernel: KernelUnit | GpuUnit) -> str:
     source = kernel.source
-    head = f"{kernel.symbol!r}, {source.name!r}, {source.signature!r}, {_literal(source.code)}"
-    constants = ", ".join(f"{name!r}: {_value(each)}" for name, each in source.constants.items())
-    return f"    ({head}, {source.entry!r}, {{{constants}}}, {source.options!r}),"
+    fields = ((field.name, getattr(source, field.name)) for field in dataclasses.fields(source))
+    values = ", ".join(
+        _literal(value) if name == "code" else _value(value) for name, value in fields
+    )
+    return f"    ({kernel.symbol!r}, {values}),"
 
 
 def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_value(each)}' for key, each in value.items())}}}"
     odd = isinstance(value, float) and not math.isfinite(value)
     return f"float({str(value)!r})" if odd else repr(value)
 

@@ -1,7 +1,8 @@
 """Names that emitted Python may import: kernels, checks, constants, quick tensor factories.
 
 Emitted modules import torch and this package, nothing else. It imports ``wrapper_ir.toolchain``,
-kinds of devices and errors, otherwise nothing of ours: what runs a program knows nothing of how programs are made.
+kinds of devices and errors, otherwise nothing of ours: what runs a program knows nothing of how
+programs are made.
 """
 
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor

@@ -59,9 +59,7 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     if heap is not None:
         kept.append(heap)
         body.line(f"@{heap}.serves")
-    if graphs is not None:
-        body.line(f"@{graphs}")
-    _call(context, renderer, body)
+    _call(context, renderer, body, graphs)
     definitions.finish()
     main = _main(context)
     file = CodeWriter()
@@ -135,8 +133,10 @@ def _constants(context: Context) -> None:
 # The function.
 
 
-def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
+def _call(context: Context, renderer: RegionRenderer, body: CodeWriter, graphs: str | None) -> None:
     entry = Entry(context, renderer)
+    if graphs is not None:
+        body.line(f"@{graphs}")
     if (device := context.accelerator) is not None:
         body.line(f"@{context.helper(device.kind.python.guard)}({context.device(device)})")
     # Past autograd, it would not learn that ops write to what the caller has given.
