@@ -168,7 +168,7 @@ def building_artifact(program: wir.Program) -> Any:
     from wrapper_ir.emitters.cpp import CppArtifact
     from wrapper_ir.emitters.writer import SourceMap
 
-    return CppArtifact("", {}, SourceMap(()), (), program)
+    return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
 
 
 def test_numbers_of_types_are_those_of_torch() -> None:

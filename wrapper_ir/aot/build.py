@@ -9,7 +9,7 @@ same program only links. The same program gives the same bytes in any directory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,7 +34,6 @@ from wrapper_ir.aot.processors import (
     required_features,
 )
 from wrapper_ir.aot.work import Steps, Work
-from wrapper_ir.emitters.cpp.artifact import GpuUnit, KernelUnit, Manifest
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.control import ObjectInput
@@ -52,7 +51,7 @@ from wrapper_ir.toolchain.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit, Sources
     from wrapper_ir.emitters.cpp.constants import ConstantTable
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
@@ -64,16 +63,6 @@ AUTO_EMBED_LIMIT: Final = 512 << 20
 
 #: What a library shows that only our own loader opens.
 LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The parts of an artifact that a library is built from."""
-
-    sources: Mapping[str, str]
-    kernels: tuple[KernelUnit, ...]
-    gpu_kernels: tuple[GpuUnit, ...] = ()
-    manifest: Manifest = Manifest()  # noqa: RUF009 - a value that nobody can change
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +173,7 @@ def build(
 
 def _files(
     work: Work,
-    artifact: CppArtifact | Sources,
+    artifact: Sources,
     chosen: Sequence[tuple[KernelUnit, Isa]],
     kernel_flags: tuple[str, ...] = (),
 ) -> list[Translation]:
@@ -219,7 +208,7 @@ def _linked(
 
 
 def build_loadable(
-    artifact: CppArtifact | Sources,
+    artifact: Sources,
     options: BuildOptions | None = None,
     *,
     exports: str = LOADABLE_EXPORTS,

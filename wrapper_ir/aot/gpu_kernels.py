@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.aot.work import Work
+    from wrapper_ir.emitters.cpp.artifact import Sources
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.triton import GpuBinary
 
@@ -72,14 +73,6 @@ def chosen_archs(kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> tup
     return (here,)
 
 
-class HasKernels(Protocol):
-    """A source of a library, with its Triton kernels."""
-
-    @property
-    def gpu_kernels(self) -> tuple[GpuUnit, ...]:
-        """The kernels, each once."""
-
-
 class NamesArchs(Protocol):
     """Options of a build, which name what Triton kernels are compiled for."""
 
@@ -115,7 +108,7 @@ class DeviceCode:
     archs: tuple[int, ...]
 
     @classmethod
-    def of(cls, artifact: HasKernels, options: NamesArchs) -> DeviceCode:
+    def of(cls, artifact: Sources, options: NamesArchs) -> DeviceCode:
         """That of an artifact's kernels, for the architectures that were asked for.
 
         Raises:

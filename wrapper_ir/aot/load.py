@@ -68,7 +68,6 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
     )
     plain: Any = call
     made: Any = graphs(call)
-    made.cuda_graphs = graphs
     made.release = lambda: graphs.release() + plain.release()
     function: BoxedCall = made
     return function

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.aot.gpu_kernels import VARIABLE, units_of
 from wrapper_ir.aot.load import load_library, with_objects
-from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest
+from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest, Sources
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
 
@@ -93,7 +93,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     Raises:
         WrapperIRError: The library cannot be built or loaded.
     """
-    from wrapper_ir.aot.build import Sources, build_loadable  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
     manifest = Manifest(frozenset(map(Part, parts)))
@@ -113,11 +113,9 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
 
 def _kernel_literal(kernel: KernelUnit | GpuUnit) -> str:
     source = kernel.source
-    fields = ((field.name, getattr(source, field.name)) for field in dataclasses.fields(source))
-    values = ", ".join(
-        _literal(value) if name == "code" else _value(value) for name, value in fields
-    )
-    return f"    ({kernel.symbol!r}, {values}),"
+    names = [field.name for field in dataclasses.fields(source)]
+    values = [(_literal if name == "code" else _value)(getattr(source, name)) for name in names]
+    return f"    ({kernel.symbol!r}, {', '.join(values)}),"
 
 
 def _value(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wrapper_ir.build.base import Part, located
@@ -148,17 +149,17 @@ class KernelCalls(Part):
             NameTakenError: There is a kernel of that name.
         """
         found = _params_of(updates, reads, writes, scalars) if params is None else tuple(params)
-        language = TritonKernel.language
-        types = _signature(language, found) if signature is None else tuple(signature.items())
         source = TritonKernel(
             code,
             entry or name,
-            types,
+            tuple((signature or {}).items()),
             tuple((constants or {}).items()),
             num_warps,
             num_stages,
             tuple((options or {}).items()),
         )
+        if signature is None:
+            source = replace(source, signature=_signature(source.language, found))
         return self._kernel(name, found, source)
 
     def _kernel(self, name: str, params: tuple[Param, ...], source: KernelSource) -> Kernel:

@@ -16,7 +16,7 @@ from wrapper_ir.devices.kind import (
     PythonSide,
     Unit,
 )
-from wrapper_ir.devices.languages import CPP, TRITON
+from wrapper_ir.devices.languages import CPP, TRITON, WITH_GRID
 from wrapper_ir.devices.registry import (
     TYPE_NUMBERS,
     DuplicateDeviceError,
@@ -35,6 +35,7 @@ __all__ = [
     "CUDA",
     "TRITON",
     "TYPE_NUMBERS",
+    "WITH_GRID",
     "CppSide",
     "DeviceKind",
     "Doctor",

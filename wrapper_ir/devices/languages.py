@@ -26,3 +26,6 @@ TRITON: Final = KernelLanguage(
     },
 )
 """Triton's language; its compiler is a package of Python."""
+
+WITH_GRID: Final = tuple(language for language in (CPP, TRITON) if language.has_grid)
+"""Those whose kernels are launched over a grid."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeAlias, final
+from typing import Annotated, ClassVar, TypeAlias, final, get_args
 
 from wrapper_ir.devices import CPP, TRITON, KernelLanguage
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
@@ -107,7 +107,10 @@ class TorchOp:
     is_method: bool = False
 
 
-KernelSource: TypeAlias = CppKernel | TritonKernel | TorchOp
+KernelCode: TypeAlias = CppKernel | TritonKernel
+"""Source to compile."""
+
+KernelSource: TypeAlias = KernelCode | TorchOp
 """What a kernel is: source to compile, or a library op."""
 
 
@@ -127,7 +130,7 @@ class KernelDefinition(Line):
     syntax: ClassVar[str] = "kernel {name}{params} {source}"
     name: Annotated[
         str,
-        RoleIf(Role.DECLARE, "source", (CppKernel, TritonKernel)),
+        RoleIf(Role.DECLARE, "source", get_args(KernelCode)),
         RoleIf(Role.DECLARE_OP, "source", (TorchOp,)),
     ]
     params: tuple[Param, ...]

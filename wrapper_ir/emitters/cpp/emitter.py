@@ -93,7 +93,7 @@ class CppEmitter(Captures, Emitter):
         context = self._context(_objects_as_inputs(program), program, problems)
         _refuse_devices(context.program, problems)
         if problems.found:  # what is on a device has no form from here on
-            return CppArtifact("", {}, SourceMap(()), (), program)
+            return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
         files = render_files(context, origins=self.origins)
         sources = {name: writer.text() for name, writer in files.writers.items()}
         whole = CodeWriter()
@@ -104,14 +104,14 @@ class CppEmitter(Captures, Emitter):
             whole.extend(writer)
         levels = dict.fromkeys(row.line.level for row in context.probes)
         return CppArtifact(
-            whole.text(),
             sources,
-            whole.source_map(),
-            files.kernels,
-            program,
-            files.gpu_kernels,
-            context.graphs,
+            files.declared.callees.units,
+            files.declared.launched.units,
             Manifest(frozenset(context.parts), tuple(levels)),
+            source=whole.text(),
+            source_map=whole.source_map(),
+            program=program,
+            graphs=context.graphs,
         )
 
     def _context(self, program: Program, given: Program, problems: Problems) -> Context:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from wrapper_ir.analysis.ops import is_method, schema_of
-from wrapper_ir.devices import CPP, TRITON, KernelLanguage
+from wrapper_ir.devices import CPP, KernelLanguage
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.statements import (
@@ -22,7 +22,6 @@ from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
 
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
@@ -133,6 +132,7 @@ class Section(Protocol):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    language: ClassVar[KernelLanguage | None]
 
     def __init__(self, context: Context) -> None: ...
 
@@ -148,6 +148,7 @@ class KernelSection:
 
     name: ClassVar[str] = "kernels"
     title: ClassVar[str] = "Compiled kernels."
+    language: ClassVar[KernelLanguage | None] = CPP
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -202,6 +203,7 @@ class OpSection:
 
     name: ClassVar[str] = "ops"
     title: ClassVar[str] = "Library ops."
+    language: ClassVar[KernelLanguage | None] = None
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -234,13 +236,7 @@ class OpSection:
         """There is nothing to load."""
 
 
-_BY_LANGUAGE: Final[Mapping[KernelLanguage | None, type[Section]]] = {
-    None: OpSection,
-    CPP: KernelSection,
-    TRITON: TritonSection,
-}
-
-SECTIONS: Final[tuple[type[Section], ...]] = tuple(_BY_LANGUAGE.values())
+SECTIONS: Final[tuple[type[Section], ...]] = (OpSection, KernelSection, TritonSection)
 """The sections of definitions, in the order of the file."""
 
 
@@ -252,7 +248,7 @@ class Definitions:
     """
 
     def __init__(self, context: Context) -> None:
-        self._sections = {key: make(context) for key, make in _BY_LANGUAGE.items()}
+        self._sections = {make.language: make(context) for make in SECTIONS}
 
     def section(self, line: KernelDefinition) -> Section:
         """The section of a definition."""

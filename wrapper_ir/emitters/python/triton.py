@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
+from wrapper_ir.devices import TRITON, KernelLanguage
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.statements import (
     Node,
@@ -33,6 +34,7 @@ class TritonSection:
 
     name: ClassVar[str] = "triton"
     title: ClassVar[str] = "Triton kernels."
+    language: ClassVar[KernelLanguage | None] = TRITON
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -182,6 +182,7 @@ class CudaGraphs:
                     return self._run(call, args)
             return call(args) if out is None else call(args, out=out)
 
+        run.cuda_graphs = self  # type: ignore[attr-defined]
         return run
 
     def _run(self, call: _Call, args: list[Any]) -> tuple[Any, ...]:
