@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wrapper_ir.emitters.cpp.artifact import GpuUnit
+from wrapper_ir.emitters.triton import GpuUnit
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.toolchain.objects import assemble

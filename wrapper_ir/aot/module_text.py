@@ -22,7 +22,9 @@ from wrapper_ir.toolchain.source import CppSource
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact, GpuUnit
+    from _typeshed import DataclassInstance
+
+    from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
 
 
 def module_text(artifact: CppArtifact) -> str:
@@ -42,7 +44,7 @@ def module_text(artifact: CppArtifact) -> str:
         "}",
         "",
         "_kernels = [",
-        *(_kernel_literal(kernel) for kernel in artifact.kernels),
+        *(_kernel_literal(kernel.symbol, kernel.source) for kernel in artifact.kernels),
         "]",
         "",
         f"_constants = {list(program.constants)!r}",
@@ -51,7 +53,8 @@ def module_text(artifact: CppArtifact) -> str:
     more = ""
     if launched := artifact.gpu_kernels:
         more = f", {VARIABLE}"
-        lines += [f"{VARIABLE} = [", *map(_kernel_literal, launched), "]", ""]
+        rows = [_kernel_literal(kernel.symbol, kernel.source) for kernel in launched]
+        lines += [f"{VARIABLE} = [", *rows, "]", ""]
     if artifact.manifest.parts:
         more += f", parts={sorted(map(str, artifact.manifest.parts))!r}"
     if program.objects:
@@ -111,11 +114,11 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     return function
 
 
-def _kernel_literal(kernel: KernelUnit | GpuUnit) -> str:
-    source = kernel.source
+def _kernel_literal(symbol: str, source: DataclassInstance) -> str:
+    """Return a kernel as a tuple of its symbol and the fields of its source."""
     names = [field.name for field in dataclasses.fields(source)]
     values = [(_literal if name == "code" else _value)(getattr(source, name)) for name in names]
-    return f"    ({kernel.symbol!r}, {', '.join(values)}),"
+    return f"    ({symbol!r}, {', '.join(values)}),"
 
 
 def _value(value: object) -> str:

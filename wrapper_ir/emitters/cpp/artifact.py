@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import CPU, CppSide, DeviceKind, accelerators
 from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
+from wrapper_ir.emitters.triton import GpuUnit
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
-from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,20 +43,6 @@ class KernelUnit:
 
     symbol: str
     source: CppSource
-
-
-@dataclass(frozen=True, slots=True)
-class GpuUnit:
-    """A Triton kernel that the generated files launch.
-
-    Attributes:
-        symbol: The C symbol of its machine code, which the build makes. It follows from the
-            kernel's content, so two kernels share one exactly when they are the same.
-        source: The kernel.
-    """
-
-    symbol: str
-    source: TritonSource
 
 
 @dataclass(frozen=True, slots=True)
