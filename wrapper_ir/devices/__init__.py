@@ -16,7 +16,7 @@ from wrapper_ir.devices.kind import (
     PythonSide,
     Unit,
 )
-from wrapper_ir.devices.languages import CPP, TRITON
+from wrapper_ir.devices.languages import CPP, TRITON, Launcher
 from wrapper_ir.devices.registry import (
     DuplicateDeviceError,
     accelerators,
@@ -25,6 +25,7 @@ from wrapper_ir.devices.registry import (
     register,
     registered,
     unregister,
+    vendor_language,
 )
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "DuplicateDeviceError",
     "Inventory",
     "KernelLanguage",
+    "Launcher",
     "Memory",
     "PythonSide",
     "Unit",
@@ -47,4 +49,5 @@ __all__ = [
     "register",
     "registered",
     "unregister",
+    "vendor_language",
 ]

@@ -22,12 +22,20 @@ class KernelLanguage:
         has_grid: True if a launch says over how many blocks, in one to three dimensions.
         package: The Python package that compiles it; empty if that is the C++ compiler.
         refusal: Says that its kernels do not run on a ``{device}``.
+        launcher: The class that compiles and launches its kernels, ``package.module:Class``, for a
+            language that a vendor brings (see :class:`Launcher`); empty for
+            those that emitters know themselves.
     """
 
     name: str
-    refusal: str
+    refusal: str = "kernels in {name} do not run on {device}"
     has_grid: bool = False
     package: str = ""
+    launcher: str = ""
+
+    def refuse(self, device: object) -> str:
+        """Return that its kernels do not run on a device."""
+        return self.refusal.format(name=self.name, device=device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

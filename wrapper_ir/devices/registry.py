@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.devices.cpu import CPU
 from wrapper_ir.devices.cuda import CUDA
-from wrapper_ir.devices.kind import DeviceKind
+from wrapper_ir.devices.kind import DeviceKind, KernelLanguage
 from wrapper_ir.errors import WrapperIRError
 
 if TYPE_CHECKING:
@@ -28,12 +28,19 @@ class DuplicateDeviceError(WrapperIRError):
 _kinds: Final[dict[str, DeviceKind]] = {kind.type: kind for kind in (CPU, CUDA)}
 
 
-def register(kind: DeviceKind) -> None:
+def register(kind: DeviceKind, *, over: DeviceKind | None = None) -> None:
     """Make a kind of device known in this process.
+
+    Args:
+        kind: The kind.
+        over: The registered kind of the same device type that it replaces, such as ``CPU`` for one
+            that runs a language more.
 
     Raises:
         DuplicateDeviceError: Another one has its device type.
     """
+    if over is not None and _kinds.get(kind.type) is over:
+        _kinds[kind.type] = kind
     if _kinds.setdefault(kind.type, kind) is not kind:
         raise DuplicateDeviceError(type=kind.type)
 
@@ -67,3 +74,15 @@ def accelerators() -> Iterator[DeviceKind]:
 @lru_cache(maxsize=64)
 def _unknown(type_: str) -> DeviceKind:
     return DeviceKind(type=type_, noun=type_, plural=type_)
+
+
+def vendor_language(name: str) -> KernelLanguage:
+    """Return the language of that name which a registered kind of device brings.
+
+    One of which nothing is known, and which no device runs, where there is none.
+    """
+    for kind in registered():
+        for language in kind.languages:
+            if language.name == name and language.launcher:
+                return language
+    return KernelLanguage(name)

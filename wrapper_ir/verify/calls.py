@@ -9,6 +9,7 @@ from wrapper_ir.lines import (
     BufferArg,
     BufferParam,
     DeviceArg,
+    DeviceKernel,
     DTypeArg,
     EnumArg,
     ListArg,
@@ -121,7 +122,10 @@ class Calls:
     def _check_grid(self, line: KernelCall, kernel: KernelDefinition) -> None:
         language = kernel.source.language
         over = language if language is not None and language.has_grid else None
-        legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
+        if isinstance(kernel.source, DeviceKernel):  # whose launcher may do without one
+            over, legal = language, len(line.grid) <= 3
+        else:
+            legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
         if not legal:
             what = "not a Triton kernel" if over is None else f"a {over.name} kernel"
             grid = f"a grid of {counted(len(line.grid), 'size')}" if line.grid else "no grid"

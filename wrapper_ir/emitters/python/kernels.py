@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from wrapper_ir.analysis.ops import is_method, schema_of
-from wrapper_ir.devices import CPP, TRITON, KernelLanguage
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.device_kernels import DeviceSection
 from wrapper_ir.emitters.python.statements import (
     Node,
     assignment,
@@ -18,7 +18,14 @@ from wrapper_ir.emitters.python.statements import (
 )
 from wrapper_ir.emitters.python.triton import TritonSection
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
-from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition
+from wrapper_ir.lines.kernels import (
+    CppKernel,
+    DeviceKernel,
+    ExternKernel,
+    KernelDefinition,
+    TorchOp,
+    TritonKernel,
+)
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
@@ -234,29 +241,30 @@ class OpSection:
         """There is nothing to load."""
 
 
-_BY_LANGUAGE: Final[Mapping[KernelLanguage | None, type[Section]]] = {
-    None: OpSection,
-    CPP: KernelSection,
-    TRITON: TritonSection,
+_BY_SOURCE: Final[Mapping[type, type[Section]]] = {
+    TorchOp: OpSection,
+    CppKernel: KernelSection,
+    TritonKernel: TritonSection,
+    DeviceKernel: DeviceSection,
 }
 
-SECTIONS: Final[tuple[type[Section], ...]] = tuple(_BY_LANGUAGE.values())
+SECTIONS: Final[tuple[type[Section], ...]] = tuple(_BY_SOURCE.values())
 """The sections of definitions, in the order of the file."""
 
 
 class Definitions:
-    """The sections that definitions go to, by the language of what they define.
+    """The sections that definitions go to, by what they define.
 
     Args:
         context: The run.
     """
 
     def __init__(self, context: Context) -> None:
-        self._sections = {key: make(context) for key, make in _BY_LANGUAGE.items()}
+        self._sections = {key: make(context) for key, make in _BY_SOURCE.items()}
 
     def section(self, line: KernelDefinition) -> Section:
         """The section of a definition."""
-        return self._sections[line.source.language]
+        return self._sections[type(line.source)]
 
     def finish(self) -> None:
         """Writes what loads the kernels."""
