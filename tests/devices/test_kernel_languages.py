@@ -40,11 +40,11 @@ return %y
 def loops() -> Iterator[None]:
     """A CPU that runs one language more."""
     taught = dataclasses.replace(devices.CPU, languages=(*devices.CPU.languages, LOOPS))
-    devices.register(taught, over=devices.CPU)
+    devices.register_device(taught, over=devices.CPU)
     try:
         yield
     finally:
-        devices.register(devices.CPU, over=taught)
+        devices.register_device(devices.CPU, over=taught)
 
 
 def test_the_text_form_carries_it() -> None:

@@ -1,7 +1,8 @@
 """Kinds of devices as objects: what one is stands here once, and everybody asks.
 
-A :class:`DeviceKind` is one declarative value. The CPU and CUDA are two of them; :func:`register`
-takes others, and nothing else in the library has to know of it. Nothing here imports torch.
+A :class:`DeviceKind` is one declarative value. The CPU and CUDA are two of them. Packages bring
+others as entry points of the group ``wrapper_ir.devices``, and :func:`register_device` takes one;
+nothing else in the library has to know of it. Nothing here imports torch.
 """
 
 from wrapper_ir.devices.cpu import CPU
@@ -18,13 +19,15 @@ from wrapper_ir.devices.kind import (
 )
 from wrapper_ir.devices.languages import CPP, TRITON, Launcher
 from wrapper_ir.devices.registry import (
+    DeviceLoadError,
     DuplicateDeviceError,
     accelerators,
+    installed,
     is_registered,
     kind_of,
-    register,
+    register_device,
     registered,
-    unregister,
+    unregister_device,
     vendor_language,
 )
 
@@ -35,6 +38,7 @@ __all__ = [
     "TRITON",
     "CppSide",
     "DeviceKind",
+    "DeviceLoadError",
     "Doctor",
     "DuplicateDeviceError",
     "Inventory",
@@ -44,10 +48,11 @@ __all__ = [
     "PythonSide",
     "Unit",
     "accelerators",
+    "installed",
     "is_registered",
     "kind_of",
-    "register",
+    "register_device",
     "registered",
-    "unregister",
+    "unregister_device",
     "vendor_language",
 ]
