@@ -81,11 +81,11 @@ return %a
 
 @pytest.fixture
 def npu() -> Iterator[devices.DeviceKind]:
-    devices.register(NPU)
+    devices.register_device(NPU)
     try:
         yield NPU
     finally:
-        devices.unregister(NPU)
+        devices.unregister_device(NPU)
 
 
 @pytest.mark.usefixtures("npu")
@@ -152,11 +152,11 @@ def test_without_a_cpp_side_programs_in_cpp_are_refused_by_name() -> None:
 
 def test_its_cpp_side_is_what_programs_in_cpp_call() -> None:
     kind = dataclasses.replace(NPU, cpp=CPP)
-    devices.register(kind)
+    devices.register_device(kind)
     try:
         source = wir.emit(wir.parse(TEXT), "cpp").source
     finally:
-        devices.unregister(kind)
+        devices.unregister_device(kind)
     assert "wir::device::npu, 0" in source
     assert "const npu::Call on_npu(call, 0);" in source
     assert "wir::GpuCall" not in source
@@ -178,9 +178,9 @@ def test_the_doctor_tells_of_it() -> None:
 
 @pytest.mark.usefixtures("npu")
 def test_a_device_type_has_one_kind() -> None:
-    devices.register(NPU)  # the same once more
+    devices.register_device(NPU)  # the same once more
     with pytest.raises(devices.DuplicateDeviceError, match="'npu'"):
-        devices.register(dataclasses.replace(NPU, noun="other"))
+        devices.register_device(dataclasses.replace(NPU, noun="other"))
     assert devices.kind_of("npu") is NPU
     assert devices.is_registered("npu")
     assert [kind.type for kind in devices.registered()] == ["cpu", "cuda", "npu"]
@@ -194,8 +194,8 @@ def test_inductors_graphs_on_registered_kinds_become_programs() -> None:
     refusal = _refusal("npu", None)
     assert refusal is not None
     assert isinstance(refusal(), UnsupportedDeviceError)
-    devices.register(NPU)
+    devices.register_device(NPU)
     try:
         assert _refusal("npu", None) is None
     finally:
-        devices.unregister(NPU)
+        devices.unregister_device(NPU)

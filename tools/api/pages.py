@@ -43,6 +43,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
             *("emitters.python", "emitters.python.exprs", "emitters.cpp", "emitters.fx"),
         ),
     ),
+    "devices": ("Devices", ("devices",)),
     "frontends": ("Front ends", ("frontends.inductor", "frontends.aten")),
     "debugging": ("Debugging", ("debug_printer", "debugging", "runtime.probes")),
     "interpreter": ("Interpreter", ("interpreter",)),

@@ -29,6 +29,7 @@ from wrapper_ir.lines import (
     BufferParam,
     CppKernel,
     Device,
+    DeviceKernel,
     DType,
     ExternKernel,
     KernelCall,
@@ -162,6 +163,45 @@ class KernelCalls(Part):
             source = replace(source, signature=_signature(source.language, found))
         return self._kernel(name, found, source)
 
+    @located
+    def device_kernel(  # noqa: PLR0913 - each says one thing of the kernel
+        self,
+        name: str,
+        code: str,
+        *,
+        language: str,
+        updates: BufferParams = (),
+        reads: BufferParams = (),
+        writes: BufferParams = (),
+        scalars: ScalarParams = (),
+        params: Sequence[Param] | None = None,
+        entry: str | None = None,
+        group: Sequence[int] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> Kernel:
+        """Defines a kernel in a language that the vendor of a device brings.
+
+        Args:
+            name: The kernel's name in the program.
+            code: The source; only the language's launcher looks into it.
+            language: The language's name, as a registered kind of device has it.
+            updates: Names and element types of buffers that it reads and writes.
+            reads: Those that it only reads.
+            writes: Those that it only writes.
+            scalars: Names of numbers, or names and types; 64-bit integers by default.
+            params: All parameters, instead of the four lists.
+            entry: The function's name in the source; by default ``name``.
+            group: The size of a work-group in up to three dimensions; by default the launcher's.
+            options: Options of the launcher.
+
+        Raises:
+            NameTakenError: There is a kernel of that name.
+        """
+        found = _params_of(updates, reads, writes, scalars) if params is None else tuple(params)
+        known = tuple((options or {}).items())
+        source = DeviceKernel(language, code, entry or name, tuple(group), known)
+        return self._kernel(name, found, source)
+
     def _kernel(self, name: str, params: tuple[Param, ...], source: KernelSource) -> Kernel:
         definition = KernelDefinition(name, params, source, origin=here(self._draft))
         return new_kernel(self._draft, definition)
@@ -178,12 +218,13 @@ class KernelCalls(Part):
         """Calls a kernel.
 
         Args:
-            kernel: What :meth:`cpp_kernel` or :meth:`triton_kernel` gave.
+            kernel: What :meth:`cpp_kernel`, :meth:`triton_kernel` or :meth:`device_kernel` gave.
             *args: A buffer or number for each parameter, in their order.
             device: Where it runs; by default where its first buffer is.
             stream: The stream's number; 0 is the caller's. By default that of the block that
                 :meth:`on` opened.
-            grid: How many blocks a Triton kernel has, in up to three dimensions.
+            grid: How many blocks a Triton kernel has, in up to three dimensions; for a kernel of a
+                device's language, what its launcher takes.
 
         Raises:
             ArgumentError: There are more or fewer than parameters, or one is of another kind.

@@ -10,6 +10,7 @@ from wrapper_ir.lines import (
     BufferArg,
     BufferParam,
     DeviceArg,
+    DeviceKernel,
     DTypeArg,
     EnumArg,
     ListArg,
@@ -122,7 +123,10 @@ class Calls:
     def _check_grid(self, line: KernelCall, kernel: KernelDefinition) -> None:
         language = kernel.source.language
         over = language if language is not None and language.has_grid else None
-        legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
+        if isinstance(kernel.source, DeviceKernel):  # whose launcher may do without one
+            over, legal = language, len(line.grid) <= 3
+        else:
+            legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
         if not legal:
             names = " or ".join(each.name for each in WITH_GRID)
             what = f"not a {names} kernel" if over is None else f"a {over.name} kernel"

@@ -16,7 +16,13 @@ from wrapper_ir.emitters.facts import needs_streams, only_accelerator
 from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, Switch, While
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall
+from wrapper_ir.lines.kernels import (
+    CppKernel,
+    DeviceKernel,
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+)
 from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
@@ -219,8 +225,8 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     name = line.kernel if isinstance(line, KernelCall) else line.op
     if effects(line).objects or effects(line).defines_objects:
         return f"'{name}' may change an object, which a replay does not"
-    if isinstance(line, KernelCall) and isinstance(program.kernels[name].source, CppKernel):
-        return f"the kernel '{name}' runs on the CPU"
+    if isinstance(line, KernelCall) and (why := _of_kernel(program.kernels[name])):
+        return why
     is_trained = program.role is not GraphRole.INFERENCE
     # The forward of a backward that is captured may have run as it is, and the other way round: an
     # op would read memory of the wrong side.
@@ -235,6 +241,15 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     for buffer in found.defines:
         if not unbacked.isdisjoint(program.layout(buffer).symbols):
             return f"'{name}' decides on the GPU how large '{buffer}' is"
+    return ""
+
+
+def _of_kernel(kernel: KernelDefinition) -> str:
+    """Why launches of a kernel cannot be captured; empty if they can."""
+    if isinstance(kernel.source, CppKernel):
+        return f"the kernel '{kernel.name}' runs on the CPU"
+    if isinstance(kernel.source, DeviceKernel):
+        return f"nobody says that launches of '{kernel.name}' can be captured"
     return ""
 
 

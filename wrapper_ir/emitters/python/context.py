@@ -98,6 +98,8 @@ class Context:
         self.names: NamePlan[Key] = NamePlan(_wanted(program), reserved)
         self.exprs = PythonExprs(lambda name: self.names["symbol", name])
         self.used: set[str] = set()
+        #: What the file imports of packages of vendors, and what it calls that.
+        self.imports: dict[str, str] = {}
         self.sections: dict[str, CodeWriter] = {}
         #: Variables of streams, events and memory pools, by kind and number; of the caller's
         #: streams by their devices.
@@ -120,6 +122,12 @@ class Context:
         assert name in HELPERS, name
         self.used.add(name)
         return name
+
+    def imported(self, place: str) -> str:
+        """The name in the file of ``package.module:name``, which it will import."""
+        if place not in self.imports:
+            self.imports[place] = self.names.fresh(place.partition(":")[2])
+        return self.imports[place]
 
     def buffer(self, name: str) -> str:
         """The identifier of a buffer, constant or input."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from wrapper_ir.analysis.ops import is_method, schema_of
-from wrapper_ir.devices import CPP, KernelLanguage
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.device_kernels import DeviceSection
 from wrapper_ir.emitters.python.statements import (
     Node,
     assignment,
@@ -18,7 +18,12 @@ from wrapper_ir.emitters.python.statements import (
 )
 from wrapper_ir.emitters.python.triton import TritonSection
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
-from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition
+from wrapper_ir.lines.kernels import (
+    CppKernel,
+    ExternKernel,
+    KernelDefinition,
+    TorchOp,
+)
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
@@ -132,7 +137,7 @@ class Section(Protocol):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    language: ClassVar[KernelLanguage | None]
+    source: ClassVar[type]
 
     def __init__(self, context: Context) -> None: ...
 
@@ -148,7 +153,7 @@ class KernelSection:
 
     name: ClassVar[str] = "kernels"
     title: ClassVar[str] = "Compiled kernels."
-    language: ClassVar[KernelLanguage | None] = CPP
+    source: ClassVar[type] = CppKernel
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -203,7 +208,7 @@ class OpSection:
 
     name: ClassVar[str] = "ops"
     title: ClassVar[str] = "Library ops."
-    language: ClassVar[KernelLanguage | None] = None
+    source: ClassVar[type] = TorchOp
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -236,23 +241,25 @@ class OpSection:
         """There is nothing to load."""
 
 
-SECTIONS: Final[tuple[type[Section], ...]] = (OpSection, KernelSection, TritonSection)
+SECTIONS: Final[tuple[type[Section], ...]] = (
+    *(OpSection, KernelSection, TritonSection, DeviceSection),
+)
 """The sections of definitions, in the order of the file."""
 
 
 class Definitions:
-    """The sections that definitions go to, by the language of what they define.
+    """The sections that definitions go to, by what they define.
 
     Args:
         context: The run.
     """
 
     def __init__(self, context: Context) -> None:
-        self._sections = {make.language: make(context) for make in SECTIONS}
+        self._sections = {make.source: make(context) for make in SECTIONS}
 
     def section(self, line: KernelDefinition) -> Section:
         """The section of a definition."""
-        return self._sections[line.source.language]
+        return self._sections[type(line.source)]
 
     def finish(self) -> None:
         """Writes what loads the kernels."""

@@ -7,6 +7,7 @@ direction or move the reader's cursor.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -43,6 +44,13 @@ def _escape(char: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def value(given: object) -> str:
+    """A literal of a number, truth value, string or None."""
+    if isinstance(given, float) and not math.isfinite(given):
+        return f"float({string(repr(given))})"
+    return string(given) if isinstance(given, str) else repr(given)
 
 
 def source_literal(text: str) -> str:

@@ -65,11 +65,7 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     file = CodeWriter()
     file.lines(*_header(context.program))
     file.blank()
-    file.line("import torch")
-    if context.used | context.exprs.used:
-        file.blank()
-        names = sorted(context.used | context.exprs.used, key=_import_order)
-        file.lines(*_import("wrapper_ir.runtime", names))
+    _imports(context, file)
     for name, remark in _SECTIONS:
         if name in context.sections and not context.sections[name].is_empty:
             file.blank()
@@ -86,6 +82,19 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
         file.blank(2)
     file.extend(main)
     return file
+
+
+def _imports(context: Context, file: CodeWriter) -> None:
+    file.line("import torch")
+    if context.used | context.exprs.used:
+        file.blank()
+        names = sorted(context.used | context.exprs.used, key=_import_order)
+        file.lines(*_import("wrapper_ir.runtime", names))
+    if context.imports:
+        file.blank()
+    for place, name in sorted(context.imports.items()):
+        module, _, wanted = place.partition(":")
+        file.line(f"from {module} import {wanted if wanted == name else f'{wanted} as {name}'}")
 
 
 def _import_order(name: str) -> tuple[bool, str]:
