@@ -41,23 +41,12 @@ _MOST: Final = 3
 """Reasons of one kind that are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphOptions:
-    """Options of captures.
-
-    Attributes:
-        limit: How many graphs are kept, one for each set of sizes.
-        results: Whether callers get ``fresh`` memory, or the graph's, ``shared`` with later calls;
-            in training it is always fresh.
-    """
-
-    limit: int
-    results: str
-
-
 @dataclass(frozen=True)
 class Captures:
-    """Base of emitters whose programs' calls can be captured: the options for that."""
+    """Base of emitters whose programs' calls can be captured: the options for that.
+
+    In training, results have fresh memory whatever they say.
+    """
 
     cuda_graph: bool = GRAPHS.field()
     cuda_graph_limit: int = GRAPH_LIMIT.field()
@@ -65,11 +54,9 @@ class Captures:
     cuda_graph_results: str = GRAPH_RESULTS.field()
 
     @property
-    def graphs(self) -> GraphOptions | None:
-        """What the options say of captures; None where nothing is captured."""
-        if not self.cuda_graph:
-            return None
-        return GraphOptions(self.cuda_graph_limit, self.cuda_graph_results)
+    def graphs(self) -> Captures | None:
+        """The options, if calls are captured."""
+        return self if self.cuda_graph else None
 
 
 @dataclass(frozen=True)
@@ -113,7 +100,7 @@ class CaptureFacts:
     has_branches: bool = False
 
 
-def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
+def capture_facts(program: Program, options: Captures) -> CaptureFacts:
     """Return what must be known of a program to capture its calls."""
     reasons = why_not_captured(program)
     if reasons:
@@ -127,8 +114,8 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
         str(device),
         tuple(mutated_inputs(program)),
         tuple(constants),
-        options.limit,
-        options.results if is_inference else "fresh",
+        options.cuda_graph_limit,
+        options.cuda_graph_results if is_inference else "fresh",
         is_random=any(draws(program, line) for _, line in walk(program)),
         has_branches=any(stream.captured for stream in program.streams),
     )

@@ -13,7 +13,7 @@ from wrapper_ir.lines.control import Switch
 from wrapper_ir.lines.effects import effects
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions
+    from wrapper_ir.emitters.cuda_graphs.capture import Captures
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.writer import CodeWriter
 
@@ -35,7 +35,7 @@ def render_graphs(context: Context) -> str | None:
     return _GRAPHS
 
 
-def _whole(context: Context, options: GraphOptions) -> Node:
+def _whole(context: Context, options: Captures) -> Node:
     """Return what captures a program as a whole."""
     facts = capture_facts(context.program, options)
     args: list[Node] = [literals.string(facts.program)]
@@ -62,11 +62,11 @@ def _whole(context: Context, options: GraphOptions) -> Node:
     return call(context.helper("CudaGraphs"), *args)
 
 
-def _cuts(context: Context, options: GraphOptions) -> Node:
+def _cuts(context: Context, options: Captures) -> Node:
     """Return what has the pieces of a program captured one by one."""
     assert context.accelerator is not None, "programs on several GPUs have no pieces"
     args: list[Node] = [literals.string(context.program.name), context.device(context.accelerator)]
-    args.append(keyword("limit", str(options.limit)))
+    args.append(keyword("limit", str(options.cuda_graph_limit)))
     if context.checks != "always":
         args.append(keyword("checks", "False"))
     return call(context.helper("CutGraphs"), *args)
