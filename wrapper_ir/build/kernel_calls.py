@@ -159,9 +159,8 @@ class KernelCalls(Part):
             num_stages,
             tuple((options or {}).items()),
         )
-        if signature is None:
-            source = replace(source, signature=_signature(source.language, found))
-        return self._kernel(name, found, source)
+        types = _signature(source.language, found) if signature is None else source.signature
+        return self._kernel(name, found, replace(source, signature=types))
 
     @located
     def device_kernel(  # noqa: PLR0913 - each says one thing of the kernel
