@@ -96,7 +96,7 @@ class Lifetimes:
         known = self.buffers.get(buffer.name)
         if known is not None:
             self.state.report(
-                rules.NAME_TWICE, place=buffer.place, name=buffer.name, first=f"at {known.place}"
+                rules.DEFINED_TWICE, place=buffer.place, name=buffer.name, first=f"at {known.place}"
             )
             # Which of the two a later line means cannot be told: nothing is said about either.
             buffer.storages = ()
