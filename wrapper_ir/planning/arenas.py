@@ -24,8 +24,7 @@ from wrapper_ir.lines import Device, Dim, MemoryKind, effects, regions_of
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.traits import allocates_one
 from wrapper_ir.planning.kept import can_keep
-from wrapper_ir.planning.sizes import nbytes_of
-from wrapper_ir.planning.timeline import held_bytes
+from wrapper_ir.planning.sizes import held_bytes, nbytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

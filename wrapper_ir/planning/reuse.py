@@ -38,8 +38,7 @@ from wrapper_ir.lines import (
     regions_of,
 )
 from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
-from wrapper_ir.planning.sizes import Sizes, nbytes_of
-from wrapper_ir.planning.timeline import Heights, held_bytes, peak
+from wrapper_ir.planning.sizes import Heights, Sizes, held_bytes, nbytes_of, peak
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.liveness import Life
