@@ -208,6 +208,13 @@ class Lifetimes:
         buffer = self.buffers.get(name)
         return buffer is not None and all(storage.blank for storage in buffer.storages)
 
+    def escape(self, name: str) -> None:
+        """Notes that code which may hold on to storage gets it, and with a slice its pool."""
+        for storage in self.storages(name):
+            storage.escapes = True
+            if storage.slot is not None:
+                storage.slot.pool.escapes = True
+
     def peek(self, name: str) -> None:
         """Checks that what a probe looks at is there."""
         buffer = self.buffers.get(name)
@@ -341,9 +348,13 @@ class Lifetimes:
             if is_planned and storage.end is None and not storage.leaves:
                 fault(rules.LEAK)
             if storage.kept and storage.leaves:
-                fault(rules.KEPT_RESULT)
+                why = "it is a result or may be part of one"
+                fault(rules.KEPT_RESULT, why=why, who="the caller has")
             if storage.kept and storage.held:
                 fault(rules.HELD_STORAGE, what="which is kept for the next call")
+            elif storage.kept and storage.escapes:
+                why = "a region or an op of others gets it, which may hold on to it"
+                fault(rules.KEPT_RESULT, why=why, who="these may have")
 
 
 def _why(end: End) -> str:

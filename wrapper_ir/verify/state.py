@@ -238,6 +238,8 @@ class Storage:
     """Whether its memory may be kept for the next call."""
     held: bool = False
     """Whether an object may hold it, and look at it whenever it likes."""
+    escapes: bool = False
+    """Whether code that may hold on to it gets it: regions, and ops of other libraries."""
 
     @property
     def first(self) -> Storage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.ops import escapes_to
 from wrapper_ir.lines import (
     BufferInput,
     BufferValue,
@@ -186,11 +187,18 @@ class _Verifier(PartialLineVisitor[None]):
         if isinstance(line, RegionLine):
             self.regions(line)
         self.collectives.check(line, found)
-        for name in found.kills:
-            lifetimes.kill(name)
+        self.lets_go(line, found)
         self.defines(line, found)
         self.streams.check(line, found)
         self.visit(line)
+
+    def lets_go(self, line: AnyLine, found: Effects) -> None:
+        """Notes the storage that code of others gets, and ends what the line ends."""
+        if escapes_to(line, found):
+            for name in found.touched:
+                self.lifetimes.escape(name)
+        for name in found.kills:
+            self.lifetimes.kill(name)
 
     def defines(self, line: AnyLine, found: Effects) -> None:
         """Enters the symbols, buffers and objects that a line defines."""
