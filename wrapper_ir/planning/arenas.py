@@ -230,10 +230,7 @@ class Judge:
         liveness = Liveness(region, program)
         self._busy = _kept_busy(region, program, liveness)
         self._is_kept = is_kept
-        #: The lives of each storage in order, by the first of them.
-        self.chains: dict[Life, list[Life]] = {}
-        for life in liveness.lives:
-            self.chains.setdefault(life.first, []).append(life)
+        self.chains = liveness.chains
 
     def why_outside(self, chain: list[Life]) -> str:
         """Why a storage cannot lie in an arena, in words; empty where it can."""

@@ -119,13 +119,12 @@ def _pools(region: Region, program: Program) -> Iterator[tuple[Life, list[tuple[
     if not any(Trait.SLICES in line.traits for line in region.body):
         return
     liveness = Liveness(region, program)
-    last = {life.first: life for life in liveness.lives}
     found: dict[Life, list[tuple[Life, Life]]] = {}
     for life in liveness.lives:
         if life.is_pool:
             found[life] = []
         elif life.pool is not None and life.before is None:
-            found[life.pool].append((life, last[life]))
+            found[life.pool].append((life, liveness.chains[life][-1]))
     yield from found.items()
 
 

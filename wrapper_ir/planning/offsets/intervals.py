@@ -7,7 +7,7 @@ import io
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 
@@ -168,12 +168,8 @@ class PlanError(WrapperIRError):
     template = "the place of interval {number} is wrong: {why}"
 
 
-class _Place(NamedTuple):
-    """An interval in memory."""
-
-    start: int
-    end: int
-    number: int
+_Place: TypeAlias = tuple[int, int, int]
+"""An interval in memory: start, end, number."""
 
 
 def check_offsets(
@@ -185,16 +181,17 @@ def check_offsets(
         PlanError: two overlap, or one lies outside, or not at a multiple of the alignment.
     """
     _check_places(intervals, offsets, alignment, height)
-    comings = _by_time((lower, n) for n, (lower, upper, size) in enumerate(intervals) if size)
-    goings = _by_time((upper, n) for n, (lower, upper, size) in enumerate(intervals) if size)
+    events = []
+    for number, (lower, upper, size) in enumerate(intervals):
+        if size and lower < upper:
+            events += [(upper, 0, number), (lower, 1, number)]
     alive: list[_Place] = []
-    for time in sorted(comings.keys() | goings.keys()):
-        for number in goings.get(time, ()):
-            if intervals[number][0] < time:
-                alive.pop(bisect_left(alive, _place(intervals, offsets, number)))
-        for number in comings.get(time, ()):
-            if intervals[number][1] > time:
-                _enter(alive, _place(intervals, offsets, number))
+    for _, begins, number in sorted(events):
+        place = (offsets[number], offsets[number] + intervals[number][2], number)
+        if begins:
+            _enter(alive, place)
+        else:
+            del alive[bisect_left(alive, place)]
 
 
 def _check_places(
@@ -214,26 +211,16 @@ def _check_places(
             raise PlanError(number=number, why=why)
 
 
-def _by_time(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for time, number in pairs:
-        found.setdefault(time, []).append(number)
-    return found
-
-
-def _place(intervals: Sequence[Interval], offsets: Sequence[int], number: int) -> _Place:
-    return _Place(offsets[number], offsets[number] + intervals[number][2], number)
-
-
 def _enter(alive: list[_Place], new: _Place) -> None:
     at = bisect_left(alive, new)
-    for other in alive[max(at - 1, 0) : at + 1]:
-        if other.start < new.end and new.start < other.end:
+    start, end, number = new
+    for other_start, other_end, other in alive[max(at - 1, 0) : at + 1]:
+        if other_start < end and start < other_end:
             why = (
-                f"bytes {new.start} to {new.end} are taken: interval {other.number} "
-                f"has {other.start} to {other.end} at the same time"
+                f"bytes {start} to {end} are taken: interval {other} "
+                f"has {other_start} to {other_end} at the same time"
             )
-            raise PlanError(number=new.number, why=why)
+            raise PlanError(number=number, why=why)
     insort(alive, new)
 
 
