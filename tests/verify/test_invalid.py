@@ -37,7 +37,7 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.text import parse, print_program
 from wrapper_ir.text.errors import UnprintableError
-from wrapper_ir.verify import RULES, VerificationError, diagnose, rules, verify
+from wrapper_ir.verify import RULES, VerificationError, diagnose, verify
 from wrapper_ir.verify.diagnostics import annotated
 
 INVALID = Path(__file__).parents[1] / "invalid"
@@ -192,16 +192,6 @@ def test_rules_are_told_apart_by_code_and_name_and_have_hints() -> None:
     for rule in RULES.values():
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.name)
         assert rule.hint
-
-
-def test_the_verifier_asks_for_rules_that_exist_and_for_each_of_them() -> None:
-    files = (ROOT / "wrapper_ir").rglob("*.py")
-    asked = {
-        name for f in files for name in re.findall(r"\brules\.([A-Z_]+)\b", f.read_text("utf-8"))
-    }
-    assert asked == {rule.name.upper().replace("-", "_") for rule in RULES.values()}
-    with pytest.raises(AttributeError, match="no rule NO_SUCH_RULE"):
-        _ = rules.NO_SUCH_RULE
 
 
 def test_verify_raises_with_every_diagnostic_and_returns_good_programs() -> None:

@@ -1,17 +1,16 @@
-"""The rules as values: ``rules.USE_AFTER_FREE`` is the one that ``rules.txt`` calls use-after-free.
+"""The rules as data, and the only list of them.
 
-The table in ``docs/verifier.md`` is made from that file too, and a test asks for an invalid program
-for each rule.
+A rule's code never changes and is never given to another rule: people search for it and tools match
+on it. The table in ``docs/verifier.md`` is made from this list, and a test asks for an invalid
+program for each rule.
+
+Where a rule says "provably", the program has the benefit of the doubt.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +30,720 @@ class Rule:
     is_warning: bool = False
 
 
-def _read() -> Iterator[Rule]:
-    """Yield the rules of ``rules.txt``: blocks of a head and three labelled lines."""
-    text = files("wrapper_ir.verify").joinpath("rules.txt").read_text(encoding="utf-8")
-    for block in text.split("\n\n"):
-        if not block.startswith("#"):
-            head, *parts = block.strip().split("\n")
-            code, name, *is_warning = head.split(" ", 2)
-            checks, template, hint = (part.partition(": ")[2] for part in parts)
-            yield Rule(code, name, checks, template, hint, bool(is_warning))
-
-
 #: Every rule by its code, in the order of the codes.
-RULES: Final[dict[str, Rule]] = {rule.code: rule for rule in _read()}
-
-_BY_NAME: Final = {rule.name.upper().replace("-", "_"): rule for rule in RULES.values()}
+RULES: Final[dict[str, Rule]] = {}
 
 
-def __getattr__(name: str) -> Rule:
-    """The rule of a name, written as a constant.
+def _rule(
+    number: int, name: str, checks: str, template: str, hint: str = "", *, is_warning: bool = False
+) -> Rule:
+    rule = Rule(f"WIR{number}", name, checks, template, hint, is_warning)
+    if rule.code in RULES:
+        raise ValueError(f"{rule.code} is taken")
+    RULES[rule.code] = rule
+    return rule
 
-    Raises:
-        AttributeError: There is no such rule.
-    """
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        raise AttributeError(f"the verifier has no rule {name}") from None
+
+# Names and tables.
+BAD_NAME = _rule(
+    1001,
+    "bad-name",
+    "names are ASCII identifiers (an op's is `namespace::name` with an optional overload)",
+    "{name!r} is not a legal name for a {what}",
+    "a name is ASCII letters, digits and underscores, and does not begin with a digit",
+)
+DEFINED_TWICE = _rule(
+    1002,
+    "defined-twice",
+    "a buffer is defined once in the whole program, regions included",
+    "%{name} is defined twice; the first time {first}",
+    "a name stands for one view, defined once in the program: give the second one its own",
+)
+NO_LAYOUT = _rule(
+    1003,
+    "no-layout",
+    "what is defined has a layout",
+    "%{name} has no layout",
+    "add a layout for it to Program.buffers",
+)
+LAYOUT_OF_NOTHING = _rule(
+    1004,
+    "layout-of-nothing",
+    "a layout belongs to something that is defined",
+    "there is a layout for %{name}, which nothing defines",
+    "remove it from Program.buffers, or define the buffer",
+)
+BAD_ORIGIN = _rule(
+    1005,
+    "bad-origin",
+    "a line's origin is in the program's table",
+    "the line's origin is #{origin}, but the program has {count}",
+    "an origin is an index into Program.origins",
+)
+BAD_TIE = _rule(
+    1006,
+    "bad-tie",
+    "a tied constant names the constant that holds the storage",
+    "constant %{name} is tied to %{tied}, which {why}",
+    "tie constants to the one that holds the storage",
+)
+TOO_DEEP = _rule(
+    1007,
+    "too-deep",
+    "regions are nested at most 64 deep",
+    "regions are nested more than {limit} deep; what is inside this one is not checked",
+    "split the program, or flatten the control flow",
+)
+WRONG_TYPE = _rule(
+    1008,
+    "wrong-type",
+    "fields hold values of their types; where one does not, nothing else is checked",
+    "{what} is {found}, where {expected} is wanted",
+    "give it a value of the field's type; nothing else is checked before",
+)
+
+OBJECT_NAME_TAKEN = _rule(
+    1009,
+    "object-name-taken",
+    "objects and buffers have names of their own",
+    "the name of object &{name} is that of {other} too",
+    "objects and buffers share no names: give one of them another",
+)
+
+# Layouts.
+RANKS_DIFFER = _rule(
+    1011,
+    "ranks-differ",
+    "as many strides as sizes",
+    "%{name} has {sizes} sizes, but {strides} strides",
+    "give one stride a size",
+)
+NEGATIVE = _rule(
+    1012,
+    "negative",
+    "sizes, strides and offsets are not provably negative",
+    "%{name} has the negative {what} {value}",
+    "sizes, strides and offsets count from 0; torch has no negative strides",
+)
+TOO_LARGE = _rule(
+    1013,
+    "too-large",
+    "what a layout spans fits an int64, in bytes",
+    "%{name} spans {nbytes} bytes, more than an int64 can count",
+    "correct the sizes: no machine has that much memory",
+)
+OWNER_OFFSET = _rule(
+    1014,
+    "owner-offset",
+    "what owns its storage (allocations, inputs, constants, fresh results) begins at its start",
+    "%{name} holds storage of its own, but its layout begins at element {offset}",
+    "what owns its storage begins at 0; use a reinterpret for a view further in",
+)
+POOL_RANK = _rule(
+    1015,
+    "pool-rank",
+    "a pool has one dimension",
+    "pool %{name} has {rank} dimensions",
+    "a pool's layout is one-dimensional",
+)
+SYMBOLIC_CONSTANT = _rule(
+    1016,
+    "symbolic-constant",
+    "a constant's layout is known numbers",
+    "the layout of constant %{name} mentions {symbols}",
+    "a constant's layout is known numbers",
+)
+NOT_STRIDED = _rule(
+    1017,
+    "not-strided",
+    "what is not strided is made by library ops, given to library ops, checked, freed and "
+    "returned, and nothing else",
+    "%{name} is {kind}, but {why}",
+    "only library ops look into a tensor that is not strided: convert it with one of them",
+)
+
+# Lifetimes.
+UNDEFINED = _rule(
+    1021,
+    "undefined",
+    "a buffer is defined before it is used",
+    "%{name} is not defined{later}",
+    "define it before it is used{near}",
+)
+USE_AFTER_FREE = _rule(
+    1022,
+    "use-after-free",
+    "nothing uses a buffer whose storage was freed",
+    "%{name} is used after its storage was freed{by}",
+    "move the free behind the last use of every view of the storage",
+)
+USE_AFTER_REUSE = _rule(
+    1023,
+    "use-after-reuse",
+    "nothing uses a buffer whose storage went on under another name: a view that is still looked "
+    "at would see its contents change",
+    "%{name} is used after its storage went to %{to}{by}",
+    "the contents may have changed: use the new name, or reuse another buffer",
+)
+DOUBLE_FREE = _rule(
+    1024,
+    "double-free",
+    "storage is freed once",
+    "%{name} is freed twice; {first}",
+    "remove one of the two",
+)
+FREE_OF_VIEW = _rule(
+    1025,
+    "free-of-view",
+    "views are not freed, only what owns the storage",
+    "%{name} is a view of %{owner} and cannot be freed",
+    "free %{owner}",
+)
+FREE_OF_CONSTANT = _rule(
+    1026,
+    "free-of-constant",
+    "constants are not freed",
+    "%{name} is {what} and cannot be freed",
+    "constants belong to the program and outlive each call",
+)
+WRITE_TO_CONSTANT = _rule(
+    1027,
+    "write-to-constant",
+    "constants that are not mutable are not written, through views of them either",
+    "%{name} is written, but {what} is not mutable",
+    "mark the constant as mutable, or write to a copy",
+)
+LEAK = _rule(
+    1028,
+    "leak",
+    "planned programs only: what is owned is freed, reused, or leaves as a result (itself, or "
+    "through a view)",
+    "the storage of %{name} never ends",
+    "in a planned program what is owned is freed, reused or returned; plan_memory adds frees",
+)
+DEAD_PEEK = _rule(
+    1029,
+    "dead-peek",
+    "a probe looks at what is alive",
+    "the probe looks at %{name}, {why}",
+    "move the probe, or leave the buffer out of it",
+)
+DEAD_RESULT = _rule(
+    1030,
+    "dead-result",
+    "results are alive",
+    "result {position} is %{name}, {why}",
+    "results are alive at the end: remove the free or reuse, or return something else",
+)
+NOT_ISOLATED = _rule(
+    1031,
+    "not-isolated",
+    "a region sees its parameters, its own definitions and constants, nothing else",
+    "%{name} is defined outside this region",
+    "a region sees its parameters, its own definitions and constants: pass it as an operand",
+)
+PARAM_ENDED = _rule(
+    1032,
+    "param-ended",
+    "a region's parameters are not freed or taken, unless donated",
+    "%{name} is a parameter of the region and cannot be {verb} in it",
+    "the storage belongs to the caller, unless the parameter is donated",
+)
+UNWRITTEN_READ = _rule(
+    1033,
+    "unwritten-read",
+    "nothing is read before it was written: of storage that is neither zeroed nor written to, and"
+    " provably has elements, no call reads the contents without changing them",
+    "%{name} is read, but nothing has written to its storage",
+    "write to it before, or allocate it zeroed",
+    is_warning=True,
+)
+PACKED_USE = _rule(
+    1034,
+    "packed-use",
+    "a packed constant is read by library ops and nothing else happens to it: no view, no kernel,"
+    " no probe, no result; it is neither mutable nor tied, and what it is packed of stays",
+    "%{name} is packed, but {why}",
+    "only library ops can read the form that a packed constant is in",
+)
+
+UNKNOWN_OBJECT = _rule(
+    1035,
+    "unknown-object",
+    "an object is an input, a constant or what a line before returned, and no region gets one",
+    "&{name} is no object {where}{near}",
+    "objects are inputs or constants of the program, or what a line before returned, and only its "
+    "own lines may hand them on",
+)
+
+# Storage that goes on, and views.
+REUSE_DOES_NOT_FIT = _rule(
+    1041,
+    "reuse-does-not-fit",
+    "reuse fits: the bytes that the new layout spans provably lie within the storage",
+    "%{name} needs {needed} bytes, but the storage of %{donor} has {capacity}",
+    "reuse storage that provably is at least as large, or allocate",
+)
+REUSE_OF_VIEW = _rule(
+    1042,
+    "reuse-of-view",
+    "only what owns storage is reused, not a view",
+    "%{donor} is a view of %{owner}, and only what owns storage can be reused",
+    "reuse %{owner}, once every view of it is done",
+)
+REUSE_OF_BORROWED = _rule(
+    1043,
+    "reuse-of-borrowed",
+    "inputs that are not donated, constants and pools are not reused",
+    "%{donor} is {what} and its storage cannot be taken",
+    "mark the input as donated, if the caller gives it up, or allocate",
+)
+DEVICES_DIFFER = _rule(
+    1044,
+    "devices-differ",
+    "a view, reuse or slice is on the device of its storage",
+    "%{name} is on {device}, but {other} is on {expected}",
+    "copy across devices with an extern",
+)
+VIEW_OUT_OF_BOUNDS = _rule(
+    1045,
+    "view-out-of-bounds",
+    "a view does not provably end behind its storage (wherever it has elements at all)",
+    "%{name} ends at byte {end}, but the storage of %{owner} has {capacity}",
+    "an offset counts from the start of the storage, in elements of the view's own dtype",
+)
+MISALIGNED = _rule(
+    1046,
+    "misaligned",
+    "a view begins a whole number of its elements into its source, a slice into its pool",
+    "%{name} begins {distance} bytes into %{source}, which {dtype} elements of {itemsize} bytes"
+    " do not divide",
+    "begin at a multiple of the element, or view the storage's owner instead",
+)
+
+HELD_STORAGE = _rule(
+    1047,
+    "held-storage",
+    "what a call with an object is given, or gives as `held`, is no slice of a pool, and its "
+    "storage is not kept and does not go on under another name: the object may hold it",
+    "an object may hold %{name}, {what}",
+    "allocate memory of its own for it, and free it when the program is done with it",
+)
+KEPT_RESULT = _rule(
+    1048,
+    "kept-result",
+    "what is kept for the next call is no result, no part of one, and nothing that regions or ops "
+    "of other libraries get: they may hold on to it",
+    "%{name} is kept for the next call, but {why}",
+    "the next call writes to it while {who} it: take the mark off",
+)
+
+# Symbols.
+SYMBOL_TWICE = _rule(
+    1051,
+    "symbol-twice",
+    "a symbol is bound once",
+    "symbol {name} is bound twice; the first time {first}",
+    "a symbol is bound once in the program",
+)
+SYMBOL_UNBOUND = _rule(
+    1052,
+    "symbol-unbound",
+    "a symbol is bound before its value is needed. Of an input, a parameter or a call's result, "
+    "the layout's numbers are needed when the buffer is first used other than for its metadata",
+    "symbol {name} is not bound{where}",
+    "bind it before its value is needed: by an input, 'bind', 'compute' or a call's result",
+)
+SYMBOL_UNLISTED = _rule(
+    1053,
+    "symbol-unlisted",
+    "a symbol is in the program's table",
+    "symbol {name} is not in the program's table of symbols",
+    "add it to Program.symbols with its kind",
+)
+SYMBOL_OUT_OF_REGION = _rule(
+    1054,
+    "symbol-out-of-region",
+    "a symbol bound in a region is not used outside",
+    "symbol {name} was bound inside a region that does not reach here ({where})",
+    "let it leave the region as a result",
+)
+SYMBOL_KIND = _rule(
+    1055,
+    "symbol-kind",
+    "a symbol's kind fits its value and its uses",
+    "symbol {name} is {kind}, but {what}",
+    "make the symbol's kind fit its value",
+)
+EMPTY_RANGE = _rule(
+    1056,
+    "empty-range",
+    "a symbol's range is not empty",
+    "symbol {name} ranges from {lower} to {upper}, which holds no number",
+    "the lower bound is at most the upper one",
+)
+NO_SUCH_DIM = _rule(
+    1057,
+    "no-such-dim",
+    "a dimension that is asked for exists",
+    "%{name} has {rank} dimensions, so there is none numbered {dim}",
+    "dimensions count from 0",
+)
+NOT_ONE_ELEMENT = _rule(
+    1058,
+    "not-one-element",
+    "what is read as a number has one element",
+    "%{name} has {numel} elements where one is needed",
+    "read a number from a buffer of one element",
+)
+NOT_A_CONDITION = _rule(
+    1059,
+    "not-a-condition",
+    "what is asserted is a truth value",
+    "{value} is {found}, not a truth value",
+    "write a relation, such as 's0 >= 2'",
+)
+
+# Kernels and calls.
+UNKNOWN_KERNEL = _rule(
+    1061,
+    "unknown-kernel",
+    "kernels and ops are declared before they are called",
+    "{name} is not declared{later}",
+    "declare it before the call{near}",
+)
+KERNEL_TWICE = _rule(
+    1062,
+    "kernel-twice",
+    "kernels and ops are declared once",
+    "{name} is declared twice; the first time {first}",
+    "remove one",
+)
+KERNEL_IN_REGION = _rule(
+    1063,
+    "kernel-in-region",
+    "kernels and ops are declared outside regions",
+    "{name} is declared inside a region",
+    "declare kernels in the program's own body: they are global",
+)
+BAD_OP_DECLARATION = _rule(
+    1064,
+    "bad-op-declaration",
+    "an op is declared under its schema's name, without parameters of its own; a method under "
+    "that of the class that its first argument is of",
+    "{name} is declared {why}",
+    "an op is declared under its schema's qualified name, and the schema gives its parameters",
+)
+BAD_SCHEMA = _rule(
+    1065,
+    "bad-schema",
+    "a schema can be read",
+    "the schema of {name} cannot be read: {reason} at column {column}",
+    "write it as torch does, such as 'aten::relu(Tensor self) -> Tensor'",
+)
+WRONG_CALL = _rule(
+    1066,
+    "wrong-call",
+    "kernels are called by `call`, ops by `extern`",
+    "{name} is {what}, which a '{mnemonic}' line cannot call",
+    "{fix}",
+)
+ARGUMENT_COUNT = _rule(
+    1067,
+    "argument-count",
+    "the number of arguments is right",
+    "{name} takes {expected}, but {given} given",
+    "{fix}",
+)
+ARGUMENT_KIND = _rule(
+    1068,
+    "argument-kind",
+    "each argument is of the kind that the parameter or schema wants, an object of its class",
+    "{which} of {name} wants {expected}, but is given {given}",
+    "the declaration says what each argument is",
+)
+ARGUMENT_DTYPE = _rule(
+    1069,
+    "argument-dtype",
+    "a buffer argument has the parameter's dtype",
+    "{which} of {name} points to {expected}, but %{buffer} is {given}",
+    "pass a view of the buffer as that type (reinterpret), or correct the parameter",
+)
+ARGUMENT_ACCESS = _rule(
+    1070,
+    "argument-access",
+    "each argument is passed with the declared access",
+    "{which} of {name} is passed as {given}, but the {source} says {expected}",
+    "the call's access is a copy of the declaration's",
+)
+ARGUMENT_DEVICE = _rule(
+    1071,
+    "argument-device",
+    "each argument is on the call's device",
+    "{which} of {name}, %{buffer}, is on {given}, but the call runs on {expected}",
+    "copy it across first, or correct the call's device",
+)
+BAD_GRID = _rule(
+    1072,
+    "bad-grid",
+    "Triton kernels have a grid, others have none",
+    "{name} is {what}, but the call has {grid}",
+    "Triton kernels are launched over a grid of one to three sizes, others have none",
+)
+ARGUMENT_RANGE = _rule(
+    1073,
+    "argument-range",
+    "a number fits the parameter's machine type",
+    "{which} of {name} is {value}, which {type} cannot hold",
+    "declare the parameter with a larger type, or pass a smaller number",
+)
+BAD_PARAM = _rule(
+    1074,
+    "bad-param",
+    "a kernel's parameters have different names",
+    "{name} has two parameters called {param!r}",
+    "rename one",
+)
+BAD_STREAM = _rule(
+    1075,
+    "bad-stream",
+    "a line's stream is the caller's, 0, or one that the program declares for its device",
+    "the stream of a line cannot be {stream}: {why}",
+    "0 is the caller's stream; declare others, as in 'stream 1 @cuda:0'",
+)
+NO_MEMORY = _rule(
+    1076,
+    "no-memory",
+    "kernels are called where buffers have memory, not on `meta`",
+    "{name} is called on {device}, where buffers have no memory",
+    "a kernel touches memory: call it where the memory is, or leave the call out",
+)
+BAD_GROUP = _rule(
+    1077,
+    "bad-group",
+    "a work-group has up to three sizes of at least 1",
+    "the work-group of {name} has the sizes {sizes}",
+    "give up to three sizes, each at least 1; none leaves them to the launcher",
+)
+
+# Library ops.
+UNKNOWN_KEYWORD = _rule(
+    1082,
+    "unknown-keyword",
+    "keyword arguments exist",
+    "{name} has no argument {keyword!r}",
+    "it has {names}{near}",
+)
+ARGUMENT_TWICE = _rule(
+    1083,
+    "argument-twice",
+    "each argument is given once",
+    "argument {keyword!r} of {name} is given twice",
+    "remove one",
+)
+UNWANTED_NONE = _rule(
+    1084,
+    "unwanted-none",
+    "`none` is given to torch's own ops only where the schema says that it is optional",
+    "{which} of {name} cannot be none: it wants {expected}",
+    "only what the schema marks with '?' may be none",
+)
+BAD_RESULT_PATH = _rule(
+    1085,
+    "bad-result-path",
+    "a result's path leads to a value that the op returns, and no two results' to the same",
+    "{name} has no result at {path}{why}",
+    "its results are {returns}",
+)
+BAD_RESULT_KIND = _rule(
+    1086,
+    "bad-result-kind",
+    "tensors define buffers, numbers bind symbols",
+    "the result of {name} at {path} is {expected}, not {given}",
+    "define tensors as buffers and bind numbers to symbols",
+)
+BAD_RELATION = _rule(
+    1087,
+    "bad-relation",
+    "a result is declared fresh, or a view, as the schema's alias sets say",
+    "%{result} is declared as {given}, but the schema of {name} says {expected}",
+    "declare the result as the schema does",
+)
+BAD_ALIAS_SOURCE = _rule(
+    1088,
+    "bad-alias-source",
+    "a view says of which argument, a fresh result of none; a held one is of a call that is given"
+    " an object",
+    "%{result} is declared as {given}, {why}",
+    "{fix}",
+)
+SHARED_ARGUMENT = _rule(
+    1089,
+    "shared-argument",
+    "what an op writes is not the memory of an argument that it reads, unless the schema has both"
+    " in one alias set; an op of torch's own may be given one view for both where it works "
+    "element by element, and a part of it never",
+    "{name} writes '{argument}', %{written}, and reads '{other}', %{read}, in the same memory",
+    "copy what is read, or let the op's schema say that both may be one by putting them into the"
+    " same alias set: 'Tensor(a) {other}' and 'Tensor(a!) {argument}'",
+)
+NOT_WAITED_FOR = _rule(
+    1090,
+    "not-waited-for",
+    "what a collective works on is not used, returned, or written while it reads that, before "
+    "`wait_tensor`",
+    "%{name} is used while {op} may still be at work on it",
+    "call _c10d_functional::wait_tensor on it first",
+)
+
+# Regions.
+PARAMS_DIFFER = _rule(
+    1091,
+    "params-differ",
+    "a region's parameters match the operands: number, kind, layout",
+    "the {region} region takes {expected}, but {given}",
+    "{fix}",
+)
+RESULT_COUNT = _rule(
+    1092,
+    "result-count",
+    "a region gives as many results as its line defines",
+    "the {region} region gives {given}, but {expected} needed",
+    "a region gives one result for each that its line defines",
+)
+RESULTS_DIFFER = _rule(
+    1093,
+    "results-differ",
+    "a region's results are of the kind and layout that its line defines",
+    "result {position} of the {region} region is {given}, but {expected} is needed",
+    "dtype, device, sizes and strides of both are equal",
+)
+BAD_PREDICATE = _rule(
+    1094,
+    "bad-predicate",
+    "a predicate is a truth value or one bool",
+    "the predicate is {given}",
+    "use a truth value or a buffer of one bool",
+)
+SHARED_RESULT = _rule(
+    1095,
+    "shared-result",
+    "a result that is declared fresh is not the caller's own storage, a constant or another "
+    "result",
+    "result {position} of the {region} region is {what}, but %{result} is declared as fresh",
+    "return a copy, or declare the result as an alias of the operand",
+)
+UNTOLD_WRITE = _rule(
+    1096,
+    "untold-write",
+    "an operand is passed for writing where a region changes it",
+    "the {region} region changes its parameter %{param}, but %{operand} is passed as {given}",
+    "pass the operand with an access that writes",
+)
+BAD_SELECTOR = _rule(
+    1097,
+    "bad-selector",
+    "what chooses among many regions is an integer, or one in a tensor that torch can clamp",
+    "the selector is {given}",
+    "use an integer or a buffer of one",
+)
+NO_CASES = _rule(
+    1098,
+    "no-cases",
+    "there is a region to choose",
+    "there is no region to choose",
+    "give the line one region or more",
+)
+
+# Pools.
+NOT_A_POOL = _rule(
+    1101,
+    "not-a-pool",
+    "slices are cut from pools",
+    "%{name} is not a pool",
+    "cut slices from what 'allocate_pool' defines",
+)
+SLICE_OUT_OF_POOL = _rule(
+    1102,
+    "slice-out-of-pool",
+    "a slice does not provably reach out of its pool",
+    "%{name} covers bytes {start} to {end} of pool %{pool}, which has {capacity}",
+    "enlarge the pool, or move the slice",
+)
+SLICES_OVERLAP = _rule(
+    1103,
+    "slices-overlap",
+    "two slices do not provably overlap while both are alive, for all values of the symbols or, "
+    "outside of regions, for one of a few choices that keep to ranges, definitions and assertions"
+    " (a slice with a symbolic place is compared with at most 64 others)",
+    "%{name} and %{other} overlap in pool %{pool} while both are alive{where}",
+    "end the one before the other begins, or move it",
+)
+POOL_ENDS_FIRST = _rule(
+    1104,
+    "pool-ends-first",
+    "a pool ends after its slices",
+    "pool %{pool} is freed before its slice %{slice}",
+    "free the slices first",
+)
+
+# Streams.
+BAD_EVENT = _rule(
+    1111,
+    "bad-event",
+    "an event is declared, and recorded on streams of one device",
+    "the event of a line cannot be {event}: {why}",
+    "declare one for each device, as in 'event 1'",
+)
+BAD_MEMPOOL = _rule(
+    1112,
+    "bad-mempool",
+    "a line's memory pool is the allocator's own, 0, or one that is declared for its device",
+    "the memory pool of a line cannot be {mempool}: {why}",
+    "0 is the allocator's own; declare others, as in 'mempool 1 @cuda:0'",
+)
+WAIT_BEFORE_RECORD = _rule(
+    1113,
+    "wait-before-record",
+    "an event of the program's own is recorded before it is waited for",
+    "event {event} is waited for before anything recorded it",
+    "record it first: a wait for an event that nothing recorded waits for nothing",
+)
+RACE = _rule(
+    1114,
+    "race",
+    "memory that one stream writes, or makes, and another reads or writes is handed on by an "
+    "event: the later one waits for the earlier",
+    "stream {stream} works on %{name}, but does not wait for what stream {other} does with it{at}",
+    "record an event on stream {other} behind that, and have stream {stream} wait for it",
+)
+ENDS_EARLY = _rule(
+    1115,
+    "ends-early",
+    "storage is freed when the stream that it was made on has waited for all that others do with "
+    "it, those named in `after` excepted",
+    "%{name} is freed while stream {other} may be at work on it: stream {stream} does not wait",
+    "have stream {stream} wait before, or free it 'after [{other}]'",
+)
+NOT_JOINED = _rule(
+    1116,
+    "not-joined",
+    "when the program ends, the caller's stream has waited for what the program's own streams do "
+    "with inputs, results and constants, and no result is memory that was made on one of them",
+    "the program ends while its stream {other} may be at work on %{name}",
+    "have stream 0 wait for stream {other}, which the caller does not know",
+)
+STREAM_IN_REGION = _rule(
+    1117,
+    "stream-in-region",
+    "lines in regions run on the caller's stream, with the allocator's own memory",
+    "'{mnemonic}' asks for {what} in a region",
+    "regions run on the caller's stream, with the allocator's own memory",
+)
+OPEN_BRANCH = _rule(
+    1118,
+    "open-branch",
+    "when the program ends, the caller's stream has waited for all that captured streams do",
+    "the program ends while stream 0 has not waited for all that its branch, stream {stream}, does",
+    "a captured graph ends on the caller's stream: have that wait for stream {stream} at the end",
+)
