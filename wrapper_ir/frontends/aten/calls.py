@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.aten.state import GraphWalk, State
     from wrapper_ir.lines.schema import OpSchema
 
-__all__ = ["Expected", "auto_functionalized", "call_op", "emit_call", "expected_of"]
-
 
 def call_op(walk: GraphWalk, node: Node) -> Any:
     """Convert a call of an op; return the value of its node.

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.aten.state import GraphWalk
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["HIGHER_ORDER", "to_value"]
-
 Results: TypeAlias = tuple[CallResult, ...]
 
 

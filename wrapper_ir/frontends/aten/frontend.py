@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.build.draft import ProgramDraft
 
-__all__ = ["capture", "from_fx"]
-
 
 def from_fx(
     model: ExportedProgram | GraphModule,

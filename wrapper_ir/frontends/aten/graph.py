@@ -20,8 +20,6 @@ from wrapper_ir.lines.program import Constant, ConstantKind
 if TYPE_CHECKING:
     from wrapper_ir.frontends.aten.state import GraphWalk, State
 
-__all__ = ["constant", "convert_node"]
-
 
 def convert_node(walk: GraphWalk, node: Node) -> Any:
     """Convert a node to lines, and return its value.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.aten.state import State
 
-__all__ = ["Beginning", "guards_of"]
-
 
 class Beginning:
     """Converts what a graph is given: inputs of the draft, lines that bind symbols, and checks.

@@ -19,8 +19,6 @@ from wrapper_ir.frontends.common.expressions import to_scalar
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import is_relation
 
-__all__ = ["FUNCTIONS", "apply", "find"]
-
 Make = Callable[..., Any]
 
 

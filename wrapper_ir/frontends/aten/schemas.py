@@ -28,15 +28,6 @@ from wrapper_ir.lines.schema import OpSchema, SchemaArg, SchemaError, SchemaType
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "convert_arguments",
-    "is_op",
-    "may_be_views",
-    "relation_of",
-    "schema_of",
-    "type_at",
-]
-
 Path = tuple[int | str, ...]
 
 _NUMBERS: Final = (bool, int, float, complex, sympy.Basic, *SYMBOLIC)

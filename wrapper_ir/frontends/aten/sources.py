@@ -32,16 +32,6 @@ if TYPE_CHECKING:
 
     from torch.export import ExportedProgram
 
-__all__ = [
-    "Place",
-    "PlaceKind",
-    "Source",
-    "completed",
-    "export_module",
-    "source_of_export",
-    "source_of_module",
-]
-
 
 class PlaceKind(enum.Enum):
     """Meaning of a graph's placeholder."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.aten.state import GraphWalk
 
-__all__ = ["OPS"]
-
 
 def _metadata(walk: GraphWalk, node: Node) -> Any:
     """Return what an op reads off a tensor's metadata, which layouts say already."""

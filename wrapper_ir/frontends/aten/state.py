@@ -27,20 +27,6 @@ from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
 if TYPE_CHECKING:
     from torch.fx import Node
 
-__all__ = [
-    "POISON",
-    "GraphWalk",
-    "KernelOp",
-    "Ref",
-    "State",
-    "UnsupportedNodeError",
-    "elements",
-    "is_guard",
-    "target_of",
-    "tensors_in",
-    "to_dtype",
-]
-
 
 class UnsupportedNodeError(Exception):
     """The node being converted has no form; says why. Never leaves this package."""

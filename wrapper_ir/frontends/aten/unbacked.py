@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.aten.state import GraphWalk
 
-__all__ = ["Binding", "bind_item", "bind_metadata", "bind_unbacked", "bindings_of", "kind_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Binding:

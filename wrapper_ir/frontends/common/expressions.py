@@ -21,8 +21,6 @@ from sympy.core.relational import Relational
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError
 
-__all__ = ["from_torch", "to_dim", "to_scalar"]
-
 Make = Callable[..., sympy.Basic]
 
 #: How torch names its floating-point symbols: of inputs, and read from tensors.

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import Program
 
-__all__ = ["free_names", "with_symbols_named"]
-
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.build.draft import ProgramDraft
 
-__all__ = [
-    "SYMBOLIC",
-    "NoOverloadError",
-    "declare",
-    "number_overload",
-    "plain_argument",
-    "to_device",
-]
-
 SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 """Torch's symbolic numbers."""
 

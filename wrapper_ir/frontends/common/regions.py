@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["copied", "own_results"]
-
 
 def copied(
     draft: ProgramDraft, buffer: str, layout: Layout | None = None, origin: int | None = None

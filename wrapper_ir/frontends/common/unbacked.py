@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.expr import Dim
 
-__all__ = ["Keys", "UnknownWayError", "Way", "bind_along", "split", "way_in"]
-
 Keys: TypeAlias = tuple[Any, ...]
 """Keys of torch's from a leaf to a number; none if the leaf is the number."""
 

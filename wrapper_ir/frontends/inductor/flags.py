@@ -18,8 +18,6 @@ from wrapper_ir.options.declared import ISA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["compiling_for", "kernel_flags"]
-
 NATIVE: Final = "native"
 """The best instruction set that this processor has."""
 

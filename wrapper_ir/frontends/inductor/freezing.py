@@ -28,8 +28,6 @@ from wrapper_ir.lines.program import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["PackedBy", "noted_packing", "with_packing"]
-
 
 class PackedBy(NamedTuple):
     """Origin of a packed tensor: an op and its arguments, some of them tensors."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.exported import Guard
 
-__all__ = ["noted_guards", "with_exported_ranges", "with_guards"]
-
 
 def noted_guards(env: Any, names: Mapping[str, str]) -> list[Guard]:
     """Return what is noted in an environment of symbols (None: there is none), as conditions.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import Program
 
-__all__ = ["checked_examples", "take_numbers", "take_strings", "with_numbers", "with_truth_values"]
-
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 

@@ -12,17 +12,6 @@ import torch
 
 from wrapper_ir.lines.args import Access
 
-__all__ = [
-    "AlternativesNote",
-    "BufferNote",
-    "CallNote",
-    "ControlNote",
-    "KernelNote",
-    "PartNote",
-    "SizeNote",
-    "TritonNote",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class BufferNote:

@@ -8,8 +8,6 @@ from wrapper_ir.frontends.inductor.compat import CppScheduling
 from wrapper_ir.frontends.inductor.scheduling import NotingCppScheduling
 from wrapper_ir.frontends.inductor.triton import noting_triton
 
-__all__ = ["own_scheduling"]
-
 
 def own_scheduling(made: Any, scheduler: Any) -> Any:
     """Return the scheduling to use instead of ``made``, Inductor's own of a device.

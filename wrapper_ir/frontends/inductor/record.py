@@ -10,8 +10,6 @@ from wrapper_ir.frontends.inductor.session import Recorder, Recording, use_recor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["record"]
-
 
 @contextlib.contextmanager
 def record() -> Iterator[Recording]:

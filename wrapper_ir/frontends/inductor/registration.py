@@ -30,8 +30,6 @@ from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["acquire", "registered", "release"]
-
 Slot = tuple[bool, bool]
 """Which wrapper of a device: (C++ wrapper, fx wrapper)."""
 

@@ -25,8 +25,6 @@ from wrapper_ir.lines.args import Access
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["NotingCppScheduling", "buffers_of", "kernel_note", "nodes_of"]
-
 
 class NotingCppScheduling(CppScheduling):
     """C++ scheduling whose kernels are noted in the wrapper, for the calls that follow."""

@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import Program
 
-__all__ = [
-    "Recorder",
-    "Recording",
-    "Session",
-    "Statistics",
-    "current_session",
-    "statistics",
-    "use_session",
-]
-
 
 @dataclass(slots=True)
 class Statistics:

@@ -18,8 +18,6 @@ from wrapper_ir.lines.args import Access
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["note_of_users_kernel", "noting_triton"]
-
 
 def noting_triton(scheduler: Any) -> Any:
     """Return Inductor's Triton scheduling, whose kernels are noted in the wrapper."""

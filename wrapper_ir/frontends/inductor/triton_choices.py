@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.notes import AlternativesNote
 
-__all__ = ["fastest", "nearest", "times"]
-
 
 def fastest(
     note: AlternativesNote,

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.notes import TritonNote
     from wrapper_ir.lines.kernels import TritonKernel
 
-__all__ = ["LaunchGrid", "Pinned", "keep_machine_code", "pin", "plain_triton", "with_types"]
-
 #: What Inductor's decorators and helpers for tuning are called in a kernel's text.
 _TUNING: Final = "triton_heuristics"
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _AsyncCompile: Any = compat.AsyncCompile
 
-__all__ = ["Tuners", "compiled_files"]
-
 
 class Tuners:
     """The tuners of kernels that are noted in one graph; each kernel is compiled once."""

@@ -6,8 +6,6 @@ import warnings
 
 from wrapper_ir.frontends.inductor.session import Session, statistics
 
-__all__ = ["StockFallbackWarning", "announce", "announcing", "may_refuse", "refuse"]
-
 
 class StockFallbackWarning(UserWarning):
     """A graph was compiled with Inductor's own wrapper because it has no typed form."""

@@ -17,8 +17,6 @@ from wrapper_ir.runtime import user_object
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["device_of_stream", "is_current_stream"]
-
 
 user_object.are_found_by(lambda number: user_objects.get_external_object_by_index(number))
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["Arguments", "bind_arguments", "is_tensor", "schema_access"]
-
 _NUMBERS: Final = (bool, int, float, complex, sympy.Basic)
 
 #: Positional and named arguments.

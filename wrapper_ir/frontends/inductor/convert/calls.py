@@ -32,8 +32,6 @@ from wrapper_ir.lines.kernels import (
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["convert_kernel_call"]
-
 
 def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
     """Convert a ``KernelCallLine`` by the note that its scheduling left.

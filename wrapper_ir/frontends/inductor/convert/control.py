@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["ControlConverter"]
-
 
 class ControlConverter:
     """Converts nodes that hold subgraphs into a scope.

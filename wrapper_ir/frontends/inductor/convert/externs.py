@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["ExternConverter"]
-
 
 #: Ops whose result is a quantised tensor, which fake tensors take for one of floats.
 _QUANTISING: Final = frozenset(

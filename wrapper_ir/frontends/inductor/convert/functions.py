@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["function_of"]
-
 Call: TypeAlias = "tuple[Any, tuple[Any, ...], Mapping[str, Any]]"
 """An op, and its arguments: Inductor's nodes, or views that are made for the call."""
 

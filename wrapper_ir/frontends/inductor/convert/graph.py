@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.args import Value
 
-__all__ = ["Passing", "convert_graph", "passing_of"]
-
 # Values that go past a program: a graph takes them, never looks into them, and may return them.
 #
 # Tensor subclasses bring them: the ragged size of a nested tensor is an integer without a value,

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = [
-    "allow_any_size",
-    "assert_alignment",
-    "assert_layout",
-    "convert_inputs",
-    "convert_results",
-    "layout_at_entry",
-    "replaced_inputs",
-]
-
 #: What sympy makes of a float.
 _FLOATS = (sympy.Float, Infinity, NegativeInfinity, NaN)
 

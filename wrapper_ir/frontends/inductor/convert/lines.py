@@ -27,8 +27,6 @@ from wrapper_ir.lines.symbols import ComputeSymbol
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["LineConverter"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

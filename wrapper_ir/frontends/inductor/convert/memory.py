@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.frontends.inductor.notes import PartNote
 
-__all__ = ["allocate", "make", "make_whole", "reinterpret", "reuse"]
-
 
 def allocate(scope: Scope, line: Any) -> None:
     """Convert an ``AllocateLine``.

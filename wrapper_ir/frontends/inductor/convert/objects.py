@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["Method", "convert_object", "method_of", "object_input", "real_object", "traced_object"]
-
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 
 

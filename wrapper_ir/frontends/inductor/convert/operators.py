@@ -27,22 +27,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
 
-__all__ = [
-    "GET_STATE",
-    "HOOK",
-    "PRINT",
-    "SET_STATE",
-    "STATE",
-    "add_check",
-    "add_checks",
-    "define",
-    "hooked_name",
-    "print_arguments",
-    "prints",
-    "runs_and_saves",
-    "runs_with",
-]
-
 _NAMESPACE: Final = "wrapper_ir_inductor"
 _library: Final[Any] = torch.library.Library(_NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.build.draft import ProgramDraft
 
-__all__ = ["OriginTable", "held_values", "op_called"]
-
 _DOTTED: Final = re.compile(r"[\w.]+")
 
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.layout import Device, Layout
 
-__all__ = ["Branch", "ConvertLines", "call_op", "inline_subgraph"]
-
 ConvertLines: TypeAlias = "Callable[[Scope, Any], None]"
 """Converts the lines of a wrapper into a scope."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.objects import Method
 
-__all__ = ["offset_in_argument", "result_relation"]
-
 #: Ops whose schema says "view" and which copy when they must: known only at run time.
 _MAY_COPY: Final = frozenset(
     {

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall
     from wrapper_ir.lines.program import AnyLine
 
-__all__ = ["Scope", "Shared"]
-
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 #: Names that torch makes: of buffers, inputs, symbols.

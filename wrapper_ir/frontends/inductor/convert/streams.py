@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.program import AnyLine, Program
 
-__all__ = [
-    "Queues",
-    "convert_stream_op",
-    "host_waits",
-    "is_stream_op",
-    "refuse_races",
-]
-
 
 class Queues:
     """Streams and memory pools of the next lines, by the blocks that Inductor has opened.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["StringConverter"]
-
 
 class StringConverter:
     """Converts the nodes behind lines of text.

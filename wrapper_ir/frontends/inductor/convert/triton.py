@@ -38,16 +38,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.triton_pinning import LaunchGrid
     from wrapper_ir.lines.expr import Dim, Scalar
 
-__all__ = [
-    "UnknownGridError",
-    "convert_choice",
-    "convert_triton_call",
-    "example",
-    "grid_of",
-    "passed_to",
-    "size_hint",
-]
-
 _SCALARS: Final = {
     "i1": ScalarType.BOOL,
     "u1": ScalarType.BOOL,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.relations import Path
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
-__all__ = ["bind_item", "bind_unbacked", "result_symbols", "tensor_leaves"]
-
 
 def bind_unbacked(scope: Scope, leaves: Mapping[str, Mapping[Path, str]], line: Any) -> None:
     """Convert an ``UnbackedSymbolDefsLine``: bind what a call's result decides.

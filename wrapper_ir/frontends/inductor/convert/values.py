@@ -18,8 +18,6 @@ from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["known_values", "symbol_info", "to_dtype", "to_layout"]
-
 
 @cache
 def to_dtype(dtype: torch.dtype) -> DType:
