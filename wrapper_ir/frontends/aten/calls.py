@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from wrapper_ir.frontends.aten.numbers import Binding, bind_unbacked, bindings_of, kind_of
 from wrapper_ir.frontends.aten.schemas import (
     Path,
     convert_arguments,
@@ -19,7 +20,6 @@ from wrapper_ir.frontends.aten.schemas import (
     type_at,
 )
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, tensors_in
-from wrapper_ir.frontends.aten.unbacked import Binding, bind_unbacked, bindings_of, kind_of
 from wrapper_ir.frontends.common.ops import SYMBOLIC, declare, number_overload, to_device
 from wrapper_ir.lines.args import CallResult, Relation, ResultBuffer, ResultSymbol
 from wrapper_ir.lines.effects import effects

@@ -12,9 +12,9 @@ from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.aten.calls import auto_functionalized, expected_of
+from wrapper_ir.frontends.aten.numbers import bind_unbacked, bindings_of, kind_of
 from wrapper_ir.frontends.aten.sources import completed
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError
-from wrapper_ir.frontends.aten.unbacked import bind_unbacked, bindings_of, kind_of
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import copied, own_results
 from wrapper_ir.lines.args import (

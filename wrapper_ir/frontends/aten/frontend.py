@@ -22,8 +22,8 @@ from wrapper_ir.frontends.aten.sources import (
     source_of_module,
 )
 from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
-from wrapper_ir.frontends.common.names import free_names, with_symbols_named
 from wrapper_ir.frontends.common.ops import declare
+from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, Value
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel

@@ -17,7 +17,7 @@ from wrapper_ir.frontends.aten.errors import Problem
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.common.ops import NoOverloadError, to_device
 from wrapper_ir.frontends.common.origins import origin_of
-from wrapper_ir.frontends.common.unbacked import UnknownWayError
+from wrapper_ir.frontends.common.symbols import UnknownWayError
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, scalar
 from wrapper_ir.lines.kernels import KernelDefinition

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import Placeholder, V, ir
+from wrapper_ir.frontends.inductor.compat import CppScheduling, Placeholder, V, ir
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 from wrapper_ir.frontends.inductor.notes import BufferNote, PartNote, TritonNote
-from wrapper_ir.frontends.inductor.scheduling import buffers_of, nodes_of
+from wrapper_ir.frontends.inductor.scheduling import NotingCppScheduling, buffers_of, nodes_of
 from wrapper_ir.lines.args import Access
 
 if TYPE_CHECKING:
@@ -131,3 +131,19 @@ def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -
             access = Access.READ_WRITE if original.get_name() in changed else Access.READ
             buffers[param] = BufferNote(param, value.get_name(), value.get_dtype(), access)
     return TritonNote(name, code.strip() + "\n", entry, buffers, nodes)
+
+
+# Choice of the scheduling that notes the kernels of a device.
+
+
+def own_scheduling(made: Any, scheduler: Any) -> Any:
+    """Return the scheduling to use instead of ``made``, Inductor's own of a device.
+
+    That of NVIDIA GPUs is made of several, of which the one for Triton is ours.
+    """
+    if type(made) is CppScheduling:
+        noting: Any = NotingCppScheduling
+        return noting(scheduler)
+    if hasattr(made, "_triton_scheduling"):
+        made._triton_scheduling = noting_triton(scheduler)
+    return made

@@ -29,9 +29,15 @@ from wrapper_ir.frontends.inductor.cuda_graphs import keep_whole
 from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
-from wrapper_ir.frontends.inductor.session import Session, open_recorders, statistics
+from wrapper_ir.frontends.inductor.session import (
+    Session,
+    announcing,
+    may_refuse,
+    open_recorders,
+    refuse,
+    statistics,
+)
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
-from wrapper_ir.frontends.inductor.unsupported import announcing, may_refuse, refuse
 from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.verify import VerificationError
 

@@ -1,16 +1,16 @@
-"""Arguments of library ops: Inductor's values as ours, in the order of the op's schema."""
+"""Arguments of library ops in the order of the schema, and what else Inductor calls like an op."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import sympy
 import torch
 
 from wrapper_ir.frontends.common.ops import SYMBOLIC, plain_argument
-from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.objects import Method, convert_object
+from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
@@ -24,11 +24,17 @@ from wrapper_ir.lines.args import (
     ObjectArg,
     ScalarArg,
 )
+from wrapper_ir.lines.control import ObjectInput
+from wrapper_ir.lines.kernels import TorchOp
+from wrapper_ir.lines.program import ObjectConstant
+from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
+    from wrapper_ir.lines.layout import Layout
+
 
 _NUMBERS: Final = (bool, int, float, complex, sympy.Basic)
 
@@ -137,3 +143,162 @@ def _plain(scope: Scope, value: Any) -> Arg:
     raise UnsupportedLineError(
         kind="argument of an op", text=type(value).__name__, why="the IR has no such argument"
     )
+
+
+# Objects of custom classes, and calls of their methods.
+
+
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a custom class, in the form that an op of torch's registry has.
+
+    Attributes:
+        class_name: The class, ``namespace::Class``.
+        _schema: What torch knows of it, the object being the first argument.
+    """
+
+    class_name: str
+    _schema: Any
+
+    def name(self) -> str:
+        """Return what calls name it: ``namespace::Class.method``."""
+        return f"{self.class_name}.{self._schema.name}"
+
+    @property
+    def source(self) -> TorchOp:
+        """Its declaration, under that name."""
+        return TorchOp(f"{self.class_name}.{self._schema}", is_method=True)
+
+
+def method_of(receiver: Any, name: str) -> Method:
+    """Return the method of that name of one of Inductor's objects."""
+    value = real_object(receiver.get_name(), receiver.get_value())
+    return Method(class_of(value), value._get_method(name).schema)
+
+
+def traced_object(value: Any) -> Any:
+    """Return what Inductor has, or the object itself where it traced with another one."""
+    return getattr(value, "real_obj", value)
+
+
+def real_object(name: str, value: Any) -> torch.ScriptObject:
+    """Return the object itself where Inductor has what it traced with.
+
+    Raises:
+        UnsupportedLineError: It is no object of a class in ``torch.classes``.
+    """
+    found = traced_object(value)
+    if not class_of(found):
+        raise UnsupportedLineError(
+            kind="object",
+            text=f"{name}: {type(found).__name__}",
+            why="it is of no class that is registered with torch.classes",
+        )
+    return found  # type: ignore[no-any-return]  # only objects have a class
+
+
+def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
+    """Return the input that an object of Inductor's is.
+
+    Raises:
+        UnsupportedLineError: It is of no class that torch knows, or an input of a region.
+    """
+    if scope.is_region:
+        raise _in_region(name)
+    made = scope.objects[name] = scope.name(name)
+    scope.draft.reserved.add(made)
+    return ObjectInput(made, class_of(real_object(name, node.get_value())))
+
+
+def convert_object(scope: Scope, node: Any) -> str:
+    """Return the name of an object that is passed as an argument.
+
+    Raises:
+        UnsupportedLineError: It is of no class that torch knows, or used in a region.
+    """
+    name = node.get_name()
+    if scope.is_region:
+        raise _in_region(name)
+    if name not in scope.objects:
+        value = real_object(name, node.get_value())
+        known = (n for n in scope.draft.names_of(value) if n in scope.draft.objects)
+        made = next(known, "") or scope.draft.fresh(_OTHER.sub("_", name))
+        scope.objects[name] = made
+        scope.draft.reserved.add(made)
+        scope.draft.objects[made] = ObjectConstant(class_of(value), name)
+        scope.draft.hold(made, value)
+    return scope.objects[name]
+
+
+def _in_region(name: str) -> UnsupportedLineError:
+    return UnsupportedLineError(
+        kind="object", text=name, why="it is used inside a choice, a loop or another subgraph"
+    )
+
+
+# Python functions that Inductor calls like ops, where tuning chose them: what they call.
+#
+# Each is one of ``extern_kernels``. What it decides when it runs, by layouts, is decided here; what
+# it asks a GPU or another library is not, and such a function has no form.
+
+
+Call: TypeAlias = "tuple[Any, tuple[Any, ...], Mapping[str, Any]]"
+"""An op, and its arguments: Inductor's nodes, or views that are made for the call."""
+
+Function: TypeAlias = "Callable[[Scope, Any, Any], Iterator[Call]]"
+"""Gives the calls of a function, of its node and of what it writes into."""
+
+
+def function_of(node: Any) -> Function | None:
+    """Return the form of the function that a node calls; None where it calls something else."""
+    name = str(node.python_kernel_name).removeprefix("extern_kernels.")
+    return (
+        _FUNCTIONS.get(name) if node.op_overload is None and hasattr(extern_kernels, name) else None
+    )
+
+
+def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
+    """``addmm`` of one row that is added to all: with a vector, cuBLAS adds it on the way."""
+    bias, *matrices = node.inputs
+    name = scope.reference(bias)
+    layout = scope.layout(name)
+    if layout.stride[0] == 0 or layout.size[0] == 1:
+        name = scope.relaid(name, _chosen(layout, range(1, layout.rank)))
+    args = (BufferArg(name), *matrices)
+    yield torch.ops.aten.addmm.out, args, {**node.kwargs, "out": out}
+
+
+def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
+    """A convolution of single pixels: a product of matrices, channels last."""
+    x, weight = (scope.reference(item) for item in node.inputs)
+    views = (
+        scope.relaid(x, _chosen(scope.layout(x), (0, 2, 3, 1))),
+        scope.relaid(weight, _chosen(scope.layout(weight), (1, 0))),
+    )
+    result = scope.reference(out)
+    result = scope.relaid(result, _chosen(scope.layout(result), (0, 2, 3, 1)))
+    args = tuple(map(BufferArg, views))
+    yield torch.ops.aten.matmul.out, args, {**node.kwargs, "out": BufferArg(result)}
+
+
+def _scaled_mm_with_output_scale(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
+    """A product of scaled matrices, then its own scale."""
+    *args, scale = node.inputs
+    yield torch.ops.aten._scaled_mm.out, tuple(args), {**node.kwargs, "out": out}
+    yield torch.ops.aten.mul.out, (out, scale), {"out": out}
+
+
+def _chosen(layout: Layout, dims: Any) -> Layout:
+    """Return the layout of a view that has these dimensions, in this order."""
+    size = tuple(layout.size[dim] for dim in dims)
+    return replace(layout, size=size, stride=tuple(layout.stride[dim] for dim in dims))
+
+
+_FUNCTIONS: Final[Mapping[str, Function]] = {
+    "bias_addmm": _bias_addmm,
+    "conv1x1_via_mm": _conv1x1_via_mm,
+    "scaled_mm_with_output_scale": _scaled_mm_with_output_scale,
+}

@@ -8,7 +8,6 @@ from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.convert.triton import convert_choice, convert_triton_call
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.flags import kernel_flags
 from wrapper_ir.frontends.inductor.notes import (
     AlternativesNote,
     BufferNote,
@@ -18,6 +17,7 @@ from wrapper_ir.frontends.inductor.notes import (
     SizeType,
     TritonNote,
 )
+from wrapper_ir.frontends.inductor.scheduling import kernel_flags
 from wrapper_ir.lines.args import Arg, BufferArg, ScalarArg
 from wrapper_ir.lines.kernels import (
     BufferParam,

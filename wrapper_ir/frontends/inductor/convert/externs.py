@@ -10,10 +10,14 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.common.ops import NoOverloadError, declare, number_overload, to_device
+from wrapper_ir.frontends.common.symbols import UnknownWayError, bind_along, split, way_in
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
-from wrapper_ir.frontends.inductor.convert.functions import function_of
-from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
+from wrapper_ir.frontends.inductor.convert.arguments import (
+    Method,
+    bind_arguments,
+    function_of,
+    method_of,
+)
 from wrapper_ir.frontends.inductor.convert.operators import (
     GET_STATE,
     HOOK,
@@ -31,7 +35,6 @@ from wrapper_ir.frontends.inductor.convert.relations import (
     result_relation,
 )
 from wrapper_ir.frontends.inductor.convert.streams import convert_stream_op, is_stream_op
-from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tensor_leaves
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Arg,
@@ -45,10 +48,12 @@ from wrapper_ir.lines.args import (
 )
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import CPU, DType, Layout, LayoutKind
+from wrapper_ir.lines.symbols import ItemOf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from wrapper_ir.frontends.common.symbols import Way
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 
@@ -179,7 +184,7 @@ class ExternConverter:
         given = {k: v for k, v in node.kwargs.items() if k in names and v is not None}
         self.call(node, op, (target, dim, index, *source, *constant), given)
 
-    def copy(self, node: Any, target: Any, source: Any, *, non_blocking: Any) -> None:
+    def copy(self, node: Any, target: Any, source: Any, non_blocking: Any) -> None:
         """Convert a copy between buffers, of one device or of two."""
         self.call(node, torch.ops.aten.copy_.default, (target, source, non_blocking), {})
 
@@ -374,3 +379,68 @@ def _related(
     if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in args):
         relation = Relation.HELD  # an object may give out what it keeps
     return ResultBuffer(result.out, result.path, relation, of)
+
+
+# Symbols whose value only the data gives, by what Inductor's lines and nodes note of them.
+
+
+def bind_unbacked(scope: Scope, leaves: Mapping[str, Mapping[Path, str]], line: Any) -> None:
+    """Convert an ``UnbackedSymbolDefsLine``: bind what a call's result decides.
+
+    Args:
+        scope: Where the lines go.
+        leaves: Names of the leaves of each call's result, by the name of the whole and by path.
+        line: Inductor's.
+
+    Raises:
+        UnsupportedLineError: The way from the result to the symbol is none that we know.
+    """
+    for symbol, keypath in (line.unbacked_bindings or {}).items():
+        path, rest = split(keypath)
+        if not rest:
+            continue  # the call itself has defined it
+        if symbol.name in scope.bound:
+            continue
+        buffer = scope.resolve(leaves[line.output_name][path])
+        try:
+            way = way_in(symbol.name, buffer, rest)
+        except UnknownWayError as error:
+            raise _unknown(buffer, error) from None
+        _bind(scope, symbol, way)
+
+
+def bind_item(scope: Scope, node: Any) -> None:
+    """Convert a ``DynamicScalarLine``: read the only element of a tensor on the host."""
+    (data,) = node.inputs
+    origin = scope.origin(node)
+    _bind(scope, node.sym, (ItemOf(scope.reference(data, origin)), tuple(node.keypath)))
+
+
+def result_symbols(line: Any) -> list[tuple[sympy.Symbol, Path]]:
+    """Return the symbols that are themselves leaves of a call's result, with their paths."""
+    found = ((symbol, *split(keypath)) for symbol, keypath in line.unbacked_bindings.items())
+    return [(symbol, path) for symbol, path, rest in found if not rest]
+
+
+def tensor_leaves(line: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield the tensors of a call's result whose metadata decide symbols, with their paths."""
+    for keypath in line.unbacked_bindings.values():
+        path, rest = split(keypath)
+        if rest:
+            leaf = line.outputs
+            for index in path or (0,):
+                leaf = leaf[index]
+            yield path, leaf
+
+
+def _bind(scope: Scope, symbol: sympy.Symbol, way: Way) -> None:
+    try:
+        bind_along(scope.draft, symbol.name, way, bind=lambda: scope.bind(symbol), dim=scope.dim)
+    except UnknownWayError as error:
+        raise _unknown(symbol.name, error) from None
+
+
+def _unknown(what: str, error: UnknownWayError) -> UnsupportedLineError:
+    return UnsupportedLineError(
+        kind="definition of a symbol", text=f"{what}: {error.shown}", why="unknown way to its value"
+    )

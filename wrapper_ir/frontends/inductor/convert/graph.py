@@ -11,9 +11,9 @@ import sympy
 from torch.utils._sympy.singleton_int import SingletonInt
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, BackwardState, ir
+from wrapper_ir.frontends.inductor.convert.arguments import traced_object
 from wrapper_ir.frontends.inductor.convert.interface import convert_inputs, convert_results
-from wrapper_ir.frontends.inductor.convert.lines import LineConverter
-from wrapper_ir.frontends.inductor.convert.objects import traced_object
+from wrapper_ir.frontends.inductor.convert.lines import convert_lines
 from wrapper_ir.frontends.inductor.convert.operators import add_checks
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
 from wrapper_ir.frontends.inductor.convert.streams import refuse_races
@@ -156,7 +156,7 @@ def _convert(
     scope.rename(graph.graph_input_names, names)
     inputs = convert_inputs(scope, passing.inputs, donates=not _calls_subgraphs(wrapper))
     start = len(scope.body)
-    LineConverter(scope, wrapper).run()
+    convert_lines(scope, wrapper)
     outputs = enumerate(wrapper.get_graph_outputs())
     results = convert_results(scope, [node for i, node in outputs if not passing.returns(i)])
     add_checks(scope, start, inputs, results)

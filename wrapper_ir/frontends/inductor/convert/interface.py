@@ -13,8 +13,8 @@ from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 
 from wrapper_ir.build.draft import metadata_of
 from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.objects import object_input
-from wrapper_ir.frontends.inductor.convert.origins import op_called
+from wrapper_ir.frontends.inductor.convert.arguments import object_input
+from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.differences import gives_data
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from wrapper_ir.frontends.inductor.convert.objects import Method
+    from wrapper_ir.frontends.inductor.convert.arguments import Method
 
 #: Ops whose schema says "view" and which copy when they must: known only at run time.
 _MAY_COPY: Final = frozenset(

@@ -13,16 +13,17 @@ from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.origins import OriginTable, held_values
 from wrapper_ir.frontends.inductor.convert.streams import Queues
 from wrapper_ir.frontends.inductor.convert.values import (
+    OriginTable,
+    held_values,
     symbol_info,
     tensor_layout,
     to_dtype,
     to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.triton_tuners import Tuners
+from wrapper_ir.frontends.inductor.triton_tuning import Tuners
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret

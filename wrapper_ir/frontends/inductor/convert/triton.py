@@ -14,8 +14,13 @@ from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.triton_choices import fastest, nearest
-from wrapper_ir.frontends.inductor.triton_pinning import Pinned, keep_machine_code, pin
+from wrapper_ir.frontends.inductor.triton_tuning import (
+    Pinned,
+    fastest,
+    keep_machine_code,
+    nearest,
+    pin,
+)
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
 from wrapper_ir.lines.kernels import (
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.frontends.inductor.notes import AlternativesNote, TritonNote
-    from wrapper_ir.frontends.inductor.triton_pinning import LaunchGrid
+    from wrapper_ir.frontends.inductor.triton_tuning import LaunchGrid
     from wrapper_ir.lines.expr import Dim, Scalar
 
 _SCALARS: Final = {

@@ -1,12 +1,14 @@
-"""Symbols whose value only the data gives: sizes of results, numbers read from tensors.
+"""Symbols whose value only the data gives, and names of those that a model takes.
 
-Torch says where it finds one by a key path: indices that lead to a leaf of an op's result, then
-keys that lead from there to the number, such as a call of ``size`` and what becomes of its value.
+Torch says where it finds the size of a result, or a number read from a tensor, by a key path:
+indices that lead to a leaf of an op's result, then keys that lead from there to the number, such as
+a call of ``size`` and what becomes of its value.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import sympy
 
@@ -21,12 +23,15 @@ from wrapper_ir.lines.symbols import (
     StrideOf,
     SymbolSource,
 )
+from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.expr import Dim
+    from wrapper_ir.lines.program import Program
+
 
 Keys: TypeAlias = tuple[Any, ...]
 """Keys of torch's from a leaf to a number; none if the leaf is the number."""
@@ -107,3 +112,33 @@ def bind_along(
         draft.emit(AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin))
         result = ours.FloorDiv(value, divisor)
     draft.emit(ComputeSymbol(bind(), result, origin=origin))
+
+
+# Numbers that a model takes, called as the model calls them: torch calls one ``s86``.
+
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def free_names(program: Program, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the better names of symbols that nothing else in a program has.
+
+    Args:
+        program: The program.
+        wanted: The name that each of some symbols should have.
+    """
+    taken = {*program.symbols, *program.buffers, *program.objects, *program.constants}
+    found: dict[str, str] = {}
+    for symbol, name in wanted.items():
+        if name not in taken and _IDENTIFIER.fullmatch(name):
+            found[symbol] = name
+            taken.add(name)
+    return found
+
+
+def with_symbols_named(program: Program, names: Mapping[str, str]) -> Program:
+    """Return the program with other names for some of its symbols; messages keep their words."""
+    if not names:
+        return program
+    same = str
+    return Renaming(same, same, lambda name: names.get(name, name)).program(program)
