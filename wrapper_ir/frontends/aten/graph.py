@@ -16,9 +16,8 @@ from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
 from wrapper_ir.frontends.aten.emitted import LAUNCH, NAMESPACE, convert_launch, convert_own
 from wrapper_ir.frontends.aten.numbers import bind_item, bind_metadata
-from wrapper_ir.frontends.aten.schemas import is_op
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, elements, is_guard
-from wrapper_ir.frontends.common.ops import SYMBOLIC
+from wrapper_ir.frontends.common.ops import SYMBOLIC, is_op
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import dim, is_relation
 from wrapper_ir.lines.layout import Layout

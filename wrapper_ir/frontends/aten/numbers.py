@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from wrapper_ir.frontends.aten.schemas import Path
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
 from wrapper_ir.frontends.common.expressions import to_scalar
-from wrapper_ir.frontends.common.ops import SYMBOLIC
+from wrapper_ir.frontends.common.ops import SYMBOLIC, Path
 from wrapper_ir.frontends.common.symbols import Keys, Way, bind_along, split, way_in
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import is_relation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from wrapper_ir.frontends.common.ops import NoOverloadError, declare, number_overload, to_device
+from wrapper_ir.frontends.common.ops import Bound, Path, call_of, to_device
 from wrapper_ir.frontends.common.symbols import UnknownWayError, bind_along, split, way_in
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert.arguments import (
@@ -29,11 +29,6 @@ from wrapper_ir.frontends.inductor.convert.operators import (
     runs_and_saves,
     runs_with,
 )
-from wrapper_ir.frontends.inductor.convert.relations import (
-    Path,
-    offset_in_argument,
-    result_relation,
-)
 from wrapper_ir.frontends.inductor.convert.streams import convert_stream_op, is_stream_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
@@ -46,12 +41,12 @@ from wrapper_ir.lines.args import (
     ResultBuffer,
     ResultSymbol,
 )
-from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.layout import CPU, DType, Layout, LayoutKind
 from wrapper_ir.lines.symbols import ItemOf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wrapper_ir.frontends.common.symbols import Way
     from wrapper_ir.frontends.inductor.convert.state import Scope
@@ -150,7 +145,7 @@ class ExternConverter:
         self._emit(node, GET_STATE, (), {}, [ResultBuffer(before)])
         self._emit(node, SET_STATE, (state,), {}, [])
         self._emit(node, op, args, kwargs, self._results(node))
-        scope.emit(ExternKernel(declare(scope.draft, SET_STATE), (BufferArg(before),)))
+        scope.emit(call_of(scope.draft, SET_STATE, (BufferArg(before),)))
 
     def show(self, node: Any) -> None:
         """Show the tensor that a node computes to Inductor's hooks, where they are asked for."""
@@ -209,34 +204,20 @@ class ExternConverter:
         defined: list[CallResult],
     ) -> None:
         """Emit the call of an op, and the declaration of the op where it is the first."""
-        origin = self._scope.origin(node)
-        if not isinstance(op, Method):
-            op = _with_numbers(op, args)
-        ordered, named = bind_arguments(self._scope, op, args, kwargs, origin)
+        scope, origin = self._scope, self._scope.origin(node)
+        bound = bind_arguments(scope, op, args, kwargs, origin)
+        ordered = bound.args
         if op is torch.ops.aten.addmm.out:
-            ordered = self._with_rows(ordered, dict(named), origin)
-        if op._schema.name in _QUANTISING:
-            self._note_quantised(defined, (*ordered, *(value for _, value in named)))
-        if op._schema.name in _PACKING:
-            buffers = self._scope.draft.buffers
-            buffers.update((r.out, _PACKED) for r in defined if isinstance(r, ResultBuffer))
-        related = tuple(_related(op, result, ordered, named) for result in defined)
-        self._note_offsets(op, related, getattr(node, "origins", None) or ())
-        self._note_kinds(op, related, getattr(node, "origins", None) or ())
-        device = node.get_device()
-        line = ExternKernel(
-            op=self._declared(op),
-            args=ordered,
-            kwargs=named,
-            results=related,
-            device=to_device(device) if device is not None else CPU,
-        )
+            ordered = self._with_rows(ordered, dict(bound.kwargs), origin)
+        results = tuple(_related(bound, result) for result in defined)
+        for result in results:
+            if isinstance(result, ResultBuffer):
+                scope.draft.buffers[result.out] = self._corrected(bound, result, node)
+        where = node.get_device()
+        device = to_device(where) if where is not None else CPU
+        line = call_of(scope.draft, bound.op, ordered, bound.kwargs, results, device=device)
         names = self.leaves.get(node.get_name(), {}).values() if defined else ()
-        self._scope.emit_call(line, [node], [self._scope.graph.get_buffer(n) for n in names])
-
-    def _declared(self, op: torch._ops.OpOverload | Method) -> str:
-        draft = self._scope.draft
-        return draft.declare(op.name(), op.source) if isinstance(op, Method) else declare(draft, op)
+        scope.emit_call(line, [node], [scope.graph.get_buffer(name) for name in names])
 
     def _with_rows(
         self, args: tuple[Arg, ...], named: Mapping[str, Arg], origin: int | None
@@ -255,50 +236,34 @@ class ExternConverter:
             return args
         return (BufferArg(self._scope.rows(bias.buffer, matrix.size, origin)), *args[1:])
 
-    def _note_offsets(
-        self,
-        op: torch._ops.OpOverload | Method,
-        results: Sequence[CallResult],
-        traced: Iterable[Any],
-    ) -> None:
-        """Give views the offsets that the trace knows."""
-        scope = self._scope
-        for result in results:
-            if not isinstance(result, ResultBuffer) or result.relation is not Relation.ALIAS:
-                continue
-            distance = offset_in_argument(op, result.path, traced)
-            if distance is not None and len(result.of) == 1:
-                layout, viewed = scope.layout(result.out), scope.layout(result.of[0])
-                begin = viewed.offset * viewed.dtype.itemsize + scope.dim(distance)
-                offset = scope.dim(begin / sympy.Integer(layout.dtype.itemsize))
-                scope.draft.buffers[result.out] = replace(layout, offset=offset)
+    def _corrected(self, call: Bound, result: ResultBuffer, node: Any) -> Layout:
+        """Return a result's layout with what Inductor forgets, and the call or the trace knows.
 
-    def _note_kinds(
-        self,
-        op: torch._ops.OpOverload | Method,
-        results: Sequence[CallResult],
-        traced: Iterable[Any],
-    ) -> None:
-        """Give results that are not strided their kind: Inductor takes all tensors for strided."""
-        calls = [each for each in traced if each.target is op]
-        for result in results if len(calls) == 1 else ():
-            found = calls[0].meta.get("val")
-            for step in result.path:
-                found = found[step]
-            if not isinstance(result, ResultBuffer):
-                continue
-            if isinstance(found, torch.Tensor) and found.layout is not torch.strided:
-                kind = LayoutKind(str(found.layout).removeprefix("torch."))
-                layout = self._scope.layout(result.out)
-                self._scope.draft.buffers[result.out] = replace(layout, kind=kind)
-
-    def _note_quantised(self, results: Sequence[CallResult], args: Sequence[Any]) -> None:
-        """Give a result the element type that the call asks for: Inductor knows none of these."""
-        dtype = next((arg.dtype for arg in args if isinstance(arg, DTypeArg)), None)
-        for result in results:
-            if dtype is not None and isinstance(result, ResultBuffer):
-                layout = self._scope.layout(result.out)
-                self._scope.draft.buffers[result.out] = replace(layout, dtype=dtype)
+        It takes all tensors for strided ones of plain numbers, and views for storage of their own.
+        """
+        layout = self._scope.layout(result.out)
+        if call.name in _PACKING:
+            return _PACKED
+        if call.name in _QUANTISING:
+            every = (*call.args, *(value for _, value in call.kwargs))
+            dtypes = (arg.dtype for arg in every if isinstance(arg, DTypeArg))
+            layout = replace(layout, dtype=next(dtypes, layout.dtype))
+        traced = [each for each in getattr(node, "origins", None) or () if each.target is call.op]
+        found: Any = traced[0].meta.get("val") if len(traced) == 1 else None
+        for step in result.path if found is not None else ():
+            found = found[step]
+        if not isinstance(found, torch.Tensor):
+            return layout
+        if found.layout is not torch.strided:
+            layout = replace(layout, kind=LayoutKind(str(found.layout).removeprefix("torch.")))
+        given = _viewed(call, traced[0])
+        if result.relation is Relation.ALIAS and len(result.of) == 1 and given is not None:
+            viewed = self._scope.layout(result.of[0])
+            distance = _first_byte(found) - _first_byte(given)
+            begin = viewed.offset * viewed.dtype.itemsize + self._scope.dim(distance)
+            offset = self._scope.dim(begin / sympy.Integer(layout.dtype.itemsize))
+            layout = replace(layout, offset=offset)
+        return layout
 
     def _results(self, node: Any) -> list[CallResult]:
         """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""
@@ -356,29 +321,33 @@ def node_op(node: Any) -> torch._ops.OpOverload:
     )
 
 
-def _with_numbers(op: torch._ops.OpOverload, args: Sequence[Any]) -> torch._ops.OpOverload:
-    """Return the overload of an op that takes the numbers among its arguments."""
-    try:
-        found: torch._ops.OpOverload = number_overload(op, args)
-    except NoOverloadError as error:
-        why = f"a number is given for the tensor {error.names}"
-        raise UnsupportedLineError(kind="call of an op", text=str(op), why=why) from None
-    return found
-
-
 def _plain_args(node: Any) -> tuple[Any, ...]:
     return (*node.inputs, *node.constant_args)
 
 
-def _related(
-    op: torch._ops.OpOverload | Method, result: CallResult, args: Any, kwargs: Any
-) -> CallResult:
+def _related(call: Bound, result: CallResult) -> CallResult:
     if not isinstance(result, ResultBuffer):
         return result
-    relation, of = result_relation(op, result.path, args, kwargs)
-    if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in args):
+    relation, of = call.relation(result.path)
+    if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in call.args):
         relation = Relation.HELD  # an object may give out what it keeps
     return ResultBuffer(result.out, result.path, relation, of)
+
+
+def _viewed(call: Bound, traced: torch.fx.Node) -> torch.Tensor | None:
+    """Return the traced value of the one argument that a call gives a view of, if it is one."""
+    position = handed_over(call.schema.name)
+    pairs = enumerate(zip(call.schema.positional, traced.args, strict=False))
+    given = [
+        value
+        for index, (declared, value) in pairs
+        if (declared.type.alias if position is None else index == position)
+    ]
+    return given[0].meta.get("val") if len(given) == 1 and hasattr(given[0], "meta") else None  # type: ignore[union-attr]
+
+
+def _first_byte(value: torch.Tensor) -> Any:
+    return value.storage_offset() * value.itemsize
 
 
 # Symbols whose value only the data gives, by what Inductor's lines and nodes note of them.

@@ -37,6 +37,7 @@ from wrapper_ir.lines.trace import Comment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 
