@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from wrapper_ir.build.draft import range_checks
-from wrapper_ir.frontends.aten import numbers, special
+from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
 from wrapper_ir.frontends.aten.emitted import LAUNCH, NAMESPACE, convert_launch, convert_own
@@ -52,7 +52,7 @@ def convert_node(walk: GraphWalk, node: Node) -> Any:
         name = target.name()
         if name.startswith(NAMESPACE):
             return convert_own(walk, node)
-        special_case = special.OPS.get(name) or special.OPS.get(name.partition(".")[0])
+        special_case = OPS.get(name) or OPS.get(name.partition(".")[0])
         return call_op(walk, node) if special_case is None else special_case(walk, node)
     raise UnsupportedNodeError("it is no operator of torch's registry")
 

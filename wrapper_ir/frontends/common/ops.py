@@ -218,11 +218,11 @@ def bind_arguments(
     unknown = sorted(given.keys() - {declared.name for declared in schema.args})
     if unknown:
         raise MisfitError(f"no argument called {', '.join(unknown)} in the schema")
+    named = [a for a in schema.args if a.keyword_only and a.name in given]
     last = max((i for i, p in enumerate(positional) if p.name in given), default=-1)
     if any(declared.name not in given for declared in positional[:last]):
         theirs = op._schema.arguments  # noqa: SLF001 - where torch tells values
         given = {**{each.name: each.default_value for each in theirs}, **given}
-    named = [a for a in schema.args if a.keyword_only and a.name in given]
 
     def converted(declared: SchemaArg, value: Any) -> Arg:
         if isinstance(value, (list, tuple)):
