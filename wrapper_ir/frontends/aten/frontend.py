@@ -22,11 +22,10 @@ from wrapper_ir.frontends.aten.sources import (
     source_of_module,
 )
 from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
-from wrapper_ir.frontends.common.ops import declare
+from wrapper_ir.frontends.common.regions import copied, copy
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, Value
+from wrapper_ir.lines.args import BufferValue, Value
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.program import (
     Constant,
     FrozenMap,
@@ -178,7 +177,7 @@ class _Conversion:
         for position, target in targets.items():
             value = outputs[position]
             if value != target:
-                self._copy(target, value, nodes[position])
+                copy(state.draft, target.name, value.name, state.origin(nodes[position]))
             updated[nodes[position]] = target
         values = [updated.get(nodes[n], outputs[n]) for n in source.results]
         found = []
@@ -196,22 +195,8 @@ class _Conversion:
         for position, target in targets.items():
             value = outputs[position]
             if isinstance(value, Ref) and roots(value.name) & earlier and value != target:
-                outputs[position] = self._cloned(value)
+                outputs[position] = Ref(copied(self._state.draft, value.name))
             earlier |= roots(target.name)
-
-    def _cloned(self, value: Ref) -> Ref:
-        state = self._state
-        op = declare(state.draft, torch.ops.aten.clone.default)
-        name = state.define_like(f"{value.name}_clone", state.draft.buffers[value.name])
-        self._walk.emit(ExternKernel(op, (BufferArg(value.name),), results=(ResultBuffer(name),)))
-        return Ref(name)
-
-    def _copy(self, target: Ref, value: Ref, node: Any) -> None:
-        state = self._state
-        op = declare(state.draft, torch.ops.aten.copy_.default)
-        args = (BufferArg(target.name, Access.WRITE), BufferArg(value.name))
-        device = state.draft.buffers[target.name].device
-        self._walk.emit(ExternKernel(op, args, device=device, origin=state.origin(node)))
 
 
 def _symbols(source: Source) -> tuple[dict[str, tuple[int | None, int | None]], dict[str, int]]:

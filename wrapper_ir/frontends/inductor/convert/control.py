@@ -6,22 +6,20 @@ around it. A region sees those symbols too, so numbers are passed only where a l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
 import torch
 
 from wrapper_ir.build.draft import at_start
-from wrapper_ir.frontends.common.ops import declare
-from wrapper_ir.frontends.common.regions import copied, own_results
+from wrapper_ir.frontends.common.ops import call_of
+from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed
 from wrapper_ir.frontends.inductor.compat import V, ir
 from wrapper_ir.frontends.inductor.convert.interface import convert_results
 from wrapper_ir.frontends.inductor.convert.state import Scope
 from wrapper_ir.frontends.inductor.differences import Choice, choice_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
-    Access,
     Arg,
     BufferArg,
     BufferValue,
@@ -39,20 +37,17 @@ from wrapper_ir.lines.control import (
     BufferInput,
     Cond,
     Input,
-    Region,
     ScalarInput,
     Switch,
     While,
 )
-from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
-    from wrapper_ir.lines.layout import Device
 
 
 class ControlConverter:
@@ -93,17 +88,17 @@ class ControlConverter:
         branches = [self._branch(branch, given) for branch in choice.branches]
         for branch in branches:
             branch.own_results()
-        passed = [i for i, param in enumerate(branches[0].params) if param is not None]
+        order = [i for i, param in enumerate(branches[0].params) if param is not None]
         results = self._results(node, branches[0].results, _outputs(node))
-        operands = _told(given, passed, set().union(*(branch.written for branch in branches)))
-        regions = tuple(branch.region(passed) for branch in branches)
+        operands = passed(given, order, set().union(*(branch.written for branch in branches)))
+        regions = tuple(branch.region(order) for branch in branches)
         if choice.is_cond:
             scope.emit(Cond(results, selector, operands, *regions, origin=origin))
         else:
             scope.emit(Switch(results, selector, operands, regions, origin=origin))
 
-    def _branch(self, subgraph: Any, operands: Sequence[Arg], carried: int = 0) -> Branch:
-        return Branch.convert(self._scope, subgraph.graph, operands, self._convert_lines, carried)
+    def _branch(self, subgraph: Any, operands: Sequence[Arg], carried: int = 0) -> RegionDraft:
+        return convert_region(self._scope, subgraph.graph, operands, self._convert_lines, carried)
 
     def _predicate(self, node: Any, origin: int | None) -> BufferArg | ScalarArg:
         """Return what decides between two: one bool, or a condition among symbols."""
@@ -117,8 +112,10 @@ class ControlConverter:
         name = self._scope.draft.fresh(f"{operand.buffer}_truth")
         made = ResultBuffer(self._scope.define(name, truth))
         args = (operand, ScalarArg(0))
-        op = torch.ops.aten.ne.Scalar
-        call_op(self._scope, op, args, layout.device, results=(made,), origin=origin)
+        op, device = torch.ops.aten.ne.Scalar, layout.device
+        self._scope.emit(
+            call_of(self._scope.draft, op, args, results=(made,), device=device, origin=origin)
+        )
         return BufferArg(made.out)
 
     def _selector(self, node: Any, origin: int | None) -> BufferArg | ScalarArg:
@@ -147,7 +144,7 @@ class ControlConverter:
         condition = self._branch(node.cond_subgraph, operands, count)
         body = self._branch(node.body_subgraph, operands, count)
         # What a round gives back as it got it does not change from round to round.
-        lasting = [i for i in range(count) if body.gives_back(i) and not stacks]
+        lasting = [i for i in range(count) if _gives_back(body, i) and not stacks]
         carried = [i for i in range(count) if i not in lasting]
         captured = [*lasting, *range(count, len(given))]
         captured = [i for i in captured if body.params[i] is not None]
@@ -165,8 +162,8 @@ class ControlConverter:
         scope.emit(
             While(
                 results=results,
-                carried=_told(operands, carried, written),
-                captured=_told(operands, captured, written),
+                carried=passed(operands, carried, written),
+                captured=passed(operands, captured, written),
                 condition=condition.region([*carried, *captured]),
                 body=body.region([*carried, *captured]),
                 stacked=stacks,
@@ -259,17 +256,6 @@ def _outputs(node: Any) -> dict[int, Any]:
     return found
 
 
-def _told(operands: Sequence[Arg], order: Iterable[int], written: set[int]) -> tuple[Arg, ...]:
-    """Return operands in order, those that a region writes to passed for writing."""
-    found: list[Arg] = []
-    for position in order:
-        arg = operands[position]
-        if isinstance(arg, BufferArg) and position in written:
-            arg = BufferArg(arg.buffer, Access.READ_WRITE)
-        found.append(arg)
-    return tuple(found)
-
-
 def _truth(value: Any) -> Any:
     """Return a number as a condition: whether it is not zero."""
     if isinstance(value, sympy.Expr):
@@ -284,109 +270,64 @@ ConvertLines: TypeAlias = "Callable[[Scope, Any], None]"
 """Converts the lines of a wrapper into a scope."""
 
 
-@dataclass(slots=True)
-class Branch:
-    """A subgraph that is being made a region.
+def convert_region(
+    outer: Scope,
+    graph: Any,
+    operands: Sequence[Arg],
+    convert_lines: ConvertLines,
+    carried: int = 0,
+) -> RegionDraft:
+    """Convert a subgraph that takes the operands, of which the first are carried by a loop.
 
-    Attributes:
-        scope: The scope inside.
-        params: What stands for each operand inside; None where it is not passed.
-        results: What the subgraph gives.
+    Raises:
+        UnsupportedLineError: Something in it has no typed form.
     """
+    with outer.draft.region():
+        scope = _inner_scope(outer, graph)
+        with V.set_graph_handler(graph):
+            names = zip(graph.graph_input_names, operands, strict=True)
+            params = [
+                _param(scope, name, operand, is_passed=position < carried)
+                for position, (name, operand) in enumerate(names)
+            ]
+            convert_lines(scope, _wrapper_of(graph))
+            results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
+    return RegionDraft(scope.draft, scope.body, params, list(results))
 
-    scope: Scope
-    params: list[Input | None]
-    results: list[Value] = field(default_factory=list)
 
-    @classmethod
-    def convert(
-        cls,
-        outer: Scope,
-        graph: Any,
-        operands: Sequence[Arg],
-        convert_lines: ConvertLines,
-        carried: int = 0,
-    ) -> Branch:
-        """Convert a subgraph that takes the operands, of which the first are carried by a loop.
-
-        Raises:
-            UnsupportedLineError: Something in it has no typed form.
-        """
-        with outer.draft.region():
-            made = cls(_inner_scope(outer, graph), [])
-            with V.set_graph_handler(graph):
-                made._take(operands, carried)
-                convert_lines(made.scope, _wrapper_of(graph))
-                outputs = graph.wrapper_code.get_graph_outputs()
-                made.results = list(convert_results(made.scope, outputs))
-        return made
-
-    @property
-    def written(self) -> set[int]:
-        """Positions of operands that it writes to."""
-        return {
-            position
-            for position, param in enumerate(self.params)
-            if isinstance(param, BufferInput) and self.scope.draft.is_written(param.name)
-        }
-
-    def region(self, order: Sequence[int]) -> Region:
-        """Return the region, whose parameters stand for the operands at these positions."""
-        params = tuple(param for i in order if (param := self.params[i]) is not None)
-        return Region(params, tuple(self.scope.body), tuple(self.results))
-
-    def gives_back(self, position: int) -> bool:
-        """Return whether the result at a position is the operand at that position itself."""
-        value, param = self.results[position], self.params[position]
-        return (
-            isinstance(value, BufferValue)
-            and isinstance(param, BufferInput)
-            and value.buffer == param.name
-        )
-
-    def own_results(self) -> None:
-        """Copy results that are the caller's or a constant's, or share storage with another."""
-        params = [param.name for param in self.params if isinstance(param, BufferInput)]
-        with self.scope.draft.region(self.scope.body):
-            self.results = own_results(self.scope.draft, self.results, params)
-
-    # What comes in.
-
-    def _take(self, operands: Sequence[Arg], carried: int) -> None:
-        graph = self.scope.graph
-        values = [(name, graph.graph_inputs.get(name)) for name in graph.graph_input_names]
-        for position, ((name, value), operand) in enumerate(zip(values, operands, strict=True)):
-            if isinstance(operand, BufferArg):
-                self._take_buffer(name, value, operand.buffer)
-            elif isinstance(operand, ScalarArg):
-                self._take_number(name, value, operand, is_passed=position < carried)
-            else:
-                self.params.append(None)
-
-    def _take_buffer(self, name: str, value: Any, operand: str) -> None:
-        scope = self.scope
+def _param(scope: Scope, name: str, operand: Arg, *, is_passed: bool) -> Input | None:
+    """Return what stands for an operand inside, None where it is not passed."""
+    value = scope.graph.graph_inputs.get(name)
+    if isinstance(operand, BufferArg):
         if not isinstance(value, ir.TensorBox):
             raise _unknown(name, value)
-        _learn_shape(scope, value, scope.layout(operand))
-        layout = scope.to_layout(value.get_layout())
-        param = scope.define(name, at_start(layout))
+        _learn_shape(scope, value, scope.layout(operand.buffer))
+        param = scope.define(name, at_start(scope.to_layout(value.get_layout())))
         scope.lent.add(param)
-        self.params.append(BufferInput(param))
+        return BufferInput(param)
+    if not isinstance(operand, ScalarArg):
+        return None
+    if not is_passed:
+        _learn(scope, value, operand.value)
+        return None
+    kind = SymbolKind.FLOAT if getattr(value, "is_integer", True) is False else SymbolKind.INT
+    symbol = scope.bind_fresh(name, kind)
+    if isinstance(value, sympy.Symbol):
+        scope.known[value] = sympy.Symbol(symbol, **value.assumptions0)
+        scope.bound.add(value.name)
+    elif not isinstance(value, (int, sympy.Integer)):
+        raise _unknown(name, value)
+    return ScalarInput(symbol)
 
-    def _take_number(self, name: str, value: Any, operand: ScalarArg, *, is_passed: bool) -> None:
-        scope = self.scope
-        if not is_passed:
-            _learn(scope, value, operand.value)
-            self.params.append(None)
-            return
-        kind = SymbolKind.FLOAT if getattr(value, "is_integer", True) is False else SymbolKind.INT
-        symbol = scope.bind_fresh(name, kind)
-        if isinstance(value, sympy.Symbol):
-            scope.known[value] = sympy.Symbol(symbol, **value.assumptions0)
-            scope.bound.add(value.name)
-        elif not isinstance(value, (int, sympy.Integer)):
-            raise _unknown(name, value)
-        self.params.append(ScalarInput(symbol))
+
+def _gives_back(region: RegionDraft, position: int) -> bool:
+    """Return whether the result at a position is the operand at that position itself."""
+    value, param = region.results[position], region.params[position]
+    return (
+        isinstance(value, BufferValue)
+        and isinstance(param, BufferInput)
+        and value.buffer == param.name
+    )
 
 
 def inline_subgraph(
@@ -432,20 +373,6 @@ def _shared_roots(outer: Scope, given: Sequence[str], operands: Sequence[Arg]) -
     roots = [outer.draft.owner(name) for name in given]
     passed = {outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
     return {root for root in roots if root in passed or roots.count(root) > 1}
-
-
-def call_op(
-    scope: Scope,
-    op: torch._ops.OpOverload,
-    args: tuple[Arg, ...],
-    device: Device,
-    *,
-    results: tuple[CallResult, ...] = (),
-    origin: int | None = None,
-) -> None:
-    """Emit the call of an op that Inductor has not written."""
-    name = declare(scope.draft, op)
-    scope.emit(ExternKernel(name, args, results=results, device=device, origin=origin))
 
 
 def _wrapper_of(graph: Any) -> Any:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.build.draft import at_start
-from wrapper_ir.frontends.common.ops import declare, to_device
+from wrapper_ir.frontends.common.ops import call_of, to_device
 from wrapper_ir.frontends.common.regions import copied
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ListArg, NamedArg, ScalarArg
-from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret, Reuse
 
@@ -181,5 +180,4 @@ def _call(
     scope: Scope, op: Any, args: tuple[Arg, ...], named: tuple[NamedArg, ...], node: Any
 ) -> None:
     device = to_device(node.get_device())
-    call = ExternKernel(declare(scope.draft, op), args, named, device=device)
-    scope.emit_call(call, [node])
+    scope.emit_call(call_of(scope.draft, op, args, named, device=device), [node])
