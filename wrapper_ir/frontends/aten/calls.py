@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.frontends.aten.numbers import Binding, bind_unbacked, bindings_of, kind_of
+from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, to_dtype
 from wrapper_ir.frontends.common.ops import (
     NUMBERS,
@@ -28,6 +28,7 @@ from wrapper_ir.frontends.common.ops import (
     to_device,
     type_at,
 )
+from wrapper_ir.frontends.common.symbols import Binding
 from wrapper_ir.lines.args import (
     Access,
     Arg,
@@ -84,7 +85,7 @@ class Expected:
 def expected_of(node: Node) -> Expected:
     """Return what a node's call gives."""
     names = dict(_names_of_parts(node))
-    return Expected(node.name, node.meta.get("val"), names, _used_parts(node), bindings_of(node))
+    return Expected(node.name, node.meta.get("val"), names, _used_parts(node), noted_by(node))
 
 
 def emit_call(
@@ -109,7 +110,7 @@ def emit_call(
     held = call.held(node.name)
     values = tuple(held.get(name, "") for name in effects(line).written)
     walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
-    bind_unbacked(walk, node, expected.bindings, call.leaves)
+    bind_unbacked(walk, node, call.leaves)
     return value
 
 
@@ -206,7 +207,7 @@ class _Call:
         state = self._state
         own = [b for b in self._expected.bindings if b.path == path and not b.keys]
         if own and isinstance(value, SYMBOLIC):
-            name = state.bind(own[0].symbol, kind_of(value), unbacked=True)
+            name = state.bind(own[0].name, kind_of(value), unbacked=True)
             self.defined.append(ResultSymbol(name, path))
             return state.draft.symbol(name)
         if isinstance(value, (bool, int, float, *SYMBOLIC)):

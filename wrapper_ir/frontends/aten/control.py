@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.aten.calls import auto_functionalized, expected_of
-from wrapper_ir.frontends.aten.numbers import bind_unbacked, bindings_of, kind_of
+from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
 from wrapper_ir.frontends.aten.sources import completed
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError
 from wrapper_ir.frontends.common.ops import SYMBOLIC
@@ -297,9 +297,9 @@ def _buffer(walk: GraphWalk, wanted: str, value: Any, inside: BufferValue) -> st
 
 
 def _symbol(walk: GraphWalk, node: Node, index: int, value: Any) -> str:
-    for binding in bindings_of(node):
+    for binding in noted_by(node):
         if binding.path in ((index,), ()) and not binding.keys:
-            return walk.state.bind(binding.symbol, kind_of(value), unbacked=True)
+            return walk.state.bind(binding.name, kind_of(value), unbacked=True)
     name = walk.state.bind_fresh(f"{node.name}_{index}", kind_of(value))
     if isinstance(value, SYMBOLIC):
         expr = value.node.expr
@@ -309,8 +309,7 @@ def _symbol(walk: GraphWalk, node: Node, index: int, value: Any) -> str:
 
 
 def _bind_sizes(walk: GraphWalk, node: Node, value: list[Any]) -> None:
-    bindings = bindings_of(node)
-    bind_unbacked(walk, node, bindings, {(i,): leaf for i, leaf in enumerate(value)})
+    bind_unbacked(walk, node, {(i,): leaf for i, leaf in enumerate(value)})
 
 
 def _inlined(position: int) -> Convert:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -19,7 +18,7 @@ import torch
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
 from wrapper_ir.frontends.common.expressions import to_scalar
 from wrapper_ir.frontends.common.ops import SYMBOLIC, Path
-from wrapper_ir.frontends.common.symbols import Keys, Way, bind_along, split, way_in
+from wrapper_ir.frontends.common.symbols import Binding, bind_along, bindings_of
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import is_relation
 from wrapper_ir.lines.layout import DType
@@ -34,7 +33,6 @@ from wrapper_ir.lines.symbols import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from torch.fx import Node
 
@@ -193,41 +191,22 @@ def _sympified(value: Any) -> Any:
 # Symbols whose value only the data gives: sizes of results, numbers read from tensors.
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A symbol that a node's result decides.
-
-    Attributes:
-        symbol: Its name.
-        path: Of the leaf of the result.
-        keys: The way from there to the number, in torch's terms; empty if the leaf is the number.
-    """
-
-    symbol: str
-    path: Path
-    keys: Keys
-
-
-def bindings_of(node: Node) -> list[Binding]:
-    """Return the symbols that a node binds, as torch noted them."""
-    found: Mapping[Any, Any] = node.meta.get("unbacked_bindings") or {}
-    return [Binding(str(symbol), *split(keypath)) for symbol, keypath in found.items()]
-
-
 def kind_of(value: Any) -> SymbolKind:
     """Return what one of torch's symbolic numbers is."""
     return SymbolKind.FLOAT if isinstance(value, torch.SymFloat) else SymbolKind.INT
 
 
-def bind_unbacked(
-    walk: GraphWalk, node: Node, bindings: Sequence[Binding], leaves: Mapping[Path, Any]
-) -> None:
+def bind_unbacked(walk: GraphWalk, node: Node, leaves: Mapping[Path, Any]) -> None:
     """Bind what the metadata of a node's results decides."""
-    for binding in bindings:
+    for binding in noted_by(node):
         leaf = leaves.get(binding.path)
-        if binding.keys and isinstance(leaf, Ref) and binding.symbol not in walk.state.draft.bound:
-            way = way_in(binding.symbol, leaf.name, binding.keys)
-            _bind(walk, node, binding, way)
+        if binding.keys and isinstance(leaf, Ref) and binding.name not in walk.state.draft.bound:
+            _bind(walk, node, binding, leaf.name)
+
+
+def noted_by(node: Node) -> list[Binding]:
+    """Return the symbols that a node binds, as torch noted them."""
+    return bindings_of(node.meta.get("unbacked_bindings"))
 
 
 def bind_item(walk: GraphWalk, node: Node) -> Any:
@@ -243,10 +222,10 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
         walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
         return state.draft.symbol(name)
     kind = kind_of(value)
-    for binding in bindings_of(node):
-        if binding.symbol not in state.draft.bound:
-            _bind(walk, node, binding, (ItemOf(tensor.name), binding.keys), kind)
-            number = state.draft.symbol(binding.symbol)
+    for binding in noted_by(node):
+        if binding.name not in state.draft.bound:
+            _bind(walk, node, binding, ItemOf(tensor.name), kind)
+            number = state.draft.symbol(binding.name)
             return sympy.Ne(number, 0) if isinstance(value, torch.SymBool) else number
     known = value.node.expr
     if known.is_Symbol and known.name in state.draft.bound:
@@ -296,15 +275,15 @@ def _bind(
     walk: GraphWalk,
     node: Node,
     binding: Binding,
-    way: Way,
+    start: str | SymbolSource,
     kind: SymbolKind = SymbolKind.INT,
 ) -> None:
     state = walk.state
     bind_along(
         state.draft,
-        binding.symbol,
-        way,
-        bind=lambda: state.bind(binding.symbol, kind, unbacked=True),
+        binding,
+        start,
+        bind=lambda: state.bind(binding.name, kind, unbacked=True),
         dim=state.dim,
         origin=state.origin(node),
     )

@@ -8,6 +8,7 @@ a call of ``size`` and what becomes of its value.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import sympy
@@ -36,8 +37,30 @@ if TYPE_CHECKING:
 Keys: TypeAlias = tuple[Any, ...]
 """Keys of torch's from a leaf to a number; none if the leaf is the number."""
 
-Way: TypeAlias = tuple[SymbolSource, Keys]
-"""A source of a number, and the keys from its value to that of a symbol."""
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A symbol that the result of a call decides.
+
+    Attributes:
+        symbol: Torch's.
+        path: The leaf of the result.
+        keys: The way from there to the number.
+    """
+
+    symbol: sympy.Symbol
+    path: tuple[int, ...]
+    keys: Keys
+
+    @property
+    def name(self) -> str:
+        """Torch's name of the symbol."""
+        return str(self.symbol)
+
+
+def bindings_of(noted: Mapping[Any, Any] | None) -> list[Binding]:
+    """Return the symbols that a call decides, of torch's note of them."""
+    return [Binding(symbol, *_split(keypath)) for symbol, keypath in (noted or {}).items()]
 
 
 class UnknownWayError(Exception):
@@ -48,7 +71,7 @@ class UnknownWayError(Exception):
         super().__init__(f"the way to {symbol} is unknown: {self.shown}")
 
 
-def split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
+def _split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
     """Return the path of the leaf that a key path begins with, and the keys that are left."""
     keys = tuple(keypath)
     count = 0
@@ -57,7 +80,7 @@ def split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
     return tuple(key.idx for key in keys[:count]), keys[count:]
 
 
-def way_in(symbol: str, buffer: str, keys: Keys) -> Way:
+def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[SymbolSource, Keys]:
     """Return the way to a symbol that begins in a tensor's metadata.
 
     Raises:
@@ -74,19 +97,19 @@ def way_in(symbol: str, buffer: str, keys: Keys) -> Way:
 
 def bind_along(
     draft: ProgramDraft,
-    symbol: str,
-    way: Way,
+    binding: Binding,
+    start: str | SymbolSource,
     *,
     bind: Callable[[], str],
     dim: Callable[[Any], Dim],
     origin: int | None = None,
 ) -> None:
-    """Bind a symbol to a source, after doing to its value what the remaining keys say.
+    """Bind a symbol to a source, after doing to its value what keys say.
 
     Args:
         draft: The program.
-        symbol: Torch's name of the symbol.
-        way: The way to its value.
+        binding: The symbol, and the keys that lead to its value.
+        start: What they lead from: a buffer, whose metadata they read, or a source.
         bind: Binds the symbol from here on, and gives its name.
         dim: Converts a number of torch's.
         origin: The origin of the lines.
@@ -94,7 +117,10 @@ def bind_along(
     Raises:
         UnknownWayError: The keys do something that has no form.
     """
-    source, keys = way
+    symbol = binding.name
+    source, keys = (
+        _way_in(symbol, start, binding.keys) if isinstance(start, str) else (start, binding.keys)
+    )
     if not keys:
         draft.emit(BindSymbol(bind(), source, origin=origin))
         return

@@ -10,7 +10,7 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.common.ops import Bound, Path, call_of, to_device
-from wrapper_ir.frontends.common.symbols import UnknownWayError, bind_along, split, way_in
+from wrapper_ir.frontends.common.symbols import Binding, UnknownWayError, bind_along, bindings_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert.arguments import (
     Method,
@@ -48,7 +48,6 @@ from wrapper_ir.lines.symbols import ItemOf
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wrapper_ir.frontends.common.symbols import Way
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 
@@ -278,7 +277,7 @@ class ExternConverter:
         line = self._symbols.get(name)
         if line is not None:
             # A tensor whose size is wanted must have a name, also when nothing else wants it.
-            for path, leaf in tensor_leaves(line):
+            for path, leaf in _tensor_leaves(line):
                 leaves.setdefault(path, leaf.get_name())
         found: list[CallResult] = []
         for path, leaf_name in leaves.items():
@@ -292,8 +291,8 @@ class ExternConverter:
             made = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
             found.append(ResultBuffer(made, path))
         if line is not None:
-            symbols = result_symbols(line)
-            found += [ResultSymbol(self._scope.bind(s), path) for s, path in symbols]
+            own = [each for each in bindings_of(line.unbacked_bindings) if not each.keys]
+            found += [ResultSymbol(self._scope.bind(each.symbol), each.path) for each in own]
         return found
 
 
@@ -364,52 +363,35 @@ def bind_unbacked(scope: Scope, leaves: Mapping[str, Mapping[Path, str]], line: 
     Raises:
         UnsupportedLineError: The way from the result to the symbol is none that we know.
     """
-    for symbol, keypath in (line.unbacked_bindings or {}).items():
-        path, rest = split(keypath)
-        if not rest:
-            continue  # the call itself has defined it
-        if symbol.name in scope.bound:
-            continue
-        buffer = scope.resolve(leaves[line.output_name][path])
-        try:
-            way = way_in(symbol.name, buffer, rest)
-        except UnknownWayError as error:
-            raise _unknown(buffer, error) from None
-        _bind(scope, symbol, way)
+    for each in bindings_of(line.unbacked_bindings):
+        if each.keys and each.name not in scope.bound:  # else the call itself has defined it
+            _bind(scope, each, scope.resolve(leaves[line.output_name][each.path]))
 
 
 def bind_item(scope: Scope, node: Any) -> None:
     """Convert a ``DynamicScalarLine``: read the only element of a tensor on the host."""
     (data,) = node.inputs
-    origin = scope.origin(node)
-    _bind(scope, node.sym, (ItemOf(scope.reference(data, origin)), tuple(node.keypath)))
+    item = ItemOf(scope.reference(data, scope.origin(node)))
+    _bind(scope, Binding(node.sym, (), tuple(node.keypath)), item)
 
 
-def result_symbols(line: Any) -> list[tuple[sympy.Symbol, Path]]:
-    """Return the symbols that are themselves leaves of a call's result, with their paths."""
-    found = ((symbol, *split(keypath)) for symbol, keypath in line.unbacked_bindings.items())
-    return [(symbol, path) for symbol, path, rest in found if not rest]
-
-
-def tensor_leaves(line: Any) -> Iterator[tuple[Path, Any]]:
+def _tensor_leaves(line: Any) -> Iterator[tuple[Path, Any]]:
     """Yield the tensors of a call's result whose metadata decide symbols, with their paths."""
-    for keypath in line.unbacked_bindings.values():
-        path, rest = split(keypath)
-        if rest:
+    for each in bindings_of(line.unbacked_bindings):
+        if each.keys:
             leaf = line.outputs
-            for index in path or (0,):
+            for index in each.path or (0,):
                 leaf = leaf[index]
-            yield path, leaf
+            yield each.path, leaf
 
 
-def _bind(scope: Scope, symbol: sympy.Symbol, way: Way) -> None:
+def _bind(scope: Scope, binding: Binding, start: str | ItemOf) -> None:
+    symbol = binding.symbol
     try:
-        bind_along(scope.draft, symbol.name, way, bind=lambda: scope.bind(symbol), dim=scope.dim)
+        bind_along(scope.draft, binding, start, bind=lambda: scope.bind(symbol), dim=scope.dim)
     except UnknownWayError as error:
-        raise _unknown(symbol.name, error) from None
-
-
-def _unknown(what: str, error: UnknownWayError) -> UnsupportedLineError:
-    return UnsupportedLineError(
-        kind="definition of a symbol", text=f"{what}: {error.shown}", why="unknown way to its value"
-    )
+        raise UnsupportedLineError(
+            kind="definition of a symbol",
+            text=f"{binding.name}: {error.shown}",
+            why="unknown way to its value",
+        ) from None
