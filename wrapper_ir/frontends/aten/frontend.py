@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
@@ -22,6 +21,7 @@ from wrapper_ir.frontends.aten.sources import (
     source_of_module,
 )
 from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
+from wrapper_ir.frontends.common.expressions import bound_of
 from wrapper_ir.frontends.common.regions import copied, copy
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
 from wrapper_ir.lines.args import BufferValue, Value
@@ -208,7 +208,7 @@ def _symbols(source: Source) -> tuple[dict[str, tuple[int | None, int | None]], 
             if expr.is_Symbol and expr.name not in hints and environment is not None:
                 known = environment.var_to_range.get(expr)
                 if known is not None and expr.name not in ranges:
-                    ranges[expr.name] = _bound(known.lower), _bound(known.upper)
+                    ranges[expr.name] = bound_of(known.lower), bound_of(known.upper)
                 if value.node.has_hint() and isinstance(value.node.hint, int):
                     hints[expr.name] = int(value.node.hint)
     return ranges, hints
@@ -221,11 +221,6 @@ def _sizes(value: Any) -> Iterator[torch.SymInt]:
     elif isinstance(parts, (list, tuple)):
         for part in parts:
             yield from _sizes(part)
-
-
-def _bound(value: Any) -> int | None:
-    is_known = isinstance(value, (int, sympy.Integer)) or getattr(value, "is_Integer", False)
-    return int(value) if is_known else None
 
 
 def _finished(program: Program, draft: ProgramDraft) -> Program:

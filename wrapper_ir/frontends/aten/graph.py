@@ -85,9 +85,7 @@ def _higher_order(walk: GraphWalk, node: Node) -> Any:
 
 
 def _attribute(walk: GraphWalk, node: Node) -> Any:
-    found: Any = walk.module
-    for part in str(node.target).split("."):
-        found = getattr(found, part)
+    found: Any = operator.attrgetter(str(node.target))(walk.module)
     if isinstance(found, torch.Tensor):
         return Ref(constant(walk.state, str(node.target), found))
     if isinstance(found, (GraphModule, bool, int, float, str, type(None))):

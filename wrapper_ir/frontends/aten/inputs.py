@@ -11,6 +11,7 @@ from sympy.core.relational import Relational
 from wrapper_ir.build.draft import metadata_of, range_checks
 from wrapper_ir.frontends.aten.sources import Place, PlaceKind
 from wrapper_ir.frontends.aten.state import Ref
+from wrapper_ir.frontends.common.expressions import is_about_layout
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput, ScalarInput
@@ -154,7 +155,7 @@ def guards_of(module: torch.fx.GraphModule, state: State) -> Iterator[AssertSymb
     seen = set()
     for guard in _noted(module):
         expr = getattr(guard, "expr", None)
-        if not isinstance(expr, sympy.Basic) or _is_range(expr) or _is_about_layout(guard):
+        if not isinstance(expr, sympy.Basic) or _is_range(expr) or is_about_layout(guard):
             continue
         try:
             condition = state.scalar(expr)
@@ -184,10 +185,3 @@ def _is_range(expr: sympy.Basic) -> bool:
         and len(expr.free_symbols) == 1
         and (expr.lhs.is_number or expr.rhs.is_number)
     )
-
-
-def _is_about_layout(guard: Any) -> bool:
-    """Return whether a guard only decided the layout predicted for a convolution's result."""
-    place = getattr(getattr(guard, "sloc", None), "framework_loc", None)
-    file, function = getattr(place, "filename", ""), getattr(place, "name", "")
-    return str(file).endswith("_subclasses/fake_impls.py") and function == "conv"

@@ -88,6 +88,17 @@ def _ite(condition: Any, a: Any, b: Any) -> Any:
     return ours.Where(condition, a, b)
 
 
+#: Functions of a real number, by the name that they have in ``math`` and in torch.
+_REAL: Final[Mapping[str, Make]] = {
+    "exp": ours.Exp,
+    "log": ours.Log,
+    "log2": ours.Log2,
+    "sqrt": ours.Sqrt,
+    "sin": ours.Sin,
+    "cos": ours.Cos,
+    "tanh": ours.Tanh,
+}
+
 #: What a node may call -> what makes its value; None where the vocabulary lacks it.
 FUNCTIONS: Final[Mapping[Any, Make]] = {
     operator.add: lambda a, b: a + b,
@@ -129,27 +140,12 @@ FUNCTIONS: Final[Mapping[Any, Make]] = {
     float: _to_float,
     max: sympy.Max,
     min: sympy.Min,
-    math.sqrt: ours.Sqrt,
-    math.exp: ours.Exp,
-    math.log: ours.Log,
-    math.log2: ours.Log2,
-    math.sin: ours.Sin,
-    math.cos: ours.Cos,
-    math.tanh: ours.Tanh,
+    **{getattr(math, name): make for name, make in _REAL.items()},
     complex: lambda *parts: None,
 }
 
 #: The same by name, for functions that torch keeps to itself and those of our own FX emitter.
-_BY_NAME: Final[Mapping[str, Make]] = {
-    "where": _ite,
-    "exp": ours.Exp,
-    "log": ours.Log,
-    "log2": ours.Log2,
-    "sqrt": ours.Sqrt,
-    "sin": ours.Sin,
-    "cos": ours.Cos,
-    "tanh": ours.Tanh,
-}
+_BY_NAME: Final[Mapping[str, Make]] = {"where": _ite, **_REAL}
 
 
 def find(target: Any) -> Make | None:

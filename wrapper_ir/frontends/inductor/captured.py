@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sympy
 import torch
 
-from wrapper_ir.frontends.common.expressions import to_scalar
+from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout, to_scalar
 from wrapper_ir.frontends.inductor.compat import ConstantFolder
 from wrapper_ir.frontends.inductor.convert.values import tensor_layout
 from wrapper_ir.frontends.inductor.errors import CaptureError
@@ -143,7 +143,7 @@ def noted_guards(env: Any, names: Mapping[str, str]) -> list[Guard]:
     return [
         (to_scalar(env.replace(guard.expr)), f"{_named(guard.expr, names)}, as Inductor assumed")
         for guard in (env.guards if env is not None else ())
-        if not _is_checked_otherwise(guard)
+        if not is_about_layout(guard)
     ]
 
 
@@ -172,13 +172,6 @@ def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
     return program.replace(body=(*program.body[:at], *checks, *program.body[at:]))
 
 
-def _is_checked_otherwise(guard: Any) -> bool:
-    """Return whether a guard only decided a convolution's layout, which is asserted."""
-    place = getattr(getattr(guard, "sloc", None), "framework_loc", None)
-    file, function = getattr(place, "filename", ""), getattr(place, "name", "")
-    return file.endswith("_subclasses/fake_impls.py") and function == "conv"
-
-
 def with_exported_ranges(program: Program, ranges: Mapping[Any, Any]) -> Program:
     """Return the program with the symbols' ranges as they were exported."""
     declared = {str(symbol): values for symbol, values in ranges.items()}
@@ -186,13 +179,9 @@ def with_exported_ranges(program: Program, ranges: Mapping[Any, Any]) -> Program
     for name, info in program.symbols.items():
         if name in declared:
             lower, upper = declared[name].lower, declared[name].upper
-            info = type(info)(info.kind, _bound(lower), _bound(upper), info.hint, info.unbacked)
+            info = type(info)(info.kind, bound_of(lower), bound_of(upper), info.hint, info.unbacked)
         symbols[name] = info
     return program.replace(symbols=FrozenMap(symbols))
-
-
-def _bound(value: Any) -> int | None:
-    return int(value) if getattr(value, "is_Integer", isinstance(value, int)) else None
 
 
 # Frozen parameters: how the packed ones were made, so that they can be made again elsewhere.

@@ -12,15 +12,14 @@ import torch
 from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.common.ops import to_device
+from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.streams import Queues
 from wrapper_ir.frontends.inductor.convert.values import (
-    OriginTable,
     held_values,
     symbol_info,
     tensor_layout,
     to_dtype,
-    to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.triton_tuning import Tuners
@@ -55,7 +54,6 @@ class Shared:
 
     Attributes:
         draft: The program so far.
-        origins: The numbers of origins.
         kernel_names: Name of the definition of each (kernel, parameters).
         triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
         pinned: Configuration of each Triton kernel, by its name and text.
@@ -67,13 +65,20 @@ class Shared:
     def __init__(self, wrapper: Any) -> None:
         self.wrapper = wrapper
         self.draft = ProgramDraft()
-        self.origins = OriginTable(self.draft)
+        self._order: dict[Any, dict[Any, int]] = {}
         self.kernel_names: dict[Any, str] = {}
         self.triton_kernels: dict[Any, Any] = {}
         self.pinned: dict[tuple[str, str], Any] = {}
         self.tuners = Tuners()
         self.aligned: set[str] = set()
         self.queues = Queues(self.draft)
+
+    def position(self, node: torch.fx.Node) -> tuple[int, str]:
+        """Return where a node stands in its graph: sets of nodes have no order of their own."""
+        if node.graph not in self._order:
+            self._order[node.graph] = {n: i for i, n in enumerate(node.graph.nodes)}
+        order = self._order[node.graph]
+        return order.get(node, len(order)), node.name
 
 
 class Scope:
@@ -269,9 +274,6 @@ class Scope:
 
     def to_layout(self, layout: Any) -> Layout:
         """Return one of Inductor's layouts as ours, simplified as Inductor would print it."""
-        values = (*layout.size, *layout.stride, layout.offset)
-        if all(isinstance(value, (int, sympy.Integer)) for value in values):
-            return to_layout(layout)
         return Layout(
             to_dtype(layout.dtype),
             to_device(layout.device),
@@ -373,13 +375,20 @@ class Scope:
         held = held_values((*nodes, *leaves), self._real_names, self.graph)
         held = {self.name(name): value for name, value in held.items()}
         values = tuple(held.get(name, "") for name in effects(line).written)
-        origin = self.shared.origins.of(nodes, values if any(values) else ())
+        origin = self.origin(*nodes, values=values if any(values) else ())
         self.emit(dataclasses.replace(line, origin=origin))
         self.held.update(map(self.draft.owner, effects(line).held))
 
-    def origin(self, *nodes: Any) -> int | None:
-        """Return the number of the joint origin of IR nodes."""
-        return self.shared.origins.of(nodes)
+    def origin(self, *nodes: Any, values: tuple[str, ...] = ()) -> int | None:
+        """Return the number of the joint origin of IR nodes, None where nothing is known.
+
+        Args:
+            *nodes: The IR nodes.
+            values: Of a call: the fx nodes whose values it leaves in buffers.
+        """
+        found = {each for node in nodes for each in getattr(node, "origins", None) or ()}
+        ordered = sorted(found, key=self.shared.position)
+        return self.draft.origin(origin_of(ordered, values)) if found else None
 
     def _constant(self, name: str) -> str:
         tensor = self.graph.constants[name]

@@ -163,38 +163,15 @@ def convert_stream_op(
     if is_region:
         why = "branches, loops and subgraphs run on one stream"
         raise UnsupportedLineError(kind="call of an op", text=name, why=why)
-    _CONVERTED[name](queues, args, origin)
+    _CONVERTED[name](queues, origin, *args)
 
 
-def _record(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    event, stream = args
-    where = queues.find_stream(stream)
-    queues.draft.emit(RecordEvent(queues.find_event(event), *where, origin=origin))
-
-
-def _wait(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    event, stream, *_ = args
+def _wait(queues: Queues, origin: int | None, event: int, stream: int, *_: Any) -> None:
     where = queues.find_stream(stream)
     queues.draft.emit(WaitEvent(queues.find_event(event), *where, origin=origin))
 
 
-def _wait_for_stream(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    waiting, other = map(queues.find_stream, args)
-    _pass_on(queues, other, waiting, origin)
-
-
-def _wait_on_host(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    (event,) = args
-    queues.draft.emit(WaitEvent(queues.find_event(event), origin=origin))
-
-
-def _empty_stream(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    (stream,) = args
-    _pass_on(queues, queues.find_stream(stream), (CPU, 0), origin)
-
-
-def _empty_device(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    kind, index = args
+def _empty_device(queues: Queues, origin: int | None, kind: str, index: int | None) -> None:
     device = queues.device if index is None else to_device(torch.device(kind, index))
     queues.draft.emit(Synchronize(device, origin=origin))
 
@@ -208,12 +185,20 @@ def _pass_on(
     queues.draft.emit(WaitEvent(event, *waiting, origin=origin))
 
 
-_CONVERTED: Final[Mapping[str, Callable[[Queues, tuple[Any, ...], int | None], None]]] = {
-    "streams::record_event": _record,
+_CONVERTED: Final[Mapping[str, Callable[..., None]]] = {
+    "streams::record_event": lambda queues, origin, event, stream: queues.draft.emit(
+        RecordEvent(queues.find_event(event), *queues.find_stream(stream), origin=origin)
+    ),
     "streams::wait_event": _wait,
-    "streams::wait_stream": _wait_for_stream,
-    "streams::synchronize_event": _wait_on_host,
-    "streams::synchronize_stream": _empty_stream,
+    "streams::wait_stream": lambda queues, origin, waiting, other: _pass_on(
+        queues, queues.find_stream(other), queues.find_stream(waiting), origin
+    ),
+    "streams::synchronize_event": lambda queues, origin, event: queues.draft.emit(
+        WaitEvent(queues.find_event(event), origin=origin)
+    ),
+    "streams::synchronize_stream": lambda queues, origin, stream: _pass_on(
+        queues, queues.find_stream(stream), (CPU, 0), origin
+    ),
     "streams::synchronize_device": _empty_device,
     # The tensor that it is given is to live until then, which our planner sees to.
     "streams::sync_dealloc": _wait,

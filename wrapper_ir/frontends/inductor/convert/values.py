@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from wrapper_ir.frontends.common.expressions import to_dim
+from wrapper_ir.frontends.common.expressions import bound_of
 from wrapper_ir.frontends.common.ops import to_device
-from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.layout import DType, Layout
@@ -19,8 +18,6 @@ from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from wrapper_ir.build.draft import ProgramDraft
 
 
 @cache
@@ -36,17 +33,6 @@ def to_dtype(dtype: torch.dtype) -> DType:
         raise UnsupportedLineError(
             kind="element type", text=str(dtype), why="the IR has no such type"
         ) from None
-
-
-def to_layout(source: Any) -> Layout:
-    """Return the layout of one of Inductor's layouts, counted from the start of its storage."""
-    return Layout(
-        to_dtype(source.dtype),
-        to_device(source.device),
-        tuple(to_dim(size) for size in source.size),
-        tuple(to_dim(stride) for stride in source.stride),
-        to_dim(source.offset),
-    )
 
 
 def tensor_layout(tensor: torch.Tensor) -> Layout:
@@ -75,15 +61,11 @@ def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
     values = shape_env.var_to_range.get(symbol)
     return SymbolInfo(
         SymbolKind.INT,
-        _bound(values.lower) if values is not None else None,
-        _bound(values.upper) if values is not None else None,
+        bound_of(values.lower) if values is not None else None,
+        bound_of(values.upper) if values is not None else None,
         _hint(symbol, graph),
         unbacked,
     )
-
-
-def _bound(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, sympy.Integer)) else None
 
 
 def known_values(graph: Any) -> Mapping[sympy.Symbol, Any]:
@@ -114,39 +96,6 @@ def op_called(name: str, node: Any) -> str:
     caller = node.inputs[0] if isinstance(node, ir.MultiOutput) else node
     called = str(getattr(caller, "op_overload", None) or "")
     return f"torch.ops.{called}" if _DOTTED.fullmatch(called) else "a library op"
-
-
-class OriginTable:
-    """Numbers of the joint origins of IR nodes.
-
-    Args:
-        draft: The program that holds the table.
-    """
-
-    def __init__(self, draft: ProgramDraft) -> None:
-        self._draft = draft
-        self._order: dict[int, dict[Any, int]] = {}
-
-    def of(self, nodes: Iterable[Any], values: tuple[str, ...] = ()) -> int | None:
-        """Return the number of the joint origin of IR nodes, None where nothing is known.
-
-        Args:
-            nodes: The IR nodes.
-            values: Of a call: the fx nodes whose values it leaves in buffers.
-        """
-        found: dict[Any, None] = {}
-        for node in nodes:
-            found.update(dict.fromkeys(getattr(node, "origins", None) or ()))
-        if not found:
-            return None
-        return self._draft.origin(origin_of(sorted(found, key=self._position), values))
-
-    def _position(self, node: Any) -> tuple[int, str]:
-        """Return where a node stands in its graph: sets of nodes have no order of their own."""
-        graph = node.graph
-        if id(graph) not in self._order:
-            self._order[id(graph)] = {n: i for i, n in enumerate(graph.nodes)}
-        return self._order[id(graph)].get(node, len(self._order[id(graph)])), node.name
 
 
 # What a call leaves: the fx node whose value a buffer holds once the call is done, where certain.
