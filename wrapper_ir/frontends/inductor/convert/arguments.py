@@ -52,9 +52,7 @@ def bind_arguments(
         del declared
         if isinstance(value, BufferArg):  # a view that Inductor does not know
             return replace(value, access=access)
-        if is_tensor(value):
-            return BufferArg(scope.reference(value, origin), access)
-        return _plain(scope, value)
+        return to_arg(scope, value, origin, access) or _plain(scope, value)
 
     try:
         return ops.bind_arguments(op, args, kwargs, convert)
@@ -67,16 +65,30 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, (ir.MutableBox, ir.ReinterpretView, ir.Buffer))
 
 
-def _plain(scope: Scope, value: Any) -> Arg:
-    """Return an argument that is no tensor."""
-    if isinstance(value, ir.TorchBindObject):
-        return ObjectArg(convert_object(scope, value))
-    if isinstance(value, ir.NoneAsConstantBuffer):
+def to_arg(
+    scope: Scope, value: Any, origin: int | None = None, access: Access = Access.READ
+) -> BufferArg | ScalarArg | NoneArg | None:
+    """Return a tensor, a number or None as an argument; None where it is something else.
+
+    Args:
+        scope: Where the argument is passed.
+        value: A node of Inductor's, or a number.
+        origin: The origin of views that are made for it.
+        access: What is done to a tensor.
+    """
+    if value is None or isinstance(value, ir.NoneAsConstantBuffer):
         return NoneArg()
+    if is_tensor(value):
+        return BufferArg(scope.reference(value, origin), access)
     if isinstance(value, ir.ShapeAsConstantBuffer):
         value = value.expr
-    if isinstance(value, ops.NUMBERS):
-        return ScalarArg(scope.scalar(value))
+    return ScalarArg(scope.scalar(value)) if isinstance(value, ops.NUMBERS) else None
+
+
+def _plain(scope: Scope, value: Any) -> Arg:
+    """Return an argument that is neither a tensor nor a number."""
+    if isinstance(value, ir.TorchBindObject):
+        return ObjectArg(convert_object(scope, value))
     if isinstance(value, torch.dtype):
         return DTypeArg(to_dtype(value))
     found = ops.plain_argument(value)

@@ -74,15 +74,13 @@ class ExternConverter:
 
     def __init__(self, scope: Scope, lines: Sequence[Any]) -> None:
         self._scope = scope
-        #: Names of the leaves of each call's result, by the name of the whole and by path.
-        self.leaves: dict[str, dict[Path, str]] = {}
         #: Symbols that each call's result defines, by the name of the whole.
         self._symbols: dict[str, Any] = {}
         for line in lines:
             kind = type(line).__name__
             if kind == "MultiOutputLine":
                 path = tuple(index for _, index in line.indices)
-                self.leaves.setdefault(line.arg_name, {})[path] = line.result_name
+                self._scope.leaves.setdefault(line.arg_name, {})[path] = line.result_name
             elif kind == "UnbackedSymbolDefsLine" and line.unbacked_bindings:
                 self._symbols[line.output_name] = line
 
@@ -101,7 +99,7 @@ class ExternConverter:
         if isinstance(node, ir.FallbackKernel):
             self._fallback(node)
         else:
-            self.call(node, node_op(node), _plain_args(node), node.kwargs, results=True)
+            self.call(node, node_op(node), _plain_args(node), node.kwargs, self._results(node))
         self.show(node)
 
     def _fallback(self, node: Any) -> None:
@@ -123,9 +121,11 @@ class ExternConverter:
             )
         elif node.op_overload is torch.ops.higher_order.call_torchbind:
             receiver, method, *rest = args
-            self.call(node, method_of(receiver, method), (receiver, *rest), kwargs, results=True)
+            self.call(
+                node, method_of(receiver, method), (receiver, *rest), kwargs, self._results(node)
+            )
         else:
-            self.call(node, node_op(node), args, kwargs, results=True)
+            self.call(node, node_op(node), args, kwargs, self._results(node))
 
     def _run_and_save(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op that gives a pair: the generator's state, its results."""
@@ -134,16 +134,16 @@ class ExternConverter:
             first, *path = result.path
             parts[int(first)].append(replace(result, path=tuple(path)))
         if parts[0]:
-            self._emit(node, GET_STATE, (), {}, parts[0])
-        self._emit(node, op, args, kwargs, parts[1])
+            self.call(node, GET_STATE, (), {}, parts[0])
+        self.call(node, op, args, kwargs, parts[1])
 
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op with a state of the generator, which is as before then."""
         scope = self._scope
         before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), STATE)
-        self._emit(node, GET_STATE, (), {}, [ResultBuffer(before)])
-        self._emit(node, SET_STATE, (state,), {}, [])
-        self._emit(node, op, args, kwargs, self._results(node))
+        self.call(node, GET_STATE, (), {}, [ResultBuffer(before)])
+        self.call(node, SET_STATE, (state,), {}, [])
+        self.call(node, op, args, kwargs, self._results(node))
         scope.emit(call_of(scope.draft, SET_STATE, (BufferArg(before),)))
 
     def show(self, node: Any) -> None:
@@ -188,21 +188,9 @@ class ExternConverter:
         op: torch._ops.OpOverload | Method,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        *,
-        results: bool = False,
+        defined: Sequence[CallResult] = (),
     ) -> None:
         """Emit the call of an op that stands behind a node."""
-        self._emit(node, op, args, kwargs, self._results(node) if results else [])
-
-    def _emit(
-        self,
-        node: Any,
-        op: torch._ops.OpOverload | Method,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        defined: list[CallResult],
-    ) -> None:
-        """Emit the call of an op, and the declaration of the op where it is the first."""
         scope, origin = self._scope, self._scope.origin(node)
         bound = bind_arguments(scope, op, args, kwargs, origin)
         ordered = bound.args
@@ -215,7 +203,7 @@ class ExternConverter:
         where = node.get_device()
         device = to_device(where) if where is not None else CPU
         line = call_of(scope.draft, bound.op, ordered, bound.kwargs, results, device=device)
-        names = self.leaves.get(node.get_name(), {}).values() if defined else ()
+        names = self._scope.leaves.get(node.get_name(), {}).values() if defined else ()
         scope.emit_call(line, [node], [scope.graph.get_buffer(name) for name in names])
 
     def _with_rows(
@@ -271,9 +259,9 @@ class ExternConverter:
             return []
         if isinstance(node.layout, ir.Layout):
             made = self._scope.define(name, self._scope.to_layout(node.layout))
-            self.leaves[name] = {(): name}
+            self._scope.leaves[name] = {(): name}
             return [ResultBuffer(made)]
-        leaves = self.leaves.setdefault(name, {})
+        leaves = self._scope.leaves.setdefault(name, {})
         line = self._symbols.get(name)
         if line is not None:
             # A tensor whose size is wanted must have a name, also when nothing else wants it.
@@ -352,12 +340,11 @@ def _first_byte(value: torch.Tensor) -> Any:
 # Symbols whose value only the data gives, by what Inductor's lines and nodes note of them.
 
 
-def bind_unbacked(scope: Scope, leaves: Mapping[str, Mapping[Path, str]], line: Any) -> None:
+def bind_unbacked(scope: Scope, line: Any) -> None:
     """Convert an ``UnbackedSymbolDefsLine``: bind what a call's result decides.
 
     Args:
         scope: Where the lines go.
-        leaves: Names of the leaves of each call's result, by the name of the whole and by path.
         line: Inductor's.
 
     Raises:
@@ -365,7 +352,7 @@ def bind_unbacked(scope: Scope, leaves: Mapping[str, Mapping[Path, str]], line: 
     """
     for each in bindings_of(line.unbacked_bindings):
         if each.keys and each.name not in scope.bound:  # else the call itself has defined it
-            _bind(scope, each, scope.resolve(leaves[line.output_name][each.path]))
+            _bind(scope, each, scope.resolve(scope.leaves[line.output_name][each.path]))
 
 
 def bind_item(scope: Scope, node: Any) -> None:

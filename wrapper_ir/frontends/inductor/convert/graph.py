@@ -139,7 +139,7 @@ def convert_graph(
         UnsupportedLineError: Something has no typed form.
         UnsupportedExprError: An expression uses a function that the vocabulary lacks.
     """
-    shared = Shared(wrapper)
+    shared = Shared(wrapper, convert_lines)
     results = _convert(shared, wrapper, graph, names, passing)
     role = _role(graph, is_inference=is_inference)
     program = shared.draft.program(role.value, results, role=role)
@@ -156,7 +156,7 @@ def _convert(
     scope.rename(graph.graph_input_names, names)
     inputs = convert_inputs(scope, passing.inputs, donates=not _calls_subgraphs(wrapper))
     start = len(scope.body)
-    convert_lines(scope, wrapper)
+    shared.convert_lines(scope, wrapper)
     outputs = enumerate(wrapper.get_graph_outputs())
     results = convert_results(scope, [node for i, node in outputs if not passing.returns(i)])
     add_checks(scope, start, inputs, results)

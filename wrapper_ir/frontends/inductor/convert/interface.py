@@ -13,12 +13,20 @@ from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 
 from wrapper_ir.build.draft import metadata_of
 from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.arguments import object_input
+from wrapper_ir.frontends.inductor.convert.arguments import object_input, to_arg
 from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.differences import gives_data
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
-from wrapper_ir.lines.args import BufferValue, NoneValue, ScalarValue, Value
+from wrapper_ir.lines.args import (
+    BufferArg,
+    BufferValue,
+    NoneArg,
+    NoneValue,
+    ScalarArg,
+    ScalarValue,
+    Value,
+)
 from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol
@@ -61,7 +69,7 @@ def convert_inputs(
             layout_at_entry(replaced[name]) if name in replaced else value.get_layout()
         )
         for name, value in values
-        if _is_tensor(value)
+        if isinstance(value, ir.TensorBox)
     }
     for name, layout in layouts.items():
         _bind_shape(scope, name, layout)
@@ -82,7 +90,7 @@ def convert_results(scope: Scope, outputs: list[Any]) -> tuple[Value, ...]:
 
 
 def _input(scope: Scope, name: str, value: Any, donated: set[str]) -> Input:
-    if _is_tensor(value):
+    if isinstance(value, ir.TensorBox):
         name = scope.name(name)
         return BufferInput(name, donated=name in donated and name not in scope.lent)
     if value is None:
@@ -144,23 +152,19 @@ def _bind_shape(scope: Scope, name: str, layout: Any) -> None:
 
 
 def _result(scope: Scope, node: Any) -> Value:
-    if isinstance(node, ir.NoneAsConstantBuffer):
-        return NoneValue()
-    if isinstance(node, ir.ShapeAsConstantBuffer):
-        return ScalarValue(scope.scalar(node.expr))
-    if isinstance(node, (sympy.Basic, int, float)):
-        return ScalarValue(scope.scalar(node))
-    if isinstance(node, (ir.MutableBox, ir.ReinterpretView, ir.Buffer)):
-        return BufferValue(scope.reference(node))
-    raise UnsupportedLineError(
-        kind="graph output",
-        text=type(node).__name__,
-        why="it is neither a tensor, a number nor None",
-    )
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, ir.TensorBox)
+    match to_arg(scope, node):
+        case BufferArg(buffer=name):
+            return BufferValue(name)
+        case ScalarArg(value=value):
+            return ScalarValue(value)
+        case NoneArg():
+            return NoneValue()
+        case None:
+            raise UnsupportedLineError(
+                kind="graph output",
+                text=type(node).__name__,
+                why="it is neither a tensor, a number nor None",
+            )
 
 
 # Checks of what a graph is given and of what library ops return: layouts and addresses.

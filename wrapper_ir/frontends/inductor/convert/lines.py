@@ -16,7 +16,7 @@ import sympy
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.calls import convert_kernel_call
-from wrapper_ir.frontends.inductor.convert.control import ControlConverter
+from wrapper_ir.frontends.inductor.convert.control import convert_control
 from wrapper_ir.frontends.inductor.convert.externs import (
     ExternConverter,
     bind_item,
@@ -97,11 +97,10 @@ def convert_lines(scope: Scope, wrapper: Any) -> None:
     entries = list(_entries(wrapper))
     scope.shared.tuners.expect(kernel for e in entries for kernel in _tuned(e.call))
     to = _Lines(scope, ExternConverter(scope, [entry.line for entry in entries]))
-    control = ControlConverter(scope, to.externs, convert_lines)
     for entry in entries:
         if entry.control is not None:
             _refuse_on_stream(scope, entry.control)
-            control.convert(entry.control)
+            convert_control(scope, entry.control)
         elif entry.part is not None:
             make_whole(scope, entry.part)
         elif isinstance(entry.line, str):
@@ -331,7 +330,7 @@ _LINES: Final[Mapping[str, Callable[[_Lines, Entry], None]]] = {
     "IndexPutFallbackLine": lambda to, e: to.externs.index_put(e.line.node, e.line.indices),
     "ScatterFallbackLine": lambda to, e: to.externs.scatter(e.line.node),
     "SymbolicCallArgLine": _Lines.symbolic_argument,
-    "UnbackedSymbolDefsLine": lambda to, e: bind_unbacked(to.scope, to.externs.leaves, e.line),
+    "UnbackedSymbolDefsLine": lambda to, e: bind_unbacked(to.scope, e.line),
     "DynamicScalarLine": _Lines.item,
     "AssertSizeStrideLine": (
         lambda to, e: assert_layout(to.scope, e.line.name, checked_op(e.line), e.writer)

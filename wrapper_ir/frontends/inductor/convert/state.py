@@ -34,8 +34,9 @@ from wrapper_ir.lines.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from wrapper_ir.frontends.common.ops import Path
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall
     from wrapper_ir.lines.program import AnyLine
@@ -51,6 +52,7 @@ class Shared:
 
     Args:
         wrapper: The root graph's wrapper.
+        convert_lines: Converts the lines of a wrapper into a scope.
 
     Attributes:
         draft: The program so far.
@@ -62,8 +64,9 @@ class Shared:
         queues: Where Inductor's blocks put lines.
     """
 
-    def __init__(self, wrapper: Any) -> None:
+    def __init__(self, wrapper: Any, convert_lines: Callable[[Scope, Any], None]) -> None:
         self.wrapper = wrapper
+        self.convert_lines = convert_lines
         self.draft = ProgramDraft()
         self._order: dict[Any, dict[Any, int]] = {}
         self.kernel_names: dict[Any, str] = {}
@@ -107,6 +110,8 @@ class Scope:
         self.lent: set[str] = set()
         #: Names whose storage an object may hold.
         self.held: set[str] = set()
+        #: Names of the leaves of each call's result, by the name of the whole and by path.
+        self.leaves: dict[str, dict[Path, str]] = {}
         #: What objects of Inductor's are called here.
         self.objects: dict[str, str] = {}
         self.is_region = outer is not None
