@@ -47,8 +47,8 @@ from wrapper_ir.frontends.inductor.exported import (
     shape_env_of,
     warn_of_fixed_sizes,
 )
+from wrapper_ir.frontends.inductor.notes import compiling_for
 from wrapper_ir.frontends.inductor.registration import registered
-from wrapper_ir.frontends.inductor.scheduling import compiling_for
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings
 from wrapper_ir.lines.control import ScalarInput

@@ -258,10 +258,7 @@ class _Adding:
 
     def add(self, name: str, by: PackedBy) -> None:
         """Say how a constant is packed, if it is by an op that may be repeated anywhere."""
-        tensors = [arg for arg in by.args if isinstance(arg, torch.Tensor)]
-        if by.op not in PACKING_OPS or not all(map(_is_storable, tensors)):
-            return
-        if not all(map(_is_number, (arg for arg in by.args if not isinstance(arg, torch.Tensor)))):
+        if by.op not in PACKING_OPS or not all(map(_is_repeatable, by.args)):
             return
         args = tuple(self._arg(name, arg) for arg in by.args)
         constant = self._program.constants[name]
@@ -297,11 +294,11 @@ class _Adding:
         return made
 
 
-def _is_storable(tensor: torch.Tensor) -> bool:
-    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
-
-
-def _is_number(value: object) -> bool:
+def _is_repeatable(value: object) -> bool:
+    """Return whether an argument is a plain tensor, or of numbers."""
+    if isinstance(value, torch.Tensor):
+        is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+        return is_plain and value.layout == torch.strided
     if isinstance(value, (list, tuple)):
         return all(type(each) is int for each in value)
     return value is None or type(value) in (bool, int, float)

@@ -11,8 +11,14 @@ import torch
 
 from wrapper_ir.frontends.inductor.compat import CppScheduling, Placeholder, V, ir
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
-from wrapper_ir.frontends.inductor.notes import BufferNote, PartNote, TritonNote
-from wrapper_ir.frontends.inductor.scheduling import NotingCppScheduling, buffers_of, nodes_of
+from wrapper_ir.frontends.inductor.notes import (
+    BufferNote,
+    NotingCppScheduling,
+    PartNote,
+    TritonNote,
+    buffers_of,
+    nodes_of,
+)
 from wrapper_ir.lines.args import Access
 
 if TYPE_CHECKING:

@@ -16,10 +16,14 @@ from wrapper_ir.lines.args import (
     Access,
     Arg,
     BufferArg,
+    BufferValue,
     DTypeArg,
     NoneArg,
+    NoneValue,
     ObjectArg,
     ScalarArg,
+    ScalarValue,
+    Value,
 )
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.kernels import TorchOp
@@ -83,6 +87,31 @@ def to_arg(
     if isinstance(value, ir.ShapeAsConstantBuffer):
         value = value.expr
     return ScalarArg(scope.scalar(value)) if isinstance(value, ops.NUMBERS) else None
+
+
+def convert_results(scope: Scope, outputs: list[Any]) -> tuple[Value, ...]:
+    """Return the results in order; a result that is a view is made a buffer by a last line.
+
+    Raises:
+        UnsupportedLineError: A result is neither a tensor, nor a number, nor None.
+    """
+    return tuple(_result(scope, node) for node in outputs)
+
+
+def _result(scope: Scope, node: Any) -> Value:
+    match to_arg(scope, node):
+        case BufferArg(buffer=name):
+            return BufferValue(name)
+        case ScalarArg(value=value):
+            return ScalarValue(value)
+        case NoneArg():
+            return NoneValue()
+        case None:
+            raise UnsupportedLineError(
+                kind="graph output",
+                text=type(node).__name__,
+                why="it is neither a tensor, a number nor None",
+            )
 
 
 def _plain(scope: Scope, value: Any) -> Arg:

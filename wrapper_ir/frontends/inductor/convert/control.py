@@ -15,8 +15,7 @@ from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.common.ops import call_of
 from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed
 from wrapper_ir.frontends.inductor.compat import V, ir
-from wrapper_ir.frontends.inductor.convert.arguments import to_arg
-from wrapper_ir.frontends.inductor.convert.interface import convert_results
+from wrapper_ir.frontends.inductor.convert.arguments import convert_results, to_arg
 from wrapper_ir.frontends.inductor.convert.state import Scope
 from wrapper_ir.frontends.inductor.differences import Choice, choice_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError

@@ -9,30 +9,31 @@ what Inductor would write for it.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
-from wrapper_ir.frontends.inductor.convert.calls import convert_kernel_call
 from wrapper_ir.frontends.inductor.convert.control import convert_control
+from wrapper_ir.frontends.inductor.convert.cpp_and_triton import convert_kernel_call
 from wrapper_ir.frontends.inductor.convert.externs import (
     ExternConverter,
     bind_item,
     bind_unbacked,
     node_op,
 )
-from wrapper_ir.frontends.inductor.convert.interface import assert_alignment, assert_layout
 from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, prints
 from wrapper_ir.frontends.inductor.convert.streams import host_waits
+from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.differences import checked_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, CallNote, PartNote, TritonNote
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Allocate
-from wrapper_ir.lines.symbols import AssertSymbol, ComputeSymbol
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Comment
 
 if TYPE_CHECKING:
@@ -375,3 +376,56 @@ def _clamped(index: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
 
 def _expr(value: Any) -> sympy.Expr:
     return sympy.sympify(value)
+
+
+# Checks of what a graph is given and of what library ops return: layouts and addresses.
+
+
+_INPUT: Final = "input"
+
+
+def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
+    """Check the layout of an input or of an op's result.
+
+    Args:
+        scope: Where the check goes.
+        name: Inductor's name of the buffer.
+        op_name: Inductor's name of the op, ``input`` for an input.
+        writer: The node whose result it is.
+    """
+    check = _check(scope, name, op_name, writer)
+    if _last_check(scope, check) is None:
+        scope.emit(check)
+
+
+def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer: Any) -> None:
+    """Check an address too, in the same line as the layout where that comes right before.
+
+    Args:
+        scope: Where the check goes.
+        name: Inductor's name of the buffer.
+        bytes_: What the address has to be a multiple of.
+        op_name: Inductor's name of the op, ``input`` for an input.
+        writer: The node whose result it is.
+    """
+    check = _check(scope, name, op_name, writer)
+    last = _last_check(scope, check)
+    if last is not None:
+        scope.body.remove(last)
+    scope.emit(dataclasses.replace(check, alignment=bytes_))
+
+
+def _check(scope: Scope, name: str, op_name: str, writer: Any) -> AssertLayout:
+    subject = op_called(op_name, writer)
+    origin = scope.origin(writer) if subject != _INPUT else None
+    return AssertLayout(scope.resolve(name), subject, origin=origin)
+
+
+def _last_check(scope: Scope, check: AssertLayout) -> AssertLayout | None:
+    """Return the check of the same buffer among those that the body ends with."""
+    for line in reversed(scope.body):
+        if not isinstance(line, AssertLayout):
+            return None
+        if line.buffer == check.buffer:
+            return line
+    return None
