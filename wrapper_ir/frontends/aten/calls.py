@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
@@ -84,8 +84,15 @@ class Expected:
 
 def expected_of(node: Node) -> Expected:
     """Return what a node's call gives."""
-    names = dict(_names_of_parts(node))
-    return Expected(node.name, node.meta.get("val"), names, _used_parts(node), noted_by(node))
+    parts = {user: user.args[1] for user in node.users if user.target is operator.getitem}
+    names: dict[Path, str] = {(i,): u.name for u, i in parts.items() if isinstance(i, int)}
+    # A part may also be an index, or be counted from the end; then all is used.
+    is_whole = len(parts) < len(node.users) or any(
+        user.args[0] is not node or not isinstance(index, int) or index < 0
+        for user, index in parts.items()
+    )
+    used = None if is_whole else set(names)
+    return Expected(node.name, node.meta.get("val"), names, used, noted_by(node))
 
 
 def emit_call(
@@ -234,26 +241,6 @@ def same_layout(state: State, name: str, value: torch.Tensor) -> str:
 
 def _tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-
-
-def _names_of_parts(node: Node) -> Iterator[tuple[Path, str]]:
-    """Yield what nodes that take a part of a node's result are called, by the part's path."""
-    for user in node.users:
-        if user.target is operator.getitem and isinstance(user.args[1], int):
-            yield (user.args[1],), user.name
-
-
-def _used_parts(node: Node) -> set[Path] | None:
-    """Return the paths of the parts that others use; None where it is used as a whole."""
-    found: set[Path] = set()
-    for user in node.users:
-        if user.target is not operator.getitem or user.args[0] is not node:
-            return None
-        index = user.args[1]
-        if not isinstance(index, int) or index < 0:
-            return None
-        found.add((index,))
-    return found
 
 
 # Ops that write, in graphs that do not: torch wraps them to work on copies.

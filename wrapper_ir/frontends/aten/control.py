@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.aten.state import GraphWalk
     from wrapper_ir.lines.layout import Layout
-
-Results: TypeAlias = tuple[CallResult, ...]
 
 
 def operand(value: Any) -> BufferArg | ScalarArg:
@@ -183,43 +180,39 @@ class RegionBuilder:
 
 def _cond(walk: GraphWalk, node: Node) -> Any:
     predicate, then, orelse, *rest = (walk.value(arg) for arg in node.args)
-
-    def line(results: Results, operands: tuple[Arg, ...], regions: list[Region]) -> Cond:
-        return Cond(results, operand(predicate), operands, *regions)
-
-    return _choice(walk, node, (then, orelse), tuple(rest[0]) if rest else (), line)
+    return _choice(walk, node, Cond, operand(predicate), (then, orelse), *rest)
 
 
 def _switch(walk: GraphWalk, node: Node) -> Any:
     given, cases, *rest = (walk.value(arg) for arg in node.args)
     selector = operand(given)
-
-    def line(results: Results, operands: tuple[Arg, ...], regions: list[Region]) -> Switch:
-        return Switch(results, selector, operands, tuple(regions))
-
     if isinstance(selector, BufferArg):
         dtype = walk.state.draft.buffers[selector.buffer].dtype
         if dtype not in SELECTOR_TYPES:
             raise UnsupportedNodeError(f"what it chooses by is {dtype.torch_name}, not an integer")
-    return _choice(walk, node, cases, tuple(rest[0]) if rest else (), line)
+    return _choice(walk, node, Switch, selector, cases, *rest)
 
 
 def _choice(
     walk: GraphWalk,
     node: Node,
+    line: type[Cond | Switch],
+    selector: BufferArg | ScalarArg,
     graphs: Sequence[Any],
-    given: tuple[Any, ...],
-    line: Callable[[Results, tuple[Arg, ...], list[Region]], Cond | Switch],
+    given: Sequence[Any] = (),
 ) -> Any:
-    """Convert a choice between graphs into a line, which ``line`` makes, and return its value."""
+    """Convert a choice between graphs into a line, and return its value."""
     builder = RegionBuilder(walk, node, given)
     built = [builder.build(graph) for graph in graphs]
-    whole = node.meta.get("val")
-    results, value = _defined(walk, node, whole, built[0].results)
+    results, value = _defined(walk, node, node.meta.get("val"), built[0].results)
     for each in built:
         builder.finish(each, results)
-    made = line(results, builder.operands(*built), list(map(builder.region, built)))
-    walk.emit(replace(made, origin=walk.state.origin(node)))
+    operands, regions = builder.operands(*built), tuple(map(builder.region, built))
+    origin = walk.state.origin(node)
+    if line is Cond:
+        walk.emit(Cond(results, selector, operands, *regions, origin=origin))
+    else:
+        walk.emit(Switch(results, selector, operands, regions, origin=origin))
     _bind_sizes(walk, node, value)
     return value
 

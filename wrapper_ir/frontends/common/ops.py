@@ -72,7 +72,7 @@ _MAY_ALIAS: Final = frozenset(
 
 
 class MisfitError(Exception):
-    """What an op is given has no place in its schema. Never leaves a front end."""
+    """An argument has no place in the schema of an op. Never leaves a front end."""
 
 
 def to_device(device: torch.device) -> Device:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -27,6 +26,7 @@ from wrapper_ir.frontends.inductor.compat import (
 )
 from wrapper_ir.frontends.inductor.differences import processor
 from wrapper_ir.lines.args import Access
+from wrapper_ir.lines.kernels import ScalarType
 from wrapper_ir.options.declared import ISA
 
 if TYPE_CHECKING:
@@ -43,20 +43,13 @@ class BufferNote:
     access: Access
 
 
-class SizeType(enum.Enum):
-    """The C type of a number that a kernel takes."""
-
-    INT64 = "int64_t"
-    FLOAT = "float"
-
-
 @dataclass(frozen=True, slots=True)
 class SizeNote:
     """A number parameter of a kernel: its name there and the expression passed."""
 
     param: str
     value: sympy.Expr
-    type: SizeType = SizeType.INT64
+    type: ScalarType = ScalarType.INT64
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +222,7 @@ def _note(param: str, buffer: str, access: Access) -> BufferNote:
 def _sizes(args: KernelArgs) -> Iterator[SizeNote]:
     for value, param in args.sizevars.items():
         is_float = isinstance(value, sympy.Symbol) and symbol_is_type(value, SymT.UNBACKED_FLOAT)
-        yield SizeNote(param, value, SizeType.FLOAT if is_float else SizeType.INT64)
+        yield SizeNote(param, value, ScalarType.FLOAT32 if is_float else ScalarType.INT64)
 
 
 def nodes_of(nodes: Sequence[Any]) -> tuple[Any, ...]:

@@ -137,17 +137,6 @@ def set_session(session: Session | None) -> Session | None:
     return before
 
 
-@contextlib.contextmanager
-def use_recorder(recorder: Recorder) -> Iterator[None]:
-    """Record in this context for the length of a block; blocks nest, each collects."""
-    token = _recorders.set((*_recorders.get(), recorder))
-    try:
-        yield
-    finally:
-        recorder.is_open = False
-        _recorders.reset(token)
-
-
 def open_recorders(session: Session | None = None) -> tuple[Recorder, ...]:
     """Return the recorders of this context and those that the session brought along."""
     carried = session.recorders if session is not None else ()
@@ -170,8 +159,13 @@ def record() -> Iterator[Recording]:
         of, for ``bisect(..., b="eager", graph=...)``.
     """
     programs = Recording()
-    with use_recorder(Recorder(programs)):
+    recorder = Recorder(programs)
+    token = _recorders.set((*_recorders.get(), recorder))
+    try:
         yield programs
+    finally:
+        recorder.is_open = False
+        _recorders.reset(token)
 
 
 # Refusals of graphs without a typed form: an error, or Inductor's wrapper and a warning.

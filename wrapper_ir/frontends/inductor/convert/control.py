@@ -67,8 +67,7 @@ def convert_control(scope: Scope, node: Any) -> None:
 def _choice(scope: Scope, node: Any, choice: Choice) -> None:
     origin = scope.origin(node)
     given = [_operand(scope, item, origin) for item in node.operands]
-    decisive = _predicate if choice.is_cond else _selector
-    selector = decisive(scope, choice.selector, origin)
+    selector = _selector(scope, choice.selector, origin, is_cond=choice.is_cond)
     branches = [_branch(scope, branch, given) for branch in choice.branches]
     for branch in branches:
         branch.own_results()
@@ -86,14 +85,23 @@ def _branch(scope: Scope, subgraph: Any, operands: Sequence[Arg], carried: int =
     return convert_region(scope, subgraph.graph, operands, carried)
 
 
-def _predicate(scope: Scope, node: Any, origin: int | None) -> BufferArg | ScalarArg:
-    """Return what decides between two: one bool, or a condition among symbols."""
-    operand = _decisive(scope, node, origin)
+def _selector(
+    scope: Scope, node: Any, origin: int | None, *, is_cond: bool
+) -> BufferArg | ScalarArg:
+    """Return what decides: between two one bool or a condition, among many one integer."""
+    operand = _operand(scope, node, origin)
     if isinstance(operand, ScalarArg):
-        return ScalarArg(_truth(operand.value))
+        return ScalarArg(_truth(operand.value)) if is_cond else operand
+    if not isinstance(operand, BufferArg):
+        raise UnsupportedLineError(
+            kind="selector", text=type(node).__name__, why="it is no tensor and no number"
+        )
     layout = scope.layout(operand.buffer)
-    if layout.dtype is DType.BOOL:
+    if layout.dtype in ((DType.BOOL,) if is_cond else SELECTOR_TYPES):
         return operand
+    if not is_cond:
+        why = f"it is {layout.dtype.torch_name}, and a choice among many is by an integer"
+        raise UnsupportedLineError(kind="selector", text=operand.buffer, why=why)
     truth = Layout(DType.BOOL, layout.device, layout.size, layout.stride)
     name = scope.draft.fresh(f"{operand.buffer}_truth")
     made = ResultBuffer(scope.define(name, truth))
@@ -101,26 +109,6 @@ def _predicate(scope: Scope, node: Any, origin: int | None) -> BufferArg | Scala
     op, device = torch.ops.aten.ne.Scalar, layout.device
     scope.emit(call_of(scope.draft, op, args, results=(made,), device=device, origin=origin))
     return BufferArg(made.out)
-
-
-def _selector(scope: Scope, node: Any, origin: int | None) -> BufferArg | ScalarArg:
-    """Return what decides among many: one integer."""
-    operand = _decisive(scope, node, origin)
-    if isinstance(operand, BufferArg):
-        dtype = scope.layout(operand.buffer).dtype
-        if dtype not in SELECTOR_TYPES:
-            why = f"it is {dtype.torch_name}, and a choice among many is by an integer"
-            raise UnsupportedLineError(kind="selector", text=operand.buffer, why=why)
-    return operand
-
-
-def _decisive(scope: Scope, node: Any, origin: int | None) -> BufferArg | ScalarArg:
-    operand = _operand(scope, node, origin)
-    if isinstance(operand, (BufferArg, ScalarArg)):
-        return operand
-    raise UnsupportedLineError(
-        kind="selector", text=type(node).__name__, why="it is no tensor and no number"
-    )
 
 
 def _while(scope: Scope, node: Any) -> None:

@@ -20,7 +20,6 @@ from wrapper_ir.frontends.inductor.notes import (
     CallNote,
     KernelNote,
     SizeNote,
-    SizeType,
     TritonNote,
     kernel_flags,
 )
@@ -418,5 +417,4 @@ def _cpp_definition(scope: Scope, note: KernelNote) -> str:
 def _cpp_parameter(param: BufferNote | SizeNote) -> Param:
     if isinstance(param, BufferNote):
         return BufferParam(param.param, to_dtype(param.dtype), param.access)
-    kinds = {SizeType.INT64: ScalarType.INT64, SizeType.FLOAT: ScalarType.FLOAT32}
-    return ScalarParam(param.param, kinds[param.type])
+    return ScalarParam(param.param, param.type)
