@@ -42,7 +42,7 @@ from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.verify import VerificationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.notes import CallNote, KernelNote, PartNote, TritonNote
@@ -144,6 +144,30 @@ class _Notes:
             self._next_call = None
         super().writeline(line)  # type: ignore[misc]  # of Inductor's class
 
+    def codegen_conditional(self, conditional: Any) -> None:
+        """Write a choice as Inductor does until torch 2.13, noting which lines it is."""
+        stock: Any = super()
+        with self._noted_control(conditional):
+            stock.codegen_conditional(conditional)
+
+    def codegen_switch(self, node: Any) -> None:
+        """Write a choice as Inductor does since torch 2.14, noting which lines it is."""
+        stock: Any = super()
+        with self._noted_control(node):
+            stock.codegen_switch(node)
+
+    def codegen_while_loop(self, while_loop: Any, *args: Any, **kwargs: Any) -> None:
+        """Write a loop as Inductor does, noting which lines it is."""
+        stock: Any = super()
+        with self._noted_control(while_loop):
+            stock.codegen_while_loop(while_loop, *args, **kwargs)
+
+    def codegen_invoke_subgraph(self, invoke_subgraph: Any) -> None:
+        """Write the call of a subgraph as Inductor does, noting which lines it is."""
+        stock: Any = super()
+        with self._noted_control(invoke_subgraph):
+            stock.codegen_invoke_subgraph(invoke_subgraph)
+
     def codegen_subgraph_with_flattened_outputs(self, subgraph: Any, *args: Any) -> None:
         """Write the call of a subgraph, noting which lines it is where tuning chose it for an op.
 
@@ -178,22 +202,6 @@ class _Notes:
         finally:
             V.graph.aot_mode = aot_mode
         self.control_notes[start] = ControlNote(node, len(self.lines))  # type: ignore[attr-defined]
-
-
-def _noting(name: str) -> Callable[..., None]:
-    """Return a method that writes a node with subgraphs as Inductor does, noting which lines."""
-
-    def codegen(self: _Notes, node: Any, *args: Any, **kwargs: Any) -> None:
-        stock: Any = super(_Notes, self)
-        with self._noted_control(node):
-            getattr(stock, name)(node, *args, **kwargs)
-
-    return codegen
-
-
-# A choice is a conditional until torch 2.13, and a switch since 2.14.
-for _what in ("conditional", "switch", "while_loop", "invoke_subgraph"):
-    setattr(_Notes, f"codegen_{_what}", _noting(f"codegen_{_what}"))
 
 
 class _NotingAlternatives(MultiKernelState):
