@@ -29,7 +29,11 @@ from wrapper_ir.frontends.inductor.convert.operators import (
     runs_and_saves,
     runs_with,
 )
-from wrapper_ir.frontends.inductor.convert.streams import convert_stream_op, is_stream_op
+from wrapper_ir.frontends.inductor.convert.streams import (
+    convert_stream_op,
+    host_waits,
+    is_stream_op,
+)
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Arg,
@@ -84,8 +88,9 @@ class ExternConverter:
             elif kind == "UnbackedSymbolDefsLine" and line.unbacked_bindings:
                 self._symbols[line.output_name] = line
 
-    def out(self, node: Any) -> None:
+    def out(self, line: Any) -> None:
         """Convert a call that writes into a buffer made before it."""
+        node = line.node
         target = node.output_view if node.output_view is not None else node
         function = function_of(node)
         if function is not None:
@@ -94,8 +99,9 @@ class ExternConverter:
             return
         self.call(node, node_op(node), _plain_args(node), {**node.kwargs, "out": target})
 
-    def alloc(self, node: Any) -> None:
+    def alloc(self, line: Any) -> None:
         """Convert a call that makes its results itself."""
+        node = line.node
         if isinstance(node, ir.FallbackKernel):
             self._fallback(node)
         else:
@@ -156,20 +162,23 @@ class ExternConverter:
         """Convert a call that prints."""
         self.call(node, PRINT, print_arguments(node), {})
 
-    def multi_out(self, node: Any) -> None:
+    def multi_out(self, line: Any) -> None:
         """Convert a call that writes several buffers made before it."""
+        node = line.node
         args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
         outs = dict(zip(node.out_arg_names, node.out_variant_output_nodes, strict=True))
         self.call(node, node_op(node), args, {**node.kwargs, **kwargs, **outs})
 
-    def index_put(self, node: Any, indices: Sequence[Any]) -> None:
+    def index_put(self, line: Any) -> None:
         """Convert an ``index_put_`` in place."""
+        node = line.node
         target, values = node.inputs[:2]
-        args = (target, list(indices), values, *node.constant_args)
+        args = (target, list(line.indices), values, *node.constant_args)
         self.call(node, torch.ops.aten.index_put_.default, args, {})
 
-    def scatter(self, node: Any) -> None:
+    def scatter(self, line: Any) -> None:
         """Convert a ``scatter_`` or ``scatter_reduce_`` in place."""
+        node = line.node
         op = node_op(node)
         target, index, *source = node.inputs
         dim, *constant = node.constant_args
@@ -355,8 +364,10 @@ def bind_unbacked(scope: Scope, line: Any) -> None:
             _bind(scope, each, scope.resolve(scope.leaves[line.output_name][each.path]))
 
 
-def bind_item(scope: Scope, node: Any) -> None:
+def bind_item(scope: Scope, line: Any) -> None:
     """Convert a ``DynamicScalarLine``: read the only element of a tensor on the host."""
+    host_waits(scope.shared.queues)
+    node = line.node
     (data,) = node.inputs
     item = ItemOf(scope.reference(data, scope.origin(node)))
     _bind(scope, Binding(node.sym, (), tuple(node.keypath)), item)

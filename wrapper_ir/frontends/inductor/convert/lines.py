@@ -26,7 +26,6 @@ from wrapper_ir.frontends.inductor.convert.externs import (
 )
 from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, prints
-from wrapper_ir.frontends.inductor.convert.streams import host_waits
 from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.differences import checked_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
@@ -137,9 +136,12 @@ class _Lines:
     def line(self, entry: Entry) -> None:
         """Convert a line that is no text."""
         kind = type(entry.line).__name__
-        handler = _LINES.get(kind)
-        if handler is not None:
-            handler(self, entry)
+        if kind in _LINES:
+            _LINES[kind](self.scope, entry.line)
+        elif kind in _CALLS:
+            _CALLS[kind](self.externs, entry.line)
+        elif kind in _NOTED:
+            _NOTED[kind](self, entry)
         elif kind not in _SILENT:
             raise UnsupportedLineError(kind=kind, text=_shown(entry), why="no handler for it")
 
@@ -211,29 +213,17 @@ class _Lines:
         passed = [name for name in entry.line.call_args if isinstance(name, str)]
         self._called = (entry.line.kernel_name, passed)
 
-    def symbolic_argument(self, entry: Entry) -> None:
-        arg = entry.line.arg
-        value = self.scope.scalar(arg.inner_expr)
-        self.scope.emit(ComputeSymbol(self.scope.bind(arg.inner), value))
-
-    def item(self, entry: Entry) -> None:
-        """Read the only element of a tensor on the host."""
-        host_waits(self.scope.shared.queues)
-        bind_item(self.scope, entry.line.node)
+    def check_layout(self, entry: Entry) -> None:
+        line = entry.line
+        assert_layout(self.scope, line.name, checked_op(line), entry.writer)
 
     def check_layouts(self, entry: Entry) -> None:
         for name, _size, _stride in entry.line.asserts:
             assert_layout(self.scope, name, entry.line.op_name, entry.writer)
 
-    def enter(self, entry: Entry, begin: Callable[[Any], None]) -> None:
-        """Begin a block; in a branch, a loop's body or a subgraph only the caller's."""
-        if self.scope.is_region and getattr(entry.line, "stream_idx", -1) != 0:
-            raise UnsupportedLineError(
-                kind=type(entry.line).__name__,
-                text=_shown(entry),
-                why="branches, loops and subgraphs run on one stream, with the usual memory",
-            )
-        begin(entry.line)
+    def check_alignment(self, entry: Entry) -> None:
+        line = entry.line
+        assert_alignment(self.scope, line.name, line.alignment, line.op_name, entry.writer)
 
     # Nodes behind text.
 
@@ -304,6 +294,37 @@ class _Lines:
         scope.emit(ComputeSymbol(symbol, length, origin=scope.origin(node)))
 
 
+def _enter_device(scope: Scope, line: Any) -> None:
+    scope.shared.queues.enter_device(line)
+
+
+def _enter_stream(scope: Scope, line: Any) -> None:
+    _refuse_in_region(scope, line)
+    scope.shared.queues.enter_stream(line)
+
+
+def _enter_mempool(scope: Scope, line: Any) -> None:
+    _refuse_in_region(scope, line)
+    scope.shared.queues.enter_mempool(line)
+
+
+def _refuse_in_region(scope: Scope, line: Any) -> None:
+    """Refuse a block in a branch, a loop's body or a subgraph, unless it is the caller's."""
+    if scope.is_region and getattr(line, "stream_idx", -1) != 0:
+        raise UnsupportedLineError(
+            kind=type(line).__name__,
+            text=_shown(Entry(line)),
+            why="branches, loops and subgraphs run on one stream, with the usual memory",
+        )
+
+
+def _compute_argument(scope: Scope, line: Any) -> None:
+    """Compute a number that a kernel is given."""
+    arg = line.arg
+    value = scope.scalar(arg.inner_expr)
+    scope.emit(ComputeSymbol(scope.bind(arg.inner), value))
+
+
 #: Lines that say nothing to us: ends of storage are derived from the program, comments from the
 #: origins, definitions from the calls, and devices from the buffers.
 _SILENT: Final = (
@@ -312,34 +333,35 @@ _SILENT: Final = (
     "ExitDeviceContextManagerWithStreamInfoLine",
 )
 
-_LINES: Final[Mapping[str, Callable[[_Lines, Entry], None]]] = {
-    "AllocateLine": lambda to, e: allocate(to.scope, e.line),
-    "ReuseLine": lambda to, e: reuse(to.scope, e.line),
-    "ReinterpretLine": lambda to, e: reinterpret(to.scope, e.line),
-    "EnterDeviceContextManagerLine": lambda to, e: to.scope.shared.queues.enter_device(e.line),
-    "EnterDeviceContextManagerWithStreamInfoLine": (
-        lambda to, e: to.scope.shared.queues.enter_device(e.line)
-    ),
-    "EnterCudaStreamContextLine": lambda to, e: to.enter(e, to.scope.shared.queues.enter_stream),
-    "ExitCudaStreamContextLine": lambda to, e: to.scope.shared.queues.exit_stream(),
-    "EnterCudaMemPoolContextLine": lambda to, e: to.enter(e, to.scope.shared.queues.enter_mempool),
-    "ExitCudaMemPoolContextLine": lambda to, e: to.scope.shared.queues.exit_mempool(),
+_LINES: Final[Mapping[str, Callable[[Scope, Any], None]]] = {
+    "AllocateLine": allocate,
+    "ReuseLine": reuse,
+    "ReinterpretLine": reinterpret,
+    "EnterDeviceContextManagerLine": _enter_device,
+    "EnterDeviceContextManagerWithStreamInfoLine": _enter_device,
+    "EnterCudaStreamContextLine": _enter_stream,
+    "ExitCudaStreamContextLine": lambda scope, line: scope.shared.queues.exit_stream(),
+    "EnterCudaMemPoolContextLine": _enter_mempool,
+    "ExitCudaMemPoolContextLine": lambda scope, line: scope.shared.queues.exit_mempool(),
+    "SymbolicCallArgLine": _compute_argument,
+    "UnbackedSymbolDefsLine": bind_unbacked,
+    "DynamicScalarLine": bind_item,
+}
+
+_CALLS: Final[Mapping[str, Callable[[ExternConverter, Any], None]]] = {
+    "ExternKernelOutLine": ExternConverter.out,
+    "ExternKernelAllocLine": ExternConverter.alloc,
+    "ExternKernelMultiOutLine": ExternConverter.multi_out,
+    "IndexPutFallbackLine": ExternConverter.index_put,
+    "ScatterFallbackLine": ExternConverter.scatter,
+}
+
+#: Lines of which the wrapper noted something.
+_NOTED: Final[Mapping[str, Callable[[_Lines, Entry], None]]] = {
     "KernelCallLine": _Lines.kernel_call,
-    "ExternKernelOutLine": lambda to, e: to.externs.out(e.line.node),
-    "ExternKernelAllocLine": lambda to, e: to.externs.alloc(e.line.node),
-    "ExternKernelMultiOutLine": lambda to, e: to.externs.multi_out(e.line.node),
-    "IndexPutFallbackLine": lambda to, e: to.externs.index_put(e.line.node, e.line.indices),
-    "ScatterFallbackLine": lambda to, e: to.externs.scatter(e.line.node),
-    "SymbolicCallArgLine": _Lines.symbolic_argument,
-    "UnbackedSymbolDefsLine": lambda to, e: bind_unbacked(to.scope, e.line),
-    "DynamicScalarLine": _Lines.item,
-    "AssertSizeStrideLine": (
-        lambda to, e: assert_layout(to.scope, e.line.name, checked_op(e.line), e.writer)
-    ),
+    "AssertSizeStrideLine": _Lines.check_layout,
     "GroupedAssertSizeStrideLine": _Lines.check_layouts,
-    "AssertAlignmentLine": lambda to, e: assert_alignment(
-        to.scope, e.line.name, e.line.alignment, e.line.op_name, e.writer
-    ),
+    "AssertAlignmentLine": _Lines.check_alignment,
 }
 
 _NODES: Final[Mapping[str, Callable[[_Lines, Any], None]]] = {
