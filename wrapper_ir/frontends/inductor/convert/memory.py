@@ -7,6 +7,7 @@ the old buffer and the new one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -78,11 +79,8 @@ def reuse(scope: Scope, line: Any) -> None:
     # A padded buffer, or what a subgraph gives, may be a view of all of a storage; of what begins
     # inside of one, the rest may be wanted.
     begins_inside = scope.layout(donor).offset != 0
-    donor = (
-        copied(scope.draft, donor, origin=origin)
-        if begins_inside or _is_kept(scope, donor)
-        else donor
-    )
+    if begins_inside or _is_kept(scope, donor):
+        donor = copied(scope.draft, donor, origin=origin)
     donor = scope.draft.owner(donor)
     scope.retire(donor)
     name = scope.define(line.reused_as.get_name(), layout)
@@ -109,8 +107,7 @@ def reinterpret(scope: Scope, line: Any) -> None:
     base = scope.layout(source)
     view = scope.to_layout(line.layout.view.layout)
     offset = scope.dim(base.offset + view.offset)
-    layout = Layout(view.dtype, view.device, view.size, view.stride, offset)
-    name = scope.define(name, layout)
+    name = scope.define(name, replace(view, offset=offset))
     scope.emit(Reinterpret(out=name, source=source, origin=scope.origin(line.reused_as)))
 
 

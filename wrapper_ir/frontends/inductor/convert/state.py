@@ -235,14 +235,8 @@ class Scope:
                 text=f"{base} as {layout.dtype.torch_name}",
                 why="the element sizes differ, so its offset has no unit",
             )
-        layout = Layout(
-            layout.dtype,
-            layout.device,
-            layout.size,
-            layout.stride,
-            self.dim(base_layout.offset + layout.offset - ahead),
-        )
-        return self.relaid(base, layout, origin)
+        begin = self.dim(base_layout.offset + layout.offset - ahead)
+        return self.relaid(base, dataclasses.replace(layout, offset=begin), origin)
 
     def block(self, base: str, size: tuple[Dim, ...], begin: Dim, origin: int | None) -> str:
         """Return the name of a view of elements that follow each other, from one of a buffer's on.
