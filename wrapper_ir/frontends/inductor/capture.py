@@ -51,6 +51,7 @@ from wrapper_ir.frontends.inductor.notes import compiling_for
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.triton import hint_for_export
 from wrapper_ir.lines.control import ScalarInput
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 
@@ -160,11 +161,8 @@ def _export(
             module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
         )
     except Exception as error:
-        # A kernel that is called as it is asks tensors without memory where theirs lies.
-        is_kernel = "data pointer" in str(error) or "from Triton" in str(error)
-        hint = "kernels of Triton are exported through torch.library.wrap_triton"
         problem = f"torch.export says: {error}"
-        raise CaptureError(problem=problem, hint=hint if is_kernel else None) from error
+        raise CaptureError(problem=problem, hint=hint_for_export(error)) from error
     return exported, pytree.tree_leaves(exported.example_inputs)
 
 
