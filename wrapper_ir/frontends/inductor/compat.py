@@ -40,6 +40,7 @@ __all__ = [
     "V",
     "ValueWithLineMap",
     "aot_compile",
+    "cache_dir",
     "codegen_common",
     "compile_fx",
     "compile_fx_inner",
@@ -49,6 +50,7 @@ __all__ = [
     "forget_last_trace",
     "functorch_config",
     "inductor_config",
+    "inductor_entry",
     "ir",
     "list_mode_options",
     "pick_vec_isa",
@@ -113,6 +115,7 @@ try:
     )
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir, list_mode_options
+    from torch._inductor import compile_fx as inductor_entry
     from torch._inductor import config as inductor_config
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
@@ -132,7 +135,7 @@ try:
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
     from torch._inductor.exc import InductorError
     from torch._inductor.hooks import run_intermediate_hooks
-    from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
+    from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
     from torch._inductor.scheduler import BaseSchedulerNode
     from torch._inductor.select_algorithm import extern_kernels
     from torch._inductor.utils import (  # type: ignore[attr-defined]  # 2.14 moved one elsewhere

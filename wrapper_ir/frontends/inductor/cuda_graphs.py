@@ -6,13 +6,10 @@ from typing import Any, Final
 
 from wrapper_ir.options.gpu import GRAPHS
 
-__all__ = ["CAPTURES", "OTHERS", "keep_whole"]
+__all__ = ["CAPTURES", "keep_whole"]
 
 #: Inductor's option for what ours does.
 CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
-
-#: The beginning of the names of others, and what to say instead.
-OTHERS: Final = ("triton.cudagraph", "the options cuda_graph, cuda_graph_limit, ... capture calls")
 
 _REASON: Final = "a program of wrapper_ir is whole; its option cuda_graph captures its calls"
 
