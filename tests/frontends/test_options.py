@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor.utils import run_and_get_code
 
 import wrapper_ir as wir
 from wrapper_ir.backend import wrapper_ir
@@ -108,6 +109,58 @@ def test_a_mode_gives_what_stock_gives_for_it(mode: str) -> None:
     captures = stock.pop("triton.cudagraphs", False)
     assert dict(settings.inductor) == stock
     assert dict(settings.emitter_options).get("cuda_graph", False) == captures
+
+
+def test_the_emitter_is_chosen_beside_a_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the process or its environment: torch.compile takes a mode or options, not both."""
+    function, x = (lambda x: (x * 5).cos().sum(1)), torch.linspace(-1, 1, 256).view(16, 16)
+
+    def codes() -> list[str]:
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="wrapper_ir", mode="reduce-overhead")
+        return list(run_and_get_code(compiled, x)[1])
+
+    with wir.settings.patch(emitter="cpp"):
+        assert ["wir::ProgramInfo" in code for code in codes()] == [True]
+        assert Settings.from_options({"emitter": "python"}).emitter == "python"
+    assert ["wir::ProgramInfo" in code for code in codes()] == [False]
+    monkeypatch.setenv("WRAPPER_IR_EMITTER", "cpp")
+    monkeypatch.setenv("WRAPPER_IR_ON_UNSUPPORTED", "stock")
+    with install():
+        session = current_session()
+        assert session is not None
+        assert (session.settings.emitter, session.settings.on_unsupported) == ("cpp", "stock")
+    assert wir.settings.emitter == "cpp"
+    wir.settings.emitter = "fx"
+    assert Settings.from_options(None).emitter == wir.settings.emitter == "fx"
+    del wir.settings.emitter
+    assert wir.settings.emitter == "cpp"
+
+
+def test_settings_of_the_process_are_checked() -> None:
+    with pytest.raises(
+        OptionError, match=r"(?s)wir\.settings has no option 'emiter'.*did you mean"
+    ):
+        wir.settings.emiter = "cpp"
+    with (
+        pytest.raises(OptionValueError, match="'raise', 'stock'"),
+        wir.settings.patch(emitter="cpp", on_unsupported="ignore"),
+    ):
+        pass
+    assert wir.settings.emitter == "python"
+
+
+@pytest.mark.parametrize("mode", ["default", "lite", *MODES])
+def test_a_mode_of_stock_goes_through_an_installation(mode: str) -> None:
+    if mode not in torch._inductor.list_mode_options():
+        return
+    function, x = (lambda x: (x * 7).sin().sum(0)), torch.linspace(-1, 1, 256).view(16, 16)
+    torch._dynamo.reset()
+    with install(), wir.record() as programs:
+        ours = torch.compile(function, mode=mode)(x)
+    assert len(programs) == 1
+    torch._dynamo.reset()
+    assert torch.equal(ours, torch.compile(function, mode=mode)(x))
 
 
 def test_a_mode_that_there_is_not_is_refused() -> None:
