@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch._inductor import CompiledArtifact
 from torch._inductor.package import load_package, package_aoti
 from torch._inductor.utils import fresh_cache
+from torch.fx.passes.split_module import split_module
 
 from tests import warm
 from wrapper_ir.frontends.inductor import install, statistics
@@ -127,6 +128,62 @@ def _aot_standalone(path: Path) -> Tensor:
     return _standalone(path, aot=True)
 
 
+class _Piecewise:
+    """A backend that cuts a graph at an op and compiles the pieces, each when it is first run.
+
+    So engines that serve models do: pieces are saved, and the next process loads them instead.
+
+    Args:
+        path: Where pieces are.
+        loads: Whether they are loaded.
+    """
+
+    def __init__(self, path: Path, *, loads: bool) -> None:
+        self._path, self._loads = path, loads
+
+    def __call__(self, gm: torch.fx.GraphModule, _: list[Any]) -> Any:
+        number = {node: int(node.target is torch.tanh) for node in gm.graph.nodes}
+        parts = split_module(gm, None, number.__getitem__, keep_original_order=True)
+        for name, part in parts.named_children():
+            setattr(parts, name, _Piece(part, self._path / name, loads=self._loads))
+        return parts
+
+
+class _Piece(nn.Module):
+    def __init__(self, part: Any, path: Path, *, loads: bool) -> None:
+        super().__init__()
+        self._part, self._path, self._loads, self._made = part, str(path), loads, None
+
+    def forward(self, *args: Any) -> Any:
+        if self._made is None and self._loads:
+            self._made = CompiledArtifact.load(path=self._path, format="unpacked")
+        elif self._made is None:
+            config = torch._inductor.config.get_config_copy()
+            options = {"config_patches": {"max_autotune": config["max_autotune"]}}
+            self._made = torch._inductor.standalone_compile(
+                _with_tuple(self._part), list(args), dynamic_shapes="from_graph", options=options
+            )
+            self._made.save(path=self._path, format="unpacked")
+        return self._made(*args)[0]
+
+
+def _with_tuple(part: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    (output,) = part.graph.find_nodes(op="output")
+    output.args = ((output.args[0],),)
+    part.recompile()
+    return part
+
+
+def _pieces(path: Path, *, loads: bool = False) -> Tensor:
+    x = X.clone()
+    torch._dynamo.mark_dynamic(x, 0)
+    return torch.compile(Model(), backend=_Piecewise(path, loads=loads), fullgraph=True)(x)  # type: ignore[no-any-return]
+
+
+def _load_pieces(path: Path) -> Tensor:
+    return _pieces(path, loads=True)
+
+
 def _exported(module: nn.Module) -> torch.fx.GraphModule:
     exported: Any = torch.export.export(module, (X,))
     return exported.module(check_guards=False)  # type: ignore[no-any-return]
@@ -167,6 +224,7 @@ WAYS: dict[str, tuple[Way, Way | None]] = {
     "standalone": (_standalone, _load_standalone),
     "unpacked": (_standalone, _load_standalone),
     "standalone ahead": (_aot_standalone, _load_standalone),
+    "piecewise": (_pieces, _load_pieces),
     "aot_compile": (_ahead, _load_ahead),
     "cache artifacts": (_cached, _load_cached),
     "dictionaries": (_dictionary, None),
@@ -232,7 +290,7 @@ def expected() -> Any:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_artefact_is_made_by_us(way: str, told: list[dict[str, Any]], expected: Any) -> None:
-    assert told[0][way] == [expected, 2 if way == "methods" else 1]
+    assert told[0][way] == [expected, 2 if way in ("methods", "piecewise") else 1]
 
 
 @pytest.mark.parametrize("way", [name for name, (_, load) in WAYS.items() if load is not None])

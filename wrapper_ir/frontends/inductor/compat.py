@@ -56,6 +56,7 @@ __all__ = [
     "pick_vec_isa",
     "run_intermediate_hooks",
     "symbol_is_type",
+    "trace_structured",
     "triton_cache_dir",
     "user_objects",
     "wrapper_lines",
@@ -144,6 +145,7 @@ try:
         ValueWithLineMap,
     )
     from torch._inductor.virtualized import V
+    from torch._logging._internal import trace_structured
     from torch.fx.experimental._backward_state import BackwardState
     from torch.utils._sympy.symbol import SymT, symbol_is_type
 except ImportError as error:
