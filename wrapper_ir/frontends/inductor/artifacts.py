@@ -149,8 +149,11 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[str
         parts, _ = shipping.write_parts(made, artifact, options, delivery.metadata)
         digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))  # constants: the library's
         folder = top / digest.hexdigest()
-        if not folder.exists():
+        try:
             made.rename(folder)
+        except OSError:  # it is there, by an earlier call or another process
+            if not folder.is_dir():
+                raise
     placed = [str(folder / part.name) for part in parts]
     return placed if delivery.is_package else placed[2]
 
