@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.session import record as record
     from wrapper_ir.interpreter import interpret as interpret
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
+    from wrapper_ir.options.process import settings as settings
     from wrapper_ir.planning import plan_memory as plan_memory
     from wrapper_ir.runtime.freed import keep_freed_memory as keep_freed_memory
     from wrapper_ir.text import load as load
@@ -100,6 +101,7 @@ _EXPORTS = {
     "register_device": "wrapper_ir.devices",
     "register_emitter": "wrapper_ir.emitters",
     "release": "wrapper_ir.api",
+    "settings": "wrapper_ir.options.process",
     "verify": "wrapper_ir.verify",
 }
 

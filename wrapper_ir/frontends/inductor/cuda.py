@@ -14,13 +14,6 @@ from wrapper_ir.options.gpu import GRAPHS
 #: Inductor's option for what ours does.
 CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
 
-#: Beginnings of the names of others that decide about the wrapper -> what to say instead.
-REFUSED: Final = {
-    "triton.cudagraph": "the options cuda_graph, cuda_graph_limit, ... capture calls",
-    "triton.proton_profiling": "Inductor's own wrapper ends it",
-    "triton.debug_sync_graph": "Inductor's own wrapper waits for the GPU",
-}
-
 #: Lines that begin and end the block of a stream, and that of a memory pool.
 STREAM_BLOCK: Final = ("EnterCudaStreamContextLine", "ExitCudaStreamContextLine")
 MEMPOOL_BLOCK: Final = ("EnterCudaMemPoolContextLine", "ExitCudaMemPoolContextLine")
