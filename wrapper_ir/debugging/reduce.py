@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debugging.errors import CommandError
 from wrapper_ir.debugging.extract import copies, with_own_state
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
@@ -33,6 +32,21 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.program import AnyLine
+
+
+class NoFailureError(WrapperIRError):
+    """A program that is to be reduced does not fail. Field: ``program``."""
+
+    code = "WIR1514"
+    template = "program '{program}' does not fail, so there is nothing to reduce"
+    default_hint = "a command fails by a status other than 0, and has to say what --says wants"
+
+
+class CommandError(WrapperIRError):
+    """The command that is to judge programs cannot be run. Fields: ``command`` and ``reason``."""
+
+    code = "WIR1515"
+    template = "cannot run {command!r}: {reason}"
 
 
 # Judges of programs that may fail: a command, or emitters beside the interpreter.

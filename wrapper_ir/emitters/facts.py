@@ -1,7 +1,7 @@
 """Facts about a program that must be known before its lines are rendered.
 
-Which inputs does the program touch, and which views can be kept from call to call? All answers come
-from the storage map; nothing here looks at what a line computes.
+Which inputs does the program touch, and which memory and views can be kept from call to call? All
+answers come from the storage map; nothing here looks at what a line computes.
 """
 
 from __future__ import annotations
@@ -11,22 +11,103 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, schema_of
-from wrapper_ir.emitters.arenas import allocates_much, kept_arenas
 from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.layout import CPU
-from wrapper_ir.lines.memory import Allocate, AllocatePool, Free, MemoryKind, Reinterpret, Reuse
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    MemoryKind,
+    Reinterpret,
+    Reuse,
+)
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program
 from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
-    from wrapper_ir.analysis.storage import StorageMap
+    from wrapper_ir.analysis.liveness import StorageMap
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Device, Layout
+
+
+# Arenas that outlive a call, and the views of them that are the same in every call.
+
+#: Bytes from which on fresh memory comes from the system, page by page. The same number as
+#: `kLeast` in native/src/heap.cpp, from which on heaps serve.
+_MUCH: Final = 128 * 1024
+
+
+def kept_arenas(
+    program: Program, storages: StorageMap, unsteady: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """The pools that are kept from call to call, each with the views that can be kept with it.
+
+    Args:
+        program: A planned program, which says which they are.
+        storages: Which names of it share storage.
+        unsteady: Buffers that something may resize: no view of such a storage is kept.
+
+    Returns:
+        For each pool the views of it, in program order, by name: where each begins, in bytes.
+    """
+    found: dict[str, dict[str, int]] = {
+        line.out: {}
+        for line in program.body
+        if isinstance(line, AllocatePool)
+        and line.kept
+        and line.memory is MemoryKind.DEFAULT
+        and program.layout(line.out).device.kind.python.arena
+    }
+    steady = {name: views for name, views in found.items() if program.layout(name).is_static}
+    resized = storages.lives.storages(unsteady)
+    starts: dict[str, tuple[str, int]] = {}
+    for line in program.body:
+        match line:
+            case AllocateFromPool(out=name, pool=pool, offset=int(start)):
+                place = (pool, start)
+            case Reinterpret(out=name, source=source) if source in starts:
+                place = starts[source]
+            case Reuse(out=name, donor=source) if source in starts:
+                place = starts[source]
+            case _:
+                continue
+        starts[name] = place
+        if place[0] in steady and resized.isdisjoint(storages.lives.storages((name,))):
+            begin = _start(program.layout(name), place[1])
+            if begin is not None:
+                steady[place[0]][name] = begin
+    return found
+
+
+def allocates_much(program: Program, kept: Collection[str]) -> bool:
+    """Tell whether calls allocate large memory on the CPU: for results, in ops, in regions.
+
+    Args:
+        program: A planned program.
+        kept: The pools that outlive a call.
+    """
+    for _, line in walk(program):
+        if isinstance(line, (Allocate, AllocatePool, ExternKernel)):
+            for name in effects(line, program).defines:
+                nbytes = program.layout(name).nbytes
+                is_small = isinstance(nbytes, int) and nbytes < _MUCH
+                if not is_small and name not in kept and program.layout(name).device == CPU:
+                    return True
+    return False
+
+
+def _start(layout: Layout, base: int) -> int | None:
+    """Return where a view begins, in bytes from the start of its pool; none where that varies."""
+    if not layout.is_static or not isinstance(layout.offset, int):
+        return None
+    start = base + layout.offset * layout.dtype.itemsize
+    return start if start % layout.dtype.itemsize == 0 else None
 
 
 def needs_streams(line: AnyLine, program: Program) -> str:

@@ -14,14 +14,17 @@ import torch
 from sympy.logic.boolalg import BooleanAtom
 from torch import Tensor
 
-from wrapper_ir.interpreter.errors import (
+from wrapper_ir.interpreter.memory import (
     DeadBufferError,
+    Kind,
     OutOfBoundsError,
+    Storage,
     SymbolValueError,
     UndefinedBufferError,
     WrongEndError,
+    poison,
+    view,
 )
-from wrapper_ir.interpreter.memory import Kind, Storage, poison, view
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr_printer import ordered_args
 from wrapper_ir.lines.program import Program, SymbolKind

@@ -8,11 +8,17 @@ import torch
 from typing_extensions import override
 
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
-from wrapper_ir.interpreter.calls import buffers_in, find_op, value_of
-from wrapper_ir.interpreter.errors import CallFailedError, DeadBufferError, OutOfBoundsError
+from wrapper_ir.interpreter.calls import Watch, bind_results, buffers_in, find_op, settle, value_of
 from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
-from wrapper_ir.interpreter.memory import Block, Kind, Storage, poison
-from wrapper_ir.interpreter.results import Watch, bind_results, settle
+from wrapper_ir.interpreter.memory import (
+    Block,
+    CallFailedError,
+    DeadBufferError,
+    Kind,
+    OutOfBoundsError,
+    Storage,
+    poison,
+)
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import MemoryKind

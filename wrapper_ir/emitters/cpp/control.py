@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.storage import last_uses
+from wrapper_ir.analysis.liveness import last_uses
+from wrapper_ir.emitters.cpp.exprs import CType, convert
 from wrapper_ir.emitters.cpp.literals import UNIT, call, statement
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import place_of
-from wrapper_ir.emitters.cpp.types import CType, convert
 from wrapper_ir.emitters.facts import free_region_symbols
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.storage import StorageMap
+from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import sympy
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.state import place_of
-from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.emitters.regions import find_beginning
 from wrapper_ir.lines.args import BufferValue, NoneValue
 from wrapper_ir.lines.control import BufferInput, ObjectInput

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
+from wrapper_ir.emitters.cpp.exprs import parameter_type
 from wrapper_ir.emitters.cpp.literals import statement
 from wrapper_ir.emitters.cpp.state import StateMembers, element_type
 from wrapper_ir.emitters.cpp.triton import GpuKernels
-from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param

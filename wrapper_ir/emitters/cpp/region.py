@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.devices import ANYWHERE, device_parts
+from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
 from wrapper_ir.emitters.cpp.state import (
     Place,
     element_type,
@@ -15,7 +16,6 @@ from wrapper_ir.emitters.cpp.state import (
     needs_handle,
     place_of,
 )
-from wrapper_ir.emitters.cpp.types import CExpr, CType, convert, symbol_type
 from wrapper_ir.emitters.facts import needs_streams
 from wrapper_ir.emitters.regions import Origins, Storages, described
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim

@@ -31,7 +31,6 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.fx import checks as _checks  # noqa: F401 - graphs need its ops too
 from wrapper_ir.emitters.fx import library
-from wrapper_ir.emitters.fx import probes as _probes  # noqa: F401 - likewise
 from wrapper_ir.emitters.fx.checks import KernelDeviceError
 from wrapper_ir.emitters.fx.library import is_packed, packed_params, unpack
 from wrapper_ir.emitters.fx.triton import declare_launched, kernel_index

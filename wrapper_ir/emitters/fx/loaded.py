@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 from typing_extensions import override
 
 from wrapper_ir import runtime
-from wrapper_ir.analysis.storage import mutated_inputs
+from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.emitters.functions import bump_versions, present
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet, form_named, kinds_named, op_name

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import fx
 
-from wrapper_ir.analysis.storage import StorageMap
+from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.emitters.facts import gather, random_states
 from wrapper_ir.emitters.fx import checks
 from wrapper_ir.emitters.fx.artifact import FxArtifact
-from wrapper_ir.emitters.fx.constants import install
-from wrapper_ir.emitters.fx.context import Context
+from wrapper_ir.emitters.fx.context import Context, install
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.kernels import KERNELS
 from wrapper_ir.emitters.fx.lines import RegionRenderer

@@ -18,7 +18,7 @@ from torch import fx
 
 from wrapper_ir.emitters.facts import needs_streams
 from wrapper_ir.emitters.fx.exprs import lower
-from wrapper_ir.emitters.fx.tracer import CallTracer
+from wrapper_ir.emitters.fx.graph_module import CallTracer
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Scalar, dim, quotient

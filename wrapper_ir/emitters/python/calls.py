@@ -11,8 +11,7 @@ from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.kernels import default_is
-from wrapper_ir.emitters.python.region import RegionBase
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     Node,
     assignment,
     call,
@@ -21,6 +20,7 @@ from wrapper_ir.emitters.python.statements import (
     statement,
     tuple_of,
 )
+from wrapper_ir.emitters.python.region import RegionBase
 from wrapper_ir.lines.args import (
     Arg,
     BufferArg,

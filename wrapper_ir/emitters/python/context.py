@@ -10,8 +10,8 @@ from wrapper_ir.emitters.facts import only_accelerator, random_states
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
-from wrapper_ir.emitters.python.statements import Group, Node, call, tuple_of
-from wrapper_ir.emitters.python.statements import keyword as named
+from wrapper_ir.emitters.python.literals import Group, Node, call, tuple_of
+from wrapper_ir.emitters.python.literals import keyword as named
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.kernels import KernelCall, TorchOp

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.emitters.cuda_graphs.capture import capture_facts
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.statements import Node, call, keyword, list_of, statement, tuple_of
+from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, statement, tuple_of
 from wrapper_ir.lines.args import BufferArg, BufferValue
 from wrapper_ir.lines.control import Switch
 from wrapper_ir.lines.effects import effects

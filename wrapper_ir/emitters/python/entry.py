@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.facts import free_region_symbols, placed_results
 from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.literals import Node, assignment, call, statement, tuple_of
 from wrapper_ir.emitters.python.region import params_of
-from wrapper_ir.emitters.python.statements import Node, assignment, call, statement, tuple_of
 from wrapper_ir.emitters.regions import find_beginning
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput

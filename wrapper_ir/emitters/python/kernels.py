@@ -8,7 +8,7 @@ from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.devices import CPP, TRITON, KernelLanguage
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     Node,
     assignment,
     call,

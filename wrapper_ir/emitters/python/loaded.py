@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.analysis.storage import mutated_inputs
+from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.emitters.functions import bump_versions, present
 from wrapper_ir.runtime import InputCountError, NoOutError
 from wrapper_ir.runtime._private import any_autocast_enabled, no_autocast

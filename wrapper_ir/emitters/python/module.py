@@ -9,14 +9,14 @@ from wrapper_ir.emitters.python.cuda_graphs import render_graphs
 from wrapper_ir.emitters.python.entry import Entry, keep_arenas, keep_heap, render_release
 from wrapper_ir.emitters.python.kernels import SECTIONS, Definitions
 from wrapper_ir.emitters.python.lines import RegionRenderer
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     Node,
     call,
     list_of,
     statement,
     tuple_of,
 )
-from wrapper_ir.emitters.python.streams import begin_streams
+from wrapper_ir.emitters.python.region import begin_streams
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
