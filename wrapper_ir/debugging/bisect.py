@@ -263,10 +263,8 @@ def _held(program: Program) -> Iterator[tuple[Call, str, str]]:
     In a region a name may denote another graph's node.
     """
     for call in calls_of(program):
-        origin = call.line.origin
-        if origin is None or origin >= len(program.origins) or len(call.path) != 1:
-            continue
-        values = program.origins[origin].values
+        origin = program.origin_of(call.line)
+        values = () if origin is None or len(call.path) != 1 else origin.values
         written = effects(call.line, program).written
         if len(values) == len(written):
             for name, value in zip(written, values, strict=True):

@@ -25,8 +25,6 @@ from wrapper_ir.lines.walk import Path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.lines.program import Origin
-
 
 # Whose fault it is when an emitter fails: it and its package are named.
 #
@@ -278,10 +276,9 @@ class Emitter(ABC):
         with faults_of(type(self), f"it rendered the program '{program.name}'"):
             artifact = self.render(program, problems)
         if problems.found:
-            first = problems.found[0]
-            raise EmitError(
-                emitter=self.name, problems=problems.found, origin=_where(program, first.line)
-            )
+            origin = program.origin_of(problems.found[0].line)
+            where = (origin.place or origin.module or None) if origin is not None else None
+            raise EmitError(emitter=self.name, problems=problems.found, origin=where)
         reason = _not_an_artifact(artifact)
         if reason:
             raise ArtifactError(emitter=self.name, package=package_of(type(self)), reason=reason)
@@ -316,11 +313,3 @@ def constant_values(program: Program) -> dict[str, Any]:
         listed = ", ".join(f"'{name}'" for name in missing)
         raise MissingConstantError(program=program.name, names=listed)
     return {name: program.data[name] for name in names}
-
-
-def _where(program: Program, line: AnyLine) -> str | None:
-    """The model's source line that a line comes from, in words."""
-    if line.origin is None or not 0 <= line.origin < len(program.origins):
-        return None
-    origin: Origin = program.origins[line.origin]
-    return origin.place or origin.module or None

@@ -167,13 +167,6 @@ class Facts:
     """Whether all library ops are plain ones, enough of them to gain by it."""
 
 
-def origin_place(line: AnyLine, program: Program) -> str:
-    """The model's source line that a line comes from, ``file.py:12``; empty where unknown."""
-    if line.origin is None or line.origin >= len(program.origins):
-        return ""
-    return program.origins[line.origin].place
-
-
 def gather(
     program: Program, storages: StorageMap, *, arena: str = "call", is_checked: bool = True
 ) -> Facts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import torch
 from typing_extensions import override
@@ -23,7 +23,7 @@ from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import MemoryKind
 from wrapper_ir.lines.program import SymbolKind
-from wrapper_ir.lines.symbols import ItemOf, SizeOf, StorageOffsetOf, StrideOf
+from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 from wrapper_ir.runtime import check_result, check_that, make_probe, refuse_misaligned
@@ -81,13 +81,8 @@ class LineRunner(LineVisitor[None]):
                 self.visit(line)
             except WrapperIRError as error:
                 if error.path is None:
-                    error.path, error.origin = path, self._origin(line)
+                    error.path, error.origin = path, self.program.place_of(line) or None
                 raise
-
-    def _origin(self, line: AnyLine) -> str | None:
-        if line.origin is None or line.origin >= len(self.program.origins):
-            return None
-        return self.program.origins[line.origin].place or None
 
     def _look(self, line: AnyLine) -> None:
         """Checks that all that a line touches lives, and is what its layout says."""
@@ -235,23 +230,11 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
-        tensor = self.frame.find(line.source.buffer).tensor
-        match line.source:
-            case SizeOf(dim=dim):
-                value: object = tensor.size(dim)
-            case StrideOf(dim=dim):
-                value = tensor.stride(dim)
-            case StorageOffsetOf():
-                value = tensor.storage_offset()
-            case ItemOf():
-                value = tensor.item()
-                if (
-                    isinstance(value, bool)
-                    and self.program.symbols[line.symbol].kind is SymbolKind.INT
-                ):
-                    value = int(value)  # Inductor counts truth values, to choose by them
-            case _:
-                assert_never(line.source)
+        source = line.source
+        tensor = self.frame.find(source.buffer).tensor
+        value: object = getattr(tensor, source.method)(*dims_of(source))
+        if isinstance(value, bool) and self.program.symbols[line.symbol].kind is SymbolKind.INT:
+            value = int(value)  # Inductor counts truth values, to choose by them
         self.frame.bind(line.symbol, value)
 
     @override
@@ -303,5 +286,5 @@ class LineRunner(LineVisitor[None]):
             *(self.frame.find(name).tensor for name in line.buffers),
             *(self.frame.number(value) for value in line.scalars),
         ]
-        origin = self._origin(line) or ""
+        origin = self.program.place_of(line)
         make_probe(line.label, line.when.value, line.level.value, names, scalars, origin)(*values)

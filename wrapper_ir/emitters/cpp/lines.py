@@ -16,7 +16,6 @@ from wrapper_ir.emitters.cpp.literals import call, table
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import Place
 from wrapper_ir.emitters.cpp.statics import same_view
-from wrapper_ir.emitters.facts import origin_place
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.layout import DType, LayoutKind
@@ -35,10 +34,9 @@ from wrapper_ir.lines.symbols import (
     BindSymbol,
     ComputeSymbol,
     ItemOf,
-    SizeOf,
     StorageOffsetOf,
-    StrideOf,
     SymbolSource,
+    dims_of,
 )
 from wrapper_ir.lines.trace import Probe, When
 from wrapper_ir.text.expr_print import TextExprPrinter
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
-    from wrapper_ir.lines.trace import Comment
 
 
 # Rendering lines that make, view and end storage.
@@ -178,15 +175,10 @@ class SymbolLines(RegionBase):
     def _bound(self, source: SymbolSource, type_: CType) -> str:
         """The expression that a symbol is bound to."""
         handle = self.handle(source.buffer)
-        match source:
-            case SizeOf():
-                return call("wir::size", handle, str(source.dim))
-            case StrideOf():
-                return call("wir::stride", handle, str(source.dim))
-            case StorageOffsetOf():
-                return call("wir::offset_of", handle)
-            case ItemOf():
-                return self._item(handle, type_)
+        if isinstance(source, ItemOf):
+            return self._item(handle, type_)
+        word = "offset_of" if isinstance(source, StorageOffsetOf) else source.method
+        return call(f"wir::{word}", handle, *map(str, dims_of(source)))
 
     def _item(self, handle: str, type_: CType) -> str:
         self.context.headers.add("control")
@@ -266,7 +258,7 @@ class ProbeLines(RegionBase):
                 kind, slots = self._number(value)
                 values += slots
                 operands.append((str(value), kind))
-            source = origin_place(line, self.context.program)
+            source = self.context.program.place_of(line)
             number = self.context.probe(ProbeRow(line, source, tuple(operands)))
             self.put(f"call.probes->show({number}, {{{', '.join(values)}}});")
         self.writer.line("}")
@@ -324,10 +316,6 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLin
     @override
     def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> RegionRenderer:
         return RegionRenderer(self.context, self.declared, region, writer, last)
-
-    @override
-    def visit_comment(self, line: Comment) -> None:
-        self.writer.lines(*literals.comment(line.text))
 
     # Streams: lines of others than branches of captured graphs are refused before they come here.
 

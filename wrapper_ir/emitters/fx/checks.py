@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from wrapper_ir.emitters.facts import origin_place
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime import (
@@ -363,7 +362,7 @@ def probe_spec(line: Probe, program: Program) -> str:
         "buffers": program.shown_names(line),
         "scalars": [str(value) for value in line.scalars],
     }
-    source = origin_place(line, program)
+    source = program.place_of(line)
     return json.dumps({**spec, "source": source} if source else spec)
 
 

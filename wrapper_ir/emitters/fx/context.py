@@ -17,12 +17,12 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from typing_extensions import override
 
 from wrapper_ir.analysis.proof import Facts as Proofs
-from wrapper_ir.emitters.facts import random_states
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.exprs import lower
 from wrapper_ir.emitters.fx.kernels import KernelForm, KernelSet, declare, declare_form
 from wrapper_ir.emitters.fx.triton import declare_launched
 from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.regions import Run
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.program import SymbolKind
 
@@ -258,13 +258,11 @@ _RESERVED: Final = (
 )
 
 
-class Context:
+class Context(Run):
     """One run of the emitter.
 
     Attributes:
-        program: The program.
-        facts: What was found out about it.
-        problems: What cannot be rendered.
+        facts: What was found out about the program.
         checks: Whether inputs and results are checked.
         values: What is known of values.
         places: The attribute of the module that holds each constant.
@@ -274,9 +272,8 @@ class Context:
     def __init__(
         self, program: Program, facts: Facts, problems: Problems, *, checks: bool, values: bool
     ) -> None:
-        self.program = program
+        super().__init__(program, problems)
         self.facts = facts
-        self.problems = problems
         self.checks = checks
         self.values: Values | NoValues = Values(program) if values else NoValues()
         self.places = places_of(program)
@@ -285,7 +282,7 @@ class Context:
         )
         self._forms: dict[KernelForm, Any] = {}
         self.launched = declare_launched(program.kernels.values())
-        self._origins: dict[int, dict[str, Any]] = {}
+        self._origins: dict[int | None, dict[str, Any]] = {}
 
     def kernel_problem(self, definition: KernelDefinition) -> str | None:
         """Return why a kernel cannot be rendered, or ``None``; ``""`` for what is no C++ kernel."""
@@ -299,11 +296,6 @@ class Context:
     def may_be_empty(self, layout: Layout) -> bool:
         """Return whether a buffer may have no elements, by what is known of the symbols."""
         return not all(self._proofs.at_least(size, 1) for size in layout.size)
-
-    @functools.cached_property
-    def random_states(self) -> frozenset[str]:
-        """As :func:`~wrapper_ir.emitters.facts.random_states` has them."""
-        return random_states(self.program)
 
     @functools.cached_property
     def _proofs(self) -> Proofs:
@@ -348,10 +340,11 @@ class Context:
 
     def origin_meta(self, line: AnyLine) -> dict[str, Any]:
         """Return a line's origin in the terms of FX."""
-        if line.origin is None or not 0 <= line.origin < len(self.program.origins):
+        origin = self.program.origin_of(line)
+        if origin is None:
             return {}
         if line.origin not in self._origins:
-            self._origins[line.origin] = _origin_meta(self.program.origins[line.origin])
+            self._origins[line.origin] = _origin_meta(origin)
         return self._origins[line.origin]
 
 

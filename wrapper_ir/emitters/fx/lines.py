@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
@@ -36,14 +36,12 @@ from wrapper_ir.lines.symbols import (
     AssertSymbol,
     BindSymbol,
     ComputeSymbol,
-    ItemOf,
-    SizeOf,
-    StorageOffsetOf,
-    StrideOf,
-    SymbolSource,
+    dims_of,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import fx
 
     from wrapper_ir.emitters.fx.context import Context
@@ -173,6 +171,15 @@ def _hull(spans: list[tuple[Dim, Dim]]) -> tuple[Dim, Dim]:
 # Rendering symbols, and checks of symbols and layouts.
 
 
+#: Ops that give what a symbol is bound to, by the method of a source.
+_ASKS: Final[Mapping[str, Any]] = {
+    "size": _aten.sym_size.int,
+    "stride": _aten.sym_stride.int,
+    "storage_offset": _aten.sym_storage_offset.default,
+    "item": _aten.item.default,
+}
+
+
 class SymbolLines(RegionBase):
     """Renders lines that bind, compute and check."""
 
@@ -183,21 +190,11 @@ class SymbolLines(RegionBase):
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
-        node = self._bound(line.source, line.symbol)
-        self.symbols[line.symbol] = node
-        self.context.values.symbol(node, line.symbol)
-
-    def _bound(self, source: SymbolSource, name: str) -> fx.Node:
-        buffer = self.node(source.buffer)
-        match source:
-            case SizeOf():
-                return self.call(_aten.sym_size.int, buffer, source.dim, name=name)
-            case StrideOf():
-                return self.call(_aten.sym_stride.int, buffer, source.dim, name=name)
-            case StorageOffsetOf():
-                return self.call(_aten.sym_storage_offset.default, buffer, name=name)
-            case ItemOf():
-                return self.call(_aten.item.default, buffer, name=name)
+        source, name = line.source, line.symbol
+        asks = _ASKS[source.method]
+        node = self.call(asks, self.node(source.buffer), *dims_of(source), name=name)
+        self.symbols[name] = node
+        self.context.values.symbol(node, name)
 
     @override
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import last_uses
-from wrapper_ir.emitters.facts import free_region_symbols, origin_place
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.cuda_graphs import render_piece
@@ -42,11 +41,7 @@ from wrapper_ir.lines.symbols import (
     AssertSymbol,
     BindSymbol,
     ComputeSymbol,
-    ItemOf,
-    SizeOf,
-    StorageOffsetOf,
-    StrideOf,
-    SymbolSource,
+    dims_of,
 )
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.lines.walk import regions_of
@@ -56,7 +51,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While
     from wrapper_ir.lines.program import AnyLine
-    from wrapper_ir.lines.trace import Comment, Probe
+    from wrapper_ir.lines.trace import Probe
 
 
 # Rendering lines that make, view and end storage.
@@ -216,20 +211,9 @@ class SymbolLines(RegionBase):
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
-        self.writer.line(f"{self.context.symbol(line.symbol)} = {self.bound(line.source)}")
-
-    def bound(self, source: SymbolSource) -> str:
-        """The expression that a symbol is bound to."""
-        buffer = self.context.buffer(source.buffer)
-        match source:
-            case SizeOf():
-                return f"{buffer}.size({source.dim})"
-            case StrideOf():
-                return f"{buffer}.stride({source.dim})"
-            case StorageOffsetOf():
-                return f"{buffer}.storage_offset()"
-            case ItemOf():
-                return f"{buffer}.item()"
+        buffer, source = self.context.buffer(line.source.buffer), line.source
+        value = call(f"{buffer}.{source.method}", *map(str, dims_of(source)))
+        self.writer.line(f"{self.context.symbol(line.symbol)} = {flat(value)}")
 
     @override
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:
@@ -261,7 +245,7 @@ class SymbolLines(RegionBase):
     def _result_check(self, line: AssertLayout, layout: Layout) -> str:
         """A function of the module that checks a layout; lines with the same check share it."""
         args = [literals.string(line.subject), *self.context.layout_args(layout)]
-        if self.context.may_be_on_host(line.buffer):
+        if line.buffer in self.context.random_states:
             args[-1] = keyword("device", "None")
         made: Node = call(self.context.helper("result_check"), *args)
         shared = self.context.checks == "always"
@@ -344,14 +328,12 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
 
         Those are what any of the regions needs from outside.
         """
-        program, regions = self.context.program, regions_of(line)
-        symbols = sorted({s for _, each in regions for s in free_region_symbols(each, program)})
-        return [self._function(line, name, each, symbols) for name, each in regions], symbols
+        symbols = self.symbols_of(line)
+        return [self._function(line, name, r, symbols) for name, r in regions_of(line)], symbols
 
     def _function(self, line: RegionLine, step: str, region: Region, symbols: Sequence[str]) -> str:
         """Renders a region as a function of the module and returns its name."""
-        label = "_".join(str(each.position) for each in self.path)
-        name = self.context.names.fresh(f"{line.mnemonic}_{label}_{step}")
+        name = self.context.names.fresh(self.function_name(line, step))
         writer = CodeWriter()
         last = last_uses(region, self.context.program)
         inner = RegionRenderer(self.context, region, writer, last)
@@ -380,10 +362,6 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     # Remarks.
 
     @override
-    def visit_comment(self, line: Comment) -> None:
-        self.writer.lines(*literals.comment(line.text))
-
-    @override
     def visit_probe(self, line: Probe) -> None:
         name = self.context.names.fresh(f"show_{line.when.value}")
         section = self.context.section("probes")
@@ -402,7 +380,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
             args.append(tuple_of([literals.string(text) for text in shown]))
         if line.scalars:
             args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))
-        source = origin_place(line, self.context.program)
+        source = self.context.program.place_of(line)
         if source and line.level is not ProbeLevel.NAMES:
             args.append(named("source", literals.string(source)))
         return call(self.context.helper("make_probe"), *args)

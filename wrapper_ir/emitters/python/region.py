@@ -16,7 +16,7 @@ from wrapper_ir.emitters.python.literals import (
     statement,
     tuple_of,
 )
-from wrapper_ir.emitters.regions import Origins, Storages, described
+from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import (
     BufferInput,
@@ -33,8 +33,6 @@ from wrapper_ir.lines.memory import Allocate, AllocatePool, Free
 from wrapper_ir.lines.streams import RecordEvent, Stream, Synchronize, WaitEvent
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 from wrapper_ir.lines.trace import Probe, When
-from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,12 +41,13 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.kernels import Definitions
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.layout import Device, Layout
-    from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.program import Program
     from wrapper_ir.lines.streams import MemoryPool
+    from wrapper_ir.lines.walk import Path
 
 
-class RegionBase(LineVisitor[None]):
-    """Shared by the renderers of all lines: where they are in a region, and how they write.
+class RegionBase(TextWalker["Context"]):
+    """Shared by the renderers of all lines: how they write, and which variables hold what.
 
     Args:
         context: The run.
@@ -58,6 +57,8 @@ class RegionBase(LineVisitor[None]):
         definitions: Where kernels and ops go; regions inside others define none.
     """
 
+    comment = staticmethod(literals.comment)
+
     def __init__(
         self,
         context: Context,
@@ -66,11 +67,7 @@ class RegionBase(LineVisitor[None]):
         last: Mapping[str, int],
         definitions: Definitions | None = None,
     ) -> None:
-        self.context = context
-        self.region = region
-        self.writer = writer
-        self.path = Path()
-        self.index = 0
+        super().__init__(context, region, writer)
         self._definitions = definitions
         constants = frozenset(context.program.constants)
         #: Variables that hold a reference to a storage; it goes with the last of them.
@@ -86,23 +83,8 @@ class RegionBase(LineVisitor[None]):
         self._pools: dict[tuple[str, str], str] = {}
         #: Variables that hold the raw handles of streams, by GPU and stream.
         self._handles: dict[tuple[int, int], str] = {}
-        self._origins = Origins(context.program)
         #: Buffers that are there before the line that defines them is reached.
         self.given: dict[str, str | None] = {}
-        #: Inputs whose layout was checked on entry.
-        self.checked: frozenset[str] = frozenset()
-        self.show_origins = False
-
-    # Walking.
-
-    def render(self, index: int, path: Path) -> None:
-        """Renders the line at a position of the region."""
-        line = self.region.body[index]
-        self.index, self.path = index, path
-        with self.writer.at(path):
-            if self.show_origins:
-                self._show_origin(line)
-            self.visit(line)
 
     def returned(self) -> None:
         """Renders the return statement."""
@@ -141,14 +123,6 @@ class RegionBase(LineVisitor[None]):
         with self.writer.indent():
             yield
 
-    def unsupported(self, line: AnyLine, reason: str) -> None:
-        """Notes that a line cannot be rendered."""
-        self.context.problems.add(line, self.path, reason)
-
-    def layout(self, name: str) -> Layout:
-        """The layout of a buffer."""
-        return self.context.program.layout(name)
-
     def assign(self, name: str, value: Node, sources: Sequence[str] = ()) -> None:
         """Writes an assignment to a buffer's variable."""
         target = self.context.buffer(name)
@@ -176,12 +150,6 @@ class RegionBase(LineVisitor[None]):
             text += joint + variable
             if position == len(ended) - 1:
                 self.writer.line(text)
-
-    def _show_origin(self, line: AnyLine) -> None:
-        origin = self._origins.news(line)
-        text = described(origin, origin.place) if origin is not None else ""
-        if text:
-            self.writer.lines(*literals.comment(text))
 
 
 def params_of(context: Context, param: Input) -> str:
