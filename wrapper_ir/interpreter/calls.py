@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.kernel_types import cpp_source
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.interpreter.frame import Buffer, dtype_of
 from wrapper_ir.interpreter.memory import (
@@ -38,7 +38,7 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
-from wrapper_ir.lines.kernels import CppKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
 from wrapper_ir.lines.traits import declares
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of, load_kernels
@@ -69,18 +69,13 @@ def called_kernels(program: Program) -> dict[str, Callable[..., None]]:
 
 
 def _source(line: KernelDefinition) -> CppSource:
-    types = [cpp_type(param) for param in line.params]
-    if not isinstance(line.source, CppKernel) or None in types:
+    try:
+        return cpp_source(line)
+    except ValueError:
         what = f"kernel '{line.name}'"
-        raise UnsupportedError(what=what, where="the interpreter", hint="it runs C++ kernels")
-    return CppSource(
-        line.name,
-        line.source.code,
-        tuple(text for text in types if text is not None),
-        line.source.entry,
-        line.source.isa,
-        line.source.flags,
-    )
+        raise UnsupportedError(
+            what=what, where="the interpreter", hint="it runs C++ kernels"
+        ) from None
 
 
 def find_op(program: Program, name: str) -> Callable[..., Any]:

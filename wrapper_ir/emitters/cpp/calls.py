@@ -60,7 +60,7 @@ class CallLines(RegionBase):
             return  # declared when it is called
         try:
             if isinstance(line.source, CppKernel):
-                self.declared.callees.kernel(line, line.source)
+                self.declared.callees.kernel(line)
             else:
                 self.declared.launched.add(line)
         except ValueError as error:

@@ -16,7 +16,7 @@ from wrapper_ir.emitters.cpp.devices import accelerators_of
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
-from wrapper_ir.emitters.cuda_graphs.capture import capture_facts, graph_options
+from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions, capture_facts
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.effects import effects
@@ -145,14 +145,14 @@ class CppEmitter(Emitter):
             program, self.keep_buffers, elsewhere, arena=self.arena, storages=storages
         )
         is_kept = self.arena == "kept"
-        options = graph_options(self)
+        options = GraphOptions(self.cuda_graph_limit, self.cuda_graph_results)
         return Context(
             program,
             gather_statics(program, storages, keep_arenas=is_kept, accelerated=is_one),
             problems,
             takes_out=self.out,
             products=Products(program, direct=self.products == "cublas" and is_one),
-            graphs=None if options is None else capture_facts(program, options),
+            graphs=capture_facts(program, options) if self.cuda_graph else None,
             objects=given.objects,
             profiles=self.profile,
         )

@@ -11,10 +11,10 @@ from wrapper_ir.emitters.cpp.devices import device_index
 from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import statement
 from wrapper_ir.emitters.cpp.state import element_type
-from wrapper_ir.emitters.triton import source_of
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, KernelCall, KernelDefinition, TritonKernel
 from wrapper_ir.lines.walk import walk
+from wrapper_ir.toolchain.triton import source_of
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context

@@ -8,7 +8,7 @@ when the capture fails; see ``wrapper_ir.runtime.graphs``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.analysis.ops import draws, drops
@@ -47,29 +47,6 @@ class GraphOptions:
 
     limit: int
     results: str
-
-
-class Captures(Protocol):
-    """An emitter with the options of captures."""
-
-    @property
-    def cuda_graph(self) -> bool:
-        """True if calls are captured."""
-
-    @property
-    def cuda_graph_limit(self) -> int:
-        """Number of graphs that are kept."""
-
-    @property
-    def cuda_graph_results(self) -> str:
-        """Whose memory results are."""
-
-
-def graph_options(emitter: Captures) -> GraphOptions | None:
-    """An emitter's options of captures; none where nothing is captured."""
-    if not emitter.cuda_graph:
-        return None
-    return GraphOptions(emitter.cuda_graph_limit, emitter.cuda_graph_results)
 
 
 @dataclass(frozen=True, slots=True)

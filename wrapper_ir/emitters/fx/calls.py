@@ -11,7 +11,7 @@ from torch import fx
 from typing_extensions import override
 
 from wrapper_ir.analysis.ops import PRODUCTS
-from wrapper_ir.emitters.fx.kernels import KernelForm, kernel_kinds
+from wrapper_ir.emitters.fx.kernels import KernelForm
 from wrapper_ir.emitters.fx.library import pack
 from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, extent_of, torch_dtype
 from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
@@ -181,7 +181,7 @@ class CallLines(RegionBase):
         if shared:
             self._call_with_places(line, shared)
         else:
-            kinds = kernel_kinds(self.context.program.kernels[line.kernel])
+            kinds = KernelForm(self.context.program.kernels[line.kernel]).kinds
             self.call(op, *pack(kinds, [self._kernel_arg(line, arg) for arg in line.args]))
 
     def _call_with_places(self, line: KernelCall, shared: Mapping[int, Place]) -> None:

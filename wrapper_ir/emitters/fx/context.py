@@ -21,9 +21,9 @@ from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.exprs import lower
 from wrapper_ir.emitters.fx.kernels import KernelForm, KernelSet, declare, declare_form
 from wrapper_ir.emitters.fx.triton import declare_launched
-from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.regions import Run
-from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import CppKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
@@ -288,9 +288,10 @@ class Context(Run):
         """Return why a kernel cannot be rendered, or ``None``; ``""`` for what is no C++ kernel."""
         if not isinstance(definition.source, CppKernel):
             return ""
-        for param in definition.params:
-            if isinstance(param, BufferParam) and cpp_type(param) is None:
-                return f"parameter '{param.name}' has a type that C++ kernels cannot take"
+        try:
+            parameter_types(definition)
+        except ValueError as error:
+            return str(error)
         return None
 
     def may_be_empty(self, layout: Layout) -> bool:

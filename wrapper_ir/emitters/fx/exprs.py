@@ -126,16 +126,3 @@ def _sum(value: sympy.Basic, symbols: Callable[[str], Any], apply: Apply) -> Any
         function = operator.sub if negative else operator.add
         total = apply(function, total, lower(magnitude, symbols, apply))
     return total
-
-
-def _split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
-    """Return whether a term is a negative number times something, and its magnitude."""
-    if isinstance(term, (sympy.Integer, sympy.Float)):
-        return bool(term < 0), abs(term)
-    if not isinstance(term, sympy.Mul):
-        return False, term
-    number, *rest = ordered_args(term)
-    if not (isinstance(number, (sympy.Integer, sympy.Float)) and number < 0):
-        return False, term
-    factors = rest if number == -1 else (-number, *rest)
-    return True, factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)

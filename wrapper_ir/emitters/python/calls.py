@@ -65,11 +65,12 @@ class CallLines(RegionBase):
         if self._definitions is None:
             self.unsupported(line, "a kernel is defined inside a region")
             return
-        section = self._definitions.section(line)
+        section = self._definitions[line.source.language]
         with self.context.section(section.name).at(self.path):
-            problem = section.add(line)
-        if problem:
-            self.unsupported(line, problem)
+            try:
+                section.add(line)
+            except ValueError as error:
+                self.unsupported(line, str(error))
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:

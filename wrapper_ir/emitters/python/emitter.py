@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.cuda_graphs.capture import graph_options
+from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context
@@ -84,11 +84,12 @@ class PythonEmitter(Emitter):
         storages = StorageMap(program)
         kept = keep_storage(program, host, arena=self.arena, storages=storages)
         facts = gather(kept, storages, arena=self.arena, is_checked=is_checked)
+        graphs = GraphOptions(self.cuda_graph_limit, self.cuda_graph_results)
         context = Context(
             kept,
             facts,
             problems,
-            graphs=graph_options(self),
+            graphs=graphs if self.cuda_graph else None,
             checks=self.checks,
             takes_out=self.out,
             profiles=self.profile,

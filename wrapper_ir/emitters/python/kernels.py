@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.devices import CPP, TRITON, KernelLanguage
-from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import (
     Node,
@@ -136,8 +136,8 @@ class Section(Protocol):
 
     def __init__(self, context: Context) -> None: ...
 
-    def add(self, line: KernelDefinition) -> str | None:
-        """Adds a definition; returns what is in the way, if something is."""
+    def add(self, line: KernelDefinition) -> None:
+        """Adds a definition; a ValueError says why there can be none."""
 
     def finish(self) -> None:
         """Writes what loads the kernels."""
@@ -153,16 +153,11 @@ class KernelSection:
         self._context = context
         self._groups: dict[tuple[str, tuple[str, ...]], tuple[str, list[str]]] = {}
 
-    def add(self, line: KernelDefinition) -> str | None:
-        """Adds a kernel; returns what is in the way, if something is."""
+    def add(self, line: KernelDefinition) -> None:
+        """Adds a kernel; a ValueError says why there can be none."""
         source = line.source
         assert isinstance(source, CppKernel)
-        types: list[Node] = []
-        for param in line.params:
-            spelled = cpp_type(param)
-            if spelled is None:
-                return f"parameter '{param.name}' has a type that C++ kernels cannot take"
-            types.append(literals.string(spelled))
+        types = [literals.string(spelled) for spelled in parameter_types(line)]
         name = self._context.kernel(line.name)
         collection = self._group(source, name)
         code = literals.source_literal(source.code)
@@ -172,7 +167,6 @@ class KernelSection:
         writer = self._context.section("kernels")
         for text in statement(call(f"{collection}.add", *args), 0):
             writer.verbatim(text)
-        return None
 
     def _group(self, source: CppKernel, kernel: str) -> str:
         """The collection that kernels with these flags go into."""
@@ -212,10 +206,10 @@ class OpSection:
                 plain[line.op] = plain.get(line.op, True) and fits
         self._plain = plain
 
-    def add(self, line: KernelDefinition) -> str | None:
+    def add(self, line: KernelDefinition) -> None:
         """Adds an op, unless nothing calls it."""
         if line.name not in self._plain or is_method(self._context.program, line.name):
-            return None
+            return
         name = self._context.names["op", line.name]
         writer = self._context.section("ops")
         function = torch_function(line.name) if self._plain[line.name] else None
@@ -228,37 +222,14 @@ class OpSection:
             writer.lines(*statement(lookup, 0, head=f"{name} = "))
         else:
             writer.lines(*statement(f"torch.{function}", 0, head=f"{name} = "))
-        return None
 
     def finish(self) -> None:
         """There is nothing to load."""
 
 
-_BY_LANGUAGE: Final[Mapping[KernelLanguage | None, type[Section]]] = {
+SECTIONS: Final[Mapping[KernelLanguage | None, type[Section]]] = {
     None: OpSection,
     CPP: KernelSection,
     TRITON: TritonSection,
 }
-
-SECTIONS: Final[tuple[type[Section], ...]] = tuple(_BY_LANGUAGE.values())
-"""The sections of definitions, in the order of the file."""
-
-
-class Definitions:
-    """The sections that definitions go to, by the language of what they define.
-
-    Args:
-        context: The run.
-    """
-
-    def __init__(self, context: Context) -> None:
-        self._sections = {key: make(context) for key, make in _BY_LANGUAGE.items()}
-
-    def section(self, line: KernelDefinition) -> Section:
-        """The section of a definition."""
-        return self._sections[line.source.language]
-
-    def finish(self) -> None:
-        """Writes what loads the kernels."""
-        for section in self._sections.values():
-            section.finish()
+"""The sections of definitions by the language of what they define, in the order of the file."""

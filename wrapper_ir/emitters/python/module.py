@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
 from wrapper_ir.emitters.python.entry import Entry, keep_arenas, keep_heap, render_release
-from wrapper_ir.emitters.python.kernels import SECTIONS, Definitions
+from wrapper_ir.emitters.python.kernels import SECTIONS
 from wrapper_ir.emitters.python.lines import RegionRenderer
 from wrapper_ir.emitters.python.literals import (
     Node,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Sections at the head of the file, in order, with the remark that stands over each.
 _SECTIONS = (
     ("devices", ""),
-    *((section.name, section.title) for section in SECTIONS),
+    *((section.name, section.title) for section in SECTIONS.values()),
     ("streams", "Streams and memory pools besides the caller's."),
     ("constants", "Constants: whoever loads this file gives them values."),
     ("checks", "What inputs and results must be."),
@@ -43,7 +43,7 @@ _SECTIONS = (
 
 def render_module(context: Context, *, origins: bool) -> CodeWriter:
     """Renders a program as a file of Python."""
-    definitions = Definitions(context)
+    definitions = {language: section(context) for language, section in SECTIONS.items()}
     body = CodeWriter()
     last = context.facts.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
@@ -60,8 +60,13 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
         kept.append(heap)
         body.line(f"@{heap}.serves")
     _call(context, renderer, body)
-    definitions.finish()
-    main = _main(context)
+    for section in definitions.values():
+        section.finish()
+    return _spliced(context, body, _main(context), kept)
+
+
+def _spliced(context: Context, body: CodeWriter, main: CodeWriter, kept: list[str]) -> CodeWriter:
+    """The file of its sections and functions."""
     file = CodeWriter()
     file.lines(*_header(context.program))
     file.blank()

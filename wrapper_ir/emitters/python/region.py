@@ -37,8 +37,9 @@ from wrapper_ir.lines.trace import Probe, When
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wrapper_ir.devices import KernelLanguage
     from wrapper_ir.emitters.python.context import Context
-    from wrapper_ir.emitters.python.kernels import Definitions
+    from wrapper_ir.emitters.python.kernels import Section
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.program import Program
@@ -54,7 +55,7 @@ class RegionBase(TextWalker["Context"]):
         region: The region.
         writer: Where statements go.
         last: The last line that touches each buffer of the region.
-        definitions: Where kernels and ops go; regions inside others define none.
+        definitions: Where kernels and ops go, by language; regions inside others define none.
     """
 
     comment = staticmethod(literals.comment)
@@ -65,7 +66,7 @@ class RegionBase(TextWalker["Context"]):
         region: Region,
         writer: CodeWriter,
         last: Mapping[str, int],
-        definitions: Definitions | None = None,
+        definitions: Mapping[KernelLanguage | None, Section] | None = None,
     ) -> None:
         super().__init__(context, region, writer)
         self._definitions = definitions
