@@ -308,6 +308,9 @@ class StorageMap:
         leaves = {v.buffer for v in program.results if isinstance(v, BufferValue)}
         self._escaping |= leaves
         self.touched |= leaves
+        names = (item.name for item in program.inputs if isinstance(item, BufferInput))
+        self.touched_inputs = tuple(name for name in names if name in self.touched)
+        """Buffer inputs that something reads, writes, looks at or returns, in order."""
 
     def _learn(self, index: int, line: AnyLine, found: Effects) -> None:
         _note_uses(found, index, self.last)

@@ -17,7 +17,7 @@ from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.traits import allocates_one, is_slice, shows
-from wrapper_ir.lines.walk import Path, map_regions, regions_of, rewrite_lines
+from wrapper_ir.lines.walk import map_regions, rewrite_lines, rewrite_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.layout import DType
     from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.walk import Path
 
 
 # Filling new memory with a value that no program means, so that reading it too early shows.
@@ -153,34 +154,20 @@ def insert_around(program: Program, probes: Mapping[Path, Around]) -> Program:
     """Put probes before and after the lines at some paths; the same object where there are none."""
     if not probes:
         return program
-    return program.replace(body=tuple(_rewrite(program.body, Path(), "body", probes)))
+
+    def around(path: Path, line: AnyLine) -> Iterator[AnyLine]:
+        before, after = probes.get(path, _NONE)
+        yield from before
+        yield line
+        yield from after
+
+    return rewrite_paths(program, around)
 
 
 def remove_probes(program: Program) -> Program:
     """Take all probes out of a program; the same object where there are none."""
     body = rewrite_lines(program.body, lambda line: () if shows(line) else (line,))
     return program if body == program.body else program.replace(body=body)
-
-
-def _rewrite(
-    body: Iterable[AnyLine], parent: Path, region: str, probes: Mapping[Path, Around]
-) -> Iterator[AnyLine]:
-    for index, line in enumerate(body):
-        path = parent.then(region, index)
-        before, after = probes.get(path, _NONE)
-        yield from before
-        yield _rewrite_inside(line, path, probes)
-        yield from after
-
-
-def _rewrite_inside(line: AnyLine, path: Path, probes: Mapping[Path, Around]) -> AnyLine:
-    names = iter([name for name, _ in regions_of(line)])  # the order in which they are mapped
-
-    def change(region: Region) -> Region:
-        new = tuple(_rewrite(region.body, path, next(names), probes))
-        return dataclasses.replace(region, body=new)
-
-    return map_regions(line, change)
 
 
 def with_debugging(program: Program, printer: DebugPrinter | None) -> Program:

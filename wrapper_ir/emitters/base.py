@@ -21,6 +21,7 @@ from typing_extensions import override
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import AnyLine, Program, Stage
 from wrapper_ir.lines.walk import Path
+from wrapper_ir.options import check_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -248,12 +249,19 @@ class Emitter(ABC):
     Options appear under their names in ``wir.emit(program, target, **options)`` and on the command
     line. What a field says of them is read by :func:`wrapper_ir.emitters.options_of`: its type and
     default, and in its metadata ``help``, one line of text, ``choices``, ``least`` and
-    ``expected``. Values are held against that where an emitter is chosen by its name; for those who
-    make one themselves, ``__post_init__`` may call :func:`wrapper_ir.emitters.check_options`.
+    ``expected``. Values are held against that when an emitter is made.
     """
 
     name: ClassVar[str]
     """The target's name, as registered."""
+
+    def __post_init__(self) -> None:
+        """Check the options' values.
+
+        Raises:
+            OptionValueError: One of them is not legal.
+        """
+        check_options(self)
 
     @final
     def emit(self, program: Program) -> Artifact:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, schema_of
 from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
@@ -31,7 +32,6 @@ from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
-    from wrapper_ir.analysis.liveness import StorageMap
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Device, Layout
 
@@ -148,8 +148,7 @@ class Facts:
     """Facts about a program's body.
 
     Attributes:
-        last: Index of the last line that touches a buffer, as of ``last_uses``.
-        touched_inputs: Buffer inputs that something reads, writes, looks at or returns, in order.
+        storages: The storages of the program.
         kept_views: Views that may be kept from call to call, name to line.
         kept_buffers: Allocations whose memory is kept from call to call, in order.
         arenas: Pools that are to be kept from call to call, each with the places of the views that
@@ -157,8 +156,7 @@ class Facts:
         needs_heap: Whether to keep what else is large between calls: results, what ops allocate.
     """
 
-    last: Mapping[str, int]
-    touched_inputs: tuple[str, ...]
+    storages: StorageMap
     kept_views: Mapping[str, Reinterpret] = field(default_factory=dict)
     kept_buffers: tuple[str, ...] = ()
     arenas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -183,12 +181,7 @@ def gather(
     is_kept = arena == "kept"
     arenas = kept_arenas(program, storages, unsteady) if is_kept else {}
     return Facts(
-        last=storages.last,
-        touched_inputs=tuple(
-            i.name
-            for i in program.inputs
-            if isinstance(i, BufferInput) and i.name in storages.touched
-        ),
+        storages,
         kept_views=_kept_views(program, storages),
         kept_buffers=_on_host(program, storages, arenas) if is_checked else (),
         arenas=arenas,

@@ -77,6 +77,11 @@ class Beginning:
             for position, value in enumerate(values)
         )
 
+    def limits(self, symbol: str) -> tuple[int | None, int | None]:
+        """Return a size's range: none is negative, so a lower bound of 0 says nothing."""
+        info = self.program.symbols[symbol]
+        return (info.lower if (info.lower or 0) > 0 else None), info.upper
+
     def places(self, symbol: str) -> list[str]:
         """Return what binds a symbol, in words: ``size 0 of 'x'``."""
         return [

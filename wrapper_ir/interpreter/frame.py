@@ -136,7 +136,12 @@ _FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
 }
 
 
-_KINDS = {SymbolKind.INT: int, SymbolKind.FLOAT: float, SymbolKind.BOOL: bool}
+KINDS: Final = {
+    SymbolKind.INT: int,
+    SymbolKind.FLOAT: float,
+    SymbolKind.BOOL: bool,
+    SymbolKind.NONE: type(None),
+}
 
 
 def dtype_of(layout: Layout) -> torch.dtype:
@@ -230,7 +235,7 @@ class Frame:
             SymbolValueError: It is of another kind, or out of the range that the program states.
         """
         info = self.program.symbols[symbol]
-        kind = _KINDS[info.kind]
+        kind = KINDS[info.kind]
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind or not isinstance(value, (bool, int, float)):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+    from wrapper_ir.lines.kernels import ExternKernel, KernelCall
     from wrapper_ir.lines.memory import (
         Allocate,
         AllocateFromPool,
@@ -43,9 +43,8 @@ if TYPE_CHECKING:
         Reuse,
     )
     from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
-    from wrapper_ir.lines.trace import Comment, Probe
+    from wrapper_ir.lines.trace import Probe
 
 _KEPT_DEAD = 16
 """How many ended storages are watched for writes; each is looked at after every call."""
@@ -177,10 +176,6 @@ class LineRunner(LineVisitor[None]):
     # Calls.
 
     @override
-    def visit_kernel_definition(self, line: KernelDefinition) -> None:
-        """It was compiled before the program began."""
-
-    @override
     def visit_kernel_call(self, line: KernelCall) -> None:
         kernel = self._kernels[line.kernel]
         args = [value_of(self.frame, arg) for arg in line.args]
@@ -258,25 +253,12 @@ class LineRunner(LineVisitor[None]):
         text = line.message or str(line.condition)
         check_that(bool(self.frame.number(line.condition)), text, **values)
 
-    # Streams: calls are done when they return, so there is nothing to wait for.
-
-    @override
-    def visit_record_event(self, line: RecordEvent) -> None:
+    def _nothing(self, line: AnyLine) -> None:
         """There is nothing to do."""
 
-    @override
-    def visit_wait_event(self, line: WaitEvent) -> None:
-        """There is nothing to do."""
-
-    @override
-    def visit_synchronize(self, line: Synchronize) -> None:
-        """There is nothing to do."""
-
-    # Remarks.
-
-    @override
-    def visit_comment(self, line: Comment) -> None:
-        """There is nothing to do."""
+    # Kernels were compiled before the program began; calls are done when they return.
+    visit_kernel_definition = visit_comment = _nothing
+    visit_record_event = visit_wait_event = visit_synchronize = _nothing
 
     @override
     def visit_probe(self, line: Probe) -> None:

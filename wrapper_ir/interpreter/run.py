@@ -17,7 +17,7 @@ from wrapper_ir.interpreter.calls import (
     settle,
     value_of,
 )
-from wrapper_ir.interpreter.frame import Buffer, Frame
+from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame
 from wrapper_ir.interpreter.lines import LineRunner
 from wrapper_ir.interpreter.memory import (
     POISON,
@@ -33,7 +33,7 @@ from wrapper_ir.lines.args import BufferArg, BufferValue, NoneValue, Relation, R
 from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.program import Stage, SymbolKind
+from wrapper_ir.lines.program import Stage
 from wrapper_ir.lines.walk import Path, regions_of, walk
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import no_autocast
@@ -259,14 +259,6 @@ def _discard(storage: Storage, why: str) -> None:
             poison(storage)
 
 
-_KINDS = {
-    SymbolKind.INT: int,
-    SymbolKind.FLOAT: float,
-    SymbolKind.BOOL: bool,
-    SymbolKind.NONE: type(None),
-}
-
-
 def interpret(
     program: Program,
     *inputs: Any,  # noqa: ANN401 - what a program takes
@@ -375,7 +367,7 @@ def _take_inputs(program: Program, frame: Frame, inputs: Sequence[Any]) -> None:
             isinstance(item, ScalarInput) and value is not None
         ):  # None is no mistake where nothing asks for the number
             info = program.symbols[item.symbol]
-            check_number(item.symbol, value, _KINDS[info.kind], info.lower, info.upper)
+            check_number(item.symbol, value, KINDS[info.kind], info.lower, info.upper)
             frame.bind(item.symbol, value)
 
 

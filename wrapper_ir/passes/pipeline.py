@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
 from wrapper_ir.debug_printer.insert import with_debugging
 from wrapper_ir.debug_printer.spec import DebugPrinter
@@ -202,20 +202,8 @@ def _without_comment(line: AnyLine) -> tuple[AnyLine, ...]:
 #
 # As text: ``insert-frees,plan-memory{strategy=none},insert-probes{level=check}``.
 
-AnyPass: TypeAlias = (
-    type[Branch]
-    | type[InsertFrees]
-    | type[InsertProbes]
-    | type[KeepStorage]
-    | type[PlanExterns]
-    | type[PlanMemory]
-    | type[PrepareCapture]
-    | type[ReuseInPlace]
-    | type[StripComments]
-)
-
 #: Every pass by its name.
-PASSES: Final[dict[str, AnyPass]] = {
+PASSES: Final[dict[str, type[Any]]] = {
     pass_.name: pass_
     for pass_ in (
         *(Branch, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory, KeepStorage),
@@ -326,13 +314,8 @@ def parse_pass(text: str) -> Pass:
         if not equals:
             raise PassSpellingError(text=text)
         pairs.append((key, value))
-    return _make(PASSES[name], pairs)
-
-
-def _make(cls: AnyPass, pairs: Iterable[tuple[str, str]]) -> Pass:
-    owner = f"pass {cls.name!r}"
     # Probes are described by the debug printer: its options are the pass's.
-    holder = DebugPrinter if cls is InsertProbes else cls
-    values = read_options(options_of(holder), pairs, owner=owner)
-    made: Any = made_with(holder, values, owner=owner)
-    return InsertProbes(made) if cls is InsertProbes else made
+    is_probes = PASSES[name] is InsertProbes
+    holder, owner = DebugPrinter if is_probes else PASSES[name], f"pass {name!r}"
+    made: Any = made_with(holder, read_options(options_of(holder), pairs, owner=owner), owner=owner)
+    return InsertProbes(made) if is_probes else made

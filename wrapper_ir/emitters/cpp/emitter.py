@@ -26,7 +26,7 @@ from wrapper_ir.lines.memory import Free, Reinterpret
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.options import Option, check_options
+from wrapper_ir.options import Option
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 
@@ -90,14 +90,6 @@ class CppEmitter(Emitter):
     cuda_graph_branches: int = GRAPH_BRANCHES.field()
     cuda_graph_results: str = GRAPH_RESULTS.field()
     profile: bool = take.PROFILE.field()
-
-    def __post_init__(self) -> None:
-        """Check the options' values.
-
-        Raises:
-            OptionValueError: One of them is not legal.
-        """
-        check_options(self)
 
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from typing_extensions import override
 
+from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.proof import Facts as Proofs
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.exprs import lower
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Origin, Program, SymbolInfo
@@ -262,18 +262,16 @@ class Context(Run):
     """One run of the emitter.
 
     Attributes:
-        facts: What was found out about the program.
+        touched_inputs: Buffer inputs that something looks at.
         checks: Whether inputs and results are checked.
         values: What is known of values.
         places: The attribute of the module that holds each constant.
         launched: The kernels that are launched over a grid, by name.
     """
 
-    def __init__(
-        self, program: Program, facts: Facts, problems: Problems, *, checks: bool, values: bool
-    ) -> None:
+    def __init__(self, program: Program, problems: Problems, *, checks: bool, values: bool) -> None:
         super().__init__(program, problems)
-        self.facts = facts
+        self.touched_inputs = StorageMap(program).touched_inputs
         self.checks = checks
         self.values: Values | NoValues = Values(program) if values else NoValues()
         self.places = places_of(program)
@@ -322,10 +320,7 @@ class Context(Run):
 
     def library_op(self, name: str) -> Any:
         """The overload of a library op, ``None`` where torch has none in this process."""
-        namespace, _, rest = name.partition("::")
-        base, _, overload = rest.partition(".")
-        packet = getattr(getattr(torch.ops, namespace), base, None)
-        return getattr(packet, overload or "default", None)
+        return library.op_named(name)
 
     def method(self, op: str) -> str:
         """The name of a method where an op is one of a custom class; else empty."""

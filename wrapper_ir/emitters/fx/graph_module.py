@@ -13,6 +13,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
+from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.kernels import KERNELS
 
 if TYPE_CHECKING:
@@ -203,9 +204,10 @@ def _target(target: object) -> Any:
         return target
     if target.is_higher_order:
         return getattr(torch.ops.higher_order, target.name)
-    namespace, _, rest = target.name.partition("::")
-    base, _, overload = rest.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+    found = library.op_named(target.name)
+    if found is None:
+        raise AttributeError(f"torch has no op '{target.name}' in this process")
+    return found
 
 
 def _encoded(value: Any, positions: Mapping[fx.Node, int]) -> Any:

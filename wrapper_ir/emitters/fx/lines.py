@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.context import Context
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.layout import DType
-    from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
+    from wrapper_ir.lines.program import AnyLine
     from wrapper_ir.lines.trace import Comment, Probe
 
 
@@ -269,16 +269,7 @@ class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
         scalars = [self.number(value) for value in line.scalars]
         self.call(checks.SHOW, buffers, checks.probe_spec(line, self.context.program), scalars)
 
-    # Streams: a line of theirs is refused before it comes here.
+    def _nothing(self, line: AnyLine) -> None:
+        """There is nothing to do: a line of streams is refused before it comes here."""
 
-    @override
-    def visit_record_event(self, line: RecordEvent) -> None:
-        """There is nothing to do."""
-
-    @override
-    def visit_wait_event(self, line: WaitEvent) -> None:
-        """There is nothing to do."""
-
-    @override
-    def visit_synchronize(self, line: Synchronize) -> None:
-        """There is nothing to do."""
+    visit_record_event = visit_wait_event = visit_synchronize = _nothing

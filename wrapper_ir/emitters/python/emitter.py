@@ -14,7 +14,6 @@ from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context
 from wrapper_ir.emitters.python.module import render_module
-from wrapper_ir.options import check_options
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 
@@ -64,14 +63,6 @@ class PythonEmitter(Emitter):
     cuda_graph_cuts: bool = GRAPH_CUTS.field()
     cuda_graph_results: str = GRAPH_RESULTS.field()
     profile: bool = take.PROFILE.field()
-
-    def __post_init__(self) -> None:
-        """Check the options' values.
-
-        Raises:
-            OptionValueError: One of them is not legal.
-        """
-        check_options(self)
 
     @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:

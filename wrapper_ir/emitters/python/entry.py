@@ -153,7 +153,9 @@ class Entry:
         self._writer = renderer.writer
         self._beginning = find_beginning(context.program)
         self.end = self._beginning.end
-        self._checked = [n for n in context.facts.touched_inputs if context.checks != "never"]
+        self._checked = [
+            n for n in context.facts.storages.touched_inputs if context.checks != "never"
+        ]
         renderer.checked = frozenset(n for n in self._checked if self._beginning.knows(n))
         self._give()
         if context.takes_out:
@@ -233,20 +235,18 @@ class Entry:
         self._take_spare()
 
     def _check_range(self, symbol: str) -> None:
-        """A symbol's range; sizes are not negative, so a lower bound of 0 says nothing."""
-        info = self._context.program.symbols[symbol]
-        name = self._context.symbol(symbol)
-        low = info.lower if info.lower and info.lower > 0 else None
-        if low is None and info.upper is None:
+        """A symbol's range."""
+        name, (low, high) = self._context.symbol(symbol), self._beginning.limits(symbol)
+        if low is None and high is None:
             return
         if low is None:
-            condition = f"{name} > {info.upper}"
-        elif info.upper is None:
+            condition = f"{name} > {high}"
+        elif high is None:
             condition = f"{name} < {low}"
         else:
-            condition = f"not {low} <= {name} <= {info.upper}"
+            condition = f"not {low} <= {name} <= {high}"
         self._writer.line(f"if {condition}:")
-        args = [literals.string(symbol), name, str(low), str(info.upper)]
+        args = [literals.string(symbol), name, str(low), str(high)]
         args += map(literals.string, self._beginning.places(symbol)[:1])
         check = call(self._context.helper("check_symbol"), *args)
         with self._writer.indent():

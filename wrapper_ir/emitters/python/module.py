@@ -45,7 +45,7 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     """Renders a program as a file of Python."""
     definitions = {language: section(context) for language, section in SECTIONS.items()}
     body = CodeWriter()
-    last = context.facts.last
+    last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
     renderer.show_origins = origins
     _constants(context)
