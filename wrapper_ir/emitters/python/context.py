@@ -10,7 +10,7 @@ from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
-from wrapper_ir.emitters.python.literals import Group, Node, call, tuple_of
+from wrapper_ir.emitters.python.literals import Group, Node, call, statement, tuple_of
 from wrapper_ir.emitters.python.literals import keyword as named
 from wrapper_ir.emitters.regions import TextRun, wanted_names
 from wrapper_ir.lines.kernels import KernelCall
@@ -102,6 +102,10 @@ class Context(TextRun):
         #: The one accelerator that the program uses; None where there are several, or none.
         self.accelerator = only_accelerator(program)
 
+    def define(self, section: str, name: str, value: Node) -> None:
+        """Writes the definition of a variable of the file into a section."""
+        self.section(section).lines(*statement(value, 0, head=f"{name} = "))
+
     def helper(self, name: str) -> str:
         """The name of a function of the runtime package, which the file will import."""
         assert name in HELPERS, name
@@ -158,8 +162,8 @@ class Context(TextRun):
             args.append(named("device", self.device(layout.device)))
         return args
 
-    def spec(self, name: str, layout: Layout, known: frozenset[str] = frozenset()) -> Group:
-        """A ``TensorSpec``; what mentions symbols that are not ``known`` becomes ``None``."""
+    def spec(self, name: str, layout: Layout) -> Group:
+        """A ``TensorSpec``; what mentions symbols becomes ``None``."""
 
         def number(value: Dim) -> str:
             return str(value) if isinstance(value, int) else "None"

@@ -46,7 +46,7 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
         if context.checks != "always":
             args.append(keyword("checks", "False"))
     made = call(context.helper("CudaGraphs"), *args)
-    writer.lines(*statement(made, 0, head="cuda_graphs = "))
+    context.define("kept", "cuda_graphs", made)
 
 
 def _render_cuts(context: Context, options: GraphOptions) -> None:
@@ -57,7 +57,7 @@ def _render_cuts(context: Context, options: GraphOptions) -> None:
     if context.checks != "always":
         args.append(keyword("checks", "False"))
     made = call(context.helper("CutGraphs"), *args)
-    context.section("kept").lines(*statement(made, 0, head="cuda_graphs = "))
+    context.define("kept", "cuda_graphs", made)
 
 
 def render_piece(context: Context, position: int, writer: CodeWriter) -> None:

@@ -178,7 +178,7 @@ class KernelSection:
                 flags = tuple_of([literals.string(flag) for flag in source.flags])
                 args.append(keyword("extra_flags", flags))
             make = call(self._context.helper("CppKernels"), *args)
-            self._context.section("kernels").lines(*statement(make, 0, head=f"{name} = "))
+            self._context.define("kernels", name, make)
             self._groups[key] = (name, [])
         collection, members = self._groups[key]
         members.append(kernel)
@@ -211,17 +211,16 @@ class OpSection:
         if line.name not in self._plain or is_method(self._context.program, line.name):
             return
         name = self._context.names["op", line.name]
-        writer = self._context.section("ops")
         function = torch_function(line.name) if self._plain[line.name] else None
         registered = torch_op(line.name)
         if function is None:
-            writer.lines(*statement(registered, 0, head=f"{name} = "))
+            value: Node = registered
         elif function.startswith("_"):
             # Not promised by torch, so there is a way without it.
-            lookup = call("getattr", "torch", literals.string(function), registered)
-            writer.lines(*statement(lookup, 0, head=f"{name} = "))
+            value = call("getattr", "torch", literals.string(function), registered)
         else:
-            writer.lines(*statement(f"torch.{function}", 0, head=f"{name} = "))
+            value = f"torch.{function}"
+        self._context.define("ops", name, value)
 
     def finish(self) -> None:
         """There is nothing to load."""

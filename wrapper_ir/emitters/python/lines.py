@@ -13,12 +13,10 @@ from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.cuda_graphs import render_piece
 from wrapper_ir.emitters.python.literals import (
     Node,
-    assignment,
     call,
     flat,
     keyword,
     list_of,
-    statement,
     tuple_of,
 )
 from wrapper_ir.emitters.python.literals import keyword as named
@@ -79,14 +77,14 @@ class MemoryLines(RegionBase):
         name, head = self.context.buffer(line.out), f"{self.context.buffer(line.out)} = "
         self.writer.line(f"if {name} is None:")
         with self.writer.indent():
-            self.put(statement(fresh, self.writer.width, head=head))
+            self.put(fresh, head=head)
         result = self.context.program.results[position]
         assert isinstance(result, BufferValue)
         layout, given = self.layout(line.out), self.layout(result.buffer)
         if (layout.size, layout.stride) != (given.size, given.stride):
             self.writer.line("else:")
             with self.writer.indent():
-                self.put(statement(self._view(name, layout, 0), self.writer.width, head=head))
+                self.put(self._view(name, layout, 0), head=head)
 
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
@@ -146,7 +144,7 @@ class MemoryLines(RegionBase):
             else:
                 helper = self.context.helper("reinterpret_as")
                 made = call(helper, plain, dtype, "(0,)", "(1,)", "0")
-            self.put(statement(made, self.writer.width, head=f"{name} = "))
+            self.put(made, head=f"{name} = ")
         return self._pools[key]
 
     def _view(self, source: str, layout: Layout, offset: Dim) -> Node:
@@ -174,7 +172,7 @@ class MemoryLines(RegionBase):
             value = self.given.get(line.out) or self._reinterpreted(line, line.donor, line.out)
         if value is not None:
             target = self.context.buffer(line.out)
-            self.put(statement(value, self.writer.width, head=f"{target} = "))
+            self.put(value, head=f"{target} = ")
         self.delete(line.donor)
         self.bindings.define(line.out)
 
@@ -218,7 +216,7 @@ class SymbolLines(RegionBase):
     @override
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:
         target = self.context.symbol(line.symbol)
-        self.put(statement(self.context.expr(line.value), self.writer.width, head=f"{target} = "))
+        self.put(self.context.expr(line.value), head=f"{target} = ")
 
     @override
     def visit_assert_layout(self, line: AssertLayout) -> None:
@@ -233,14 +231,14 @@ class SymbolLines(RegionBase):
                 subject = literals.string(line.subject)
                 args = self.context.layout_args(layout)
                 helper = self.context.helper("check_result")
-                self.put(statement(call(helper, buffer, subject, *args), self.writer.width))
+                self.put(call(helper, buffer, subject, *args))
         if line.alignment:
             # Looked at here, since calling a helper would cost several times as much.
             self.writer.line(f"if {buffer}.data_ptr() % {line.alignment}:")
             helper = self.context.helper("refuse_misaligned")
             refusal = call(helper, buffer, literals.string(line.buffer), str(line.alignment))
             with self.writer.indent():
-                self.put(statement(refusal, self.writer.width))
+                self.put(refusal)
 
     def _result_check(self, line: AssertLayout, layout: Layout) -> str:
         """A function of the module that checks a layout; lines with the same check share it."""
@@ -257,7 +255,7 @@ class SymbolLines(RegionBase):
             wanted = f"check_{self.context.buffer(line.buffer)}"
             name = self.context.shared_checks[key] = self.context.names.fresh(wanted)
             with self.context.section("checks").at(self.path):
-                self.context.section("checks").lines(*statement(made, 0, head=f"{name} = "))
+                self.context.define("checks", name, made)
         return name
 
     @override
@@ -268,7 +266,7 @@ class SymbolLines(RegionBase):
             keyword(s, s) for s in map(self.context.symbol, sorted(free_symbols(line.condition)))
         ]
         check = call(self.context.helper("check_that"), condition, literals.string(text), *values)
-        self.put(statement(check, self.writer.width))
+        self.put(check)
 
 
 class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
@@ -304,7 +302,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     ) -> None:
         """Calls the function that an expression chooses."""
         branch = self.context.names.fresh("branch")
-        self.put(statement(choice, self.writer.width, head=f"{branch} = ", tail=tail))
+        self.put(choice, head=f"{branch} = ", tail=tail)
         operands = [self.arg(line, arg) for arg in line.operands]
         value = call(branch, *operands, *map(self.context.symbol, symbols))
         _, region = regions_of(line)[0]
@@ -345,10 +343,10 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
             if is_piece:
                 render_piece(self.context, self.index, writer)
             head = call(name, *(["args"] if is_piece else params))
-            inner.put(statement(head, 0, head="def ", tail=":"))
+            inner.put(head, head="def ", tail=":")
         with writer.indent():
             if is_piece and params:
-                inner.put(assignment(params, "args", writer.width, unpack=True))
+                inner.unpack(params, "args")
                 writer.line("args.clear()")
             for index in range(len(region.body)):
                 inner.render(index, self.path.then(step, index))
@@ -364,11 +362,10 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     @override
     def visit_probe(self, line: Probe) -> None:
         name = self.context.names.fresh(f"show_{line.when.value}")
-        section = self.context.section("probes")
-        section.lines(*statement(self._probe(line), 0, head=f"{name} = "))
+        self.context.define("probes", name, self._probe(line))
         values: list[Node] = [self.context.buffer(buffer) for buffer in line.buffers]
         values += [self.context.expr(value) for value in line.scalars]
-        self.put(statement(call(name, *values), self.writer.width))
+        self.put(call(name, *values))
 
     def _probe(self, line: Probe) -> Node:
         """The making of the function that stands for a probe."""

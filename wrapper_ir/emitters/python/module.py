@@ -132,7 +132,7 @@ def _constants(context: Context) -> None:
         if constant.kind is ConstantKind.PACKED:
             continue  # it has no layout that could be checked, and none can be made up
         specs.append(context.spec(context.buffer(name), context.program.layout(name)))
-    writer.lines(*statement(tuple_of(specs), 0, head="CONSTANTS = "))
+    context.define("constants", "CONSTANTS", tuple_of(specs))
 
 
 # The function.

@@ -12,6 +12,7 @@ from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import (
     LINE_LENGTH,
     Node,
+    assignment,
     call,
     statement,
     tuple_of,
@@ -91,7 +92,7 @@ class RegionBase(TextWalker["Context"]):
         """Renders the return statement."""
         values = [self.value(v) for v in self.region.results]
         value = call("outputs.put", "outs", *values) if self.takes_out else tuple_of(values)
-        self.put(statement(value, self.writer.width, head="return "))
+        self.put(value, head="return ")
 
     def value(self, value: Value) -> str:
         """One result of a program or region."""
@@ -107,12 +108,15 @@ class RegionBase(TextWalker["Context"]):
         """Writes a check of what was given for a result whose layout depends on symbols."""
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
         check = call("outputs.check", "outs", str(position), size, stride)
-        self.put(statement(check, self.writer.width))
+        self.put(check)
 
-    def put(self, lines: Sequence[str]) -> None:
-        """Writes the lines of a statement."""
-        for line in lines:
-            self.writer.line(line)
+    def put(self, value: Node, *, head: str = "", tail: str = "") -> None:
+        """Writes a statement: a value, with text before and after it."""
+        self.writer.lines(*statement(value, self.writer.width, head=head, tail=tail))
+
+    def unpack(self, targets: Sequence[str], value: Node) -> None:
+        """Writes an assignment of the items of a value."""
+        self.writer.lines(*assignment(targets, value, self.writer.width, unpack=True))
 
     @contextlib.contextmanager
     def profiled(self, name: str) -> Iterator[None]:
@@ -127,7 +131,7 @@ class RegionBase(TextWalker["Context"]):
     def assign(self, name: str, value: Node, sources: Sequence[str] = ()) -> None:
         """Writes an assignment to a buffer's variable."""
         target = self.context.buffer(name)
-        self.put(statement(value, self.writer.width, head=f"{target} = "))
+        self.put(value, head=f"{target} = ")
         self.bindings.define(name, sources)
 
     def give_back(self, pool: str) -> None:

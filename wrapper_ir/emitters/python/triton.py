@@ -59,7 +59,7 @@ class TritonSection:
             if self._context.accelerator is None:
                 args.append(keyword("switches", "True"))
             made = call(self._context.helper("TritonKernels"), *args)
-            self._context.section("triton").lines(*statement(made, 0, head=f"{name} = "))
+            self._context.define("triton", name, made)
             self._collections[device] = (name, [])
         return self._collections[device]
 
