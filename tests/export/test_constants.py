@@ -16,10 +16,10 @@ from wrapper_ir.aot import build as building
 from wrapper_ir.aot.data import write_blob
 from wrapper_ir.aot.errors import ConstantValueError, TooLargeError
 from wrapper_ir.emitters.cpp.constants import (
-    DEVICE_TYPES,
     DTYPE_CODES,
     constant_table,
 )
+from wrapper_ir.emitters.cpp.literals import DEVICE_TYPES
 from wrapper_ir.lines.layout import DType
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
-from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES, DTYPE_CODES
+from wrapper_ir.emitters.cpp.constants import DTYPE_CODES
+from wrapper_ir.emitters.cpp.literals import DEVICE_TYPES
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime import (
     AlignmentError,

@@ -17,7 +17,7 @@ from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInpu
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -33,7 +33,7 @@ from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.layout import Device, Layout
+    from wrapper_ir.lines.layout import Layout
 
 
 # Arenas that outlive a call, and the views of them that are the same in every call.
@@ -324,6 +324,38 @@ def only_accelerator(program: Program) -> Device | None:
     found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
     used = [device for device in found if device.kind.is_accelerator]
     return used[0] if len(used) == 1 else None
+
+
+def accelerators_of(program: Program) -> tuple[Device, ...]:
+    """The accelerators that lines use and C++ knows, in order, all with their numbers.
+
+    An input that nobody looks at may be anywhere.
+    """
+    away = {
+        name: each.device
+        for name, each in program.buffers.items()
+        if each.device.kind.is_accelerator and each.device.kind.cpp is not None
+    }
+    if not away:
+        return ()
+    used = {
+        away[name]
+        for _, line in walk(program)
+        for found in (effects(line, program),)
+        for name in (*found.defines, *found.touched)
+        if name in away
+    }
+    pairs = {(each.type, each.index or 0) for each in used}
+    return tuple(Device(*pair) for pair in sorted(pairs))
+
+
+def launches(program: Program) -> dict[str, dict[Device, None]]:
+    """Return the devices that each kernel is launched on, in the order of the first launches."""
+    found: dict[str, dict[Device, None]] = {}
+    for _, line in walk(program):
+        if isinstance(line, KernelCall):
+            found.setdefault(line.kernel, {})[line.device] = None
+    return found
 
 
 def random_states(program: Program) -> frozenset[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import free_region_symbols, needs_streams, random_states
+from wrapper_ir.emitters.facts import free_region_symbols, launches, needs_streams, random_states
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.control import RegionLine
-    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.program import AnyLine, Origin
 
 
@@ -206,6 +206,11 @@ class Run:
     def random_states(self) -> frozenset[str]:
         """Buffers declared on a GPU that may be numbers on the host."""
         return random_states(self.program)
+
+    @cached_property
+    def launches(self) -> dict[str, dict[Device, None]]:
+        """The devices that each kernel is launched on."""
+        return launches(self.program)
 
 
 class TextRun(Run):

@@ -27,6 +27,7 @@ from wrapper_ir.interpreter.memory import (
 )
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr_printer import ordered_args
+from wrapper_ir.lines.functions import PYTHON_FUNCTIONS
 from wrapper_ir.lines.program import Program, SymbolKind
 
 if TYPE_CHECKING:
@@ -98,33 +99,14 @@ def _product(*args: Any) -> Any:  # noqa: ANN401 - numbers of any type
 _COMMUTATIVE: Final = (sympy.Add, sympy.Mul)
 
 _FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
+    **PYTHON_FUNCTIONS,
     sympy.Add: _sum,
     sympy.Mul: _product,
-    sympy.Pow: operator.pow,
     sympy.Max: max,
     sympy.Min: min,
-    sympy.Abs: abs,
-    sympy.Eq: operator.eq,
-    sympy.Ne: operator.ne,
-    sympy.Lt: operator.lt,
-    sympy.Le: operator.le,
-    sympy.Gt: operator.gt,
-    sympy.Ge: operator.ge,
     sympy.Not: operator.not_,
-    vocabulary.FloorDiv: operator.floordiv,
     vocabulary.CeilDiv: lambda a, b: -(-a // b),
-    vocabulary.Mod: operator.mod,
-    vocabulary.Truncate: math.trunc,
-    vocabulary.Floor: math.floor,
-    vocabulary.Ceil: math.ceil,
-    vocabulary.Round: round,
-    vocabulary.BitAnd: operator.and_,
-    vocabulary.BitOr: operator.or_,
-    vocabulary.BitXor: operator.xor,
-    vocabulary.ShiftLeft: operator.lshift,
-    vocabulary.ShiftRight: operator.rshift,
     vocabulary.ToFloat: float,
-    vocabulary.TrueDiv: operator.truediv,
     vocabulary.FloatPow: lambda a, b: float(a) ** float(b),
     vocabulary.Sqrt: math.sqrt,
     vocabulary.Exp: math.exp,

@@ -14,10 +14,9 @@ from wrapper_ir.emitters.cpp.arguments import (
     dispatcher_argument,
     shim_arguments,
 )
-from wrapper_ir.emitters.cpp.devices import device_index
 from wrapper_ir.emitters.cpp.exprs import parameter_type
 from wrapper_ir.emitters.cpp.kernels import shim_of
-from wrapper_ir.emitters.cpp.literals import call
+from wrapper_ir.emitters.cpp.literals import call, device_index
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import place_of
 from wrapper_ir.emitters.kernel_types import launch_problem

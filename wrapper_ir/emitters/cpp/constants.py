@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.literals import UNIT, statement
+from wrapper_ir.emitters.cpp.literals import DEVICE_TYPES, UNIT, statement
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, ScalarArg
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.program import ConstantKind
@@ -58,20 +58,6 @@ DTYPE_CODES: Final[dict[DType, int]] = {
     DType.FLOAT4_E2M1FN_X2: 45,
 }
 """Numbers of ``c10::ScalarType``: they are stored in files and never change."""
-
-DEVICE_TYPES: Final[dict[str, int]] = {
-    "cpu": 0,
-    "cuda": 1,
-    "hip": 6,
-    "xla": 9,
-    "xpu": 12,
-    "mps": 13,
-    "meta": 14,
-    "hpu": 15,
-    "mtia": 19,
-    "privateuseone": 20,
-}
-"""Numbers of ``c10::DeviceType``."""
 
 _TYPES: Final = {
     ConstantKind.PARAMETER: 1,

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.devices import (
+from wrapper_ir.emitters.cpp.exprs import CppExprs
+from wrapper_ir.emitters.cpp.literals import (
     ANYWHERE,
-    accelerators_of,
+    UNIT,
     device_parts,
     device_type,
     side_of,
+    statement,
 )
-from wrapper_ir.emitters.cpp.exprs import CppExprs
-from wrapper_ir.emitters.cpp.literals import UNIT, statement
-from wrapper_ir.emitters.facts import placed_results
+from wrapper_ir.emitters.facts import accelerators_of, placed_results
 from wrapper_ir.emitters.names import NamePlan
 from wrapper_ir.emitters.regions import TextRun, wanted_names
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall

@@ -12,11 +12,11 @@ from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
 from wrapper_ir.emitters.cpp.context import Context
-from wrapper_ir.emitters.cpp.devices import accelerators_of
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
 from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions, capture_facts
+from wrapper_ir.emitters.facts import accelerators_of
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.effects import effects

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, GpuUnit, KernelUnit
-from wrapper_ir.emitters.cpp.devices import device_index, side_of
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
-from wrapper_ir.emitters.cpp.literals import UNIT, statement
+from wrapper_ir.emitters.cpp.literals import UNIT, device_index, side_of, statement
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.devices import ANYWHERE, device_parts
 from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
+from wrapper_ir.emitters.cpp.literals import ANYWHERE, device_parts
 from wrapper_ir.emitters.cpp.state import (
     Place,
     element_type,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import fx, nn
 from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx.node import map_aggregate
 from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
@@ -211,21 +212,14 @@ def _target(target: object) -> Any:
 
 
 def _encoded(value: Any, positions: Mapping[fx.Node, int]) -> Any:
-    if isinstance(value, fx.Node):
-        return _NodeRef(positions[value])
-    return _mapped(value, lambda item: _encoded(item, positions))
+    def encode(part: Any) -> Any:
+        return _NodeRef(positions[part]) if isinstance(part, fx.Node) else part
+
+    return map_aggregate(value, encode)
 
 
 def _decoded(value: Any, nodes: list[fx.Node]) -> Any:
-    if isinstance(value, _NodeRef):
-        return nodes[value.position]
-    return _mapped(value, lambda item: _decoded(item, nodes))
+    def decode(part: Any) -> Any:
+        return nodes[part.position] if isinstance(part, _NodeRef) else part
 
-
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, (list, tuple)):
-        items = [change(item) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    if isinstance(value, dict):
-        return {key: change(item) for key, item in value.items()}
-    return value
+    return map_aggregate(value, decode)

@@ -13,10 +13,8 @@ from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
 from wrapper_ir.emitters.python.literals import Group, Node, call, statement, tuple_of
 from wrapper_ir.emitters.python.literals import keyword as named
 from wrapper_ir.emitters.regions import TextRun, wanted_names
-from wrapper_ir.lines.kernels import KernelCall
 from wrapper_ir.lines.layout import CPU, Device, Layout
 from wrapper_ir.lines.program import GraphRole
-from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +96,6 @@ class Context(TextRun):
         self.shared_checks: dict[str, str] = {}
         self._devices: dict[Device, str] = {}
         self._kernels: dict[tuple[str, Device], str] = {}
-        self._launches: dict[str, dict[Device, None]] | None = None
         #: The one accelerator that the program uses; None where there are several, or none.
         self.accelerator = only_accelerator(program)
 
@@ -127,13 +124,8 @@ class Context(TextRun):
 
     def launched_on(self, kernel: str) -> list[Device]:
         """The devices that a kernel is launched on; for one that never is, the only accelerator."""
-        if self._launches is None:
-            self._launches = {}
-            for _, line in walk(self.program):
-                if isinstance(line, KernelCall):
-                    self._launches.setdefault(line.kernel, {})[line.device] = None
         none = {} if self.accelerator is None else {self.accelerator: None}
-        return list(self._launches.get(kernel, none))
+        return list(self.launches.get(kernel, none))
 
     def expr(self, value: Scalar) -> str:
         """A number or expression."""

@@ -19,45 +19,35 @@ if TYPE_CHECKING:
 
 
 def render_graphs(context: Context, options: GraphOptions) -> None:
-    """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use."""
-    if context.pieces:
-        _render_cuts(context, options)
-        return
+    """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use.
+
+    A program whose pieces are captured one by one has ``CutGraphs``.
+    """
     facts = capture_facts(context.program, options)
-    args: list[Node] = [literals.string(facts.program)]
-    writer = context.section("kept")
-    if facts.reasons:
+    args: list[Node] = [literals.string(context.program.name)]
+    is_cut = bool(context.pieces)
+    if facts.reasons and not is_cut:
         texts = tuple_of([literals.string(reason) for reason in facts.reasons])
         args.append(keyword("reasons", texts))
     else:
-        assert context.accelerator is not None, "programs on several GPUs have reasons"
+        assert context.accelerator is not None, "programs on several GPUs have reasons, no pieces"
         args.append(context.device(context.accelerator))
         if facts.writes:
             args.append(keyword("writes", tuple_of([str(position) for position in facts.writes])))
         if facts.constants:
             constants = list_of([context.buffer(name) for name in facts.constants])
+            writer = context.section("kept")
             writer.lines(*statement(constants, 0, head="cuda_constants = lambda: "))
             args.append(keyword("constants", "cuda_constants"))
-        args.append(keyword("limit", str(facts.limit)))
+        args.append(keyword("limit", str(options.limit)))
         if facts.has_branches:
             args.append(keyword("branches", "True"))
         if facts.results != "fresh":
             args.append(keyword("results", literals.string(facts.results)))
         if context.checks != "always":
             args.append(keyword("checks", "False"))
-    made = call(context.helper("CudaGraphs"), *args)
-    context.define("kept", "cuda_graphs", made)
-
-
-def _render_cuts(context: Context, options: GraphOptions) -> None:
-    """Defines ``cuda_graphs`` for a program whose pieces are captured one by one."""
-    assert context.accelerator is not None, "programs on several GPUs have no pieces"
-    args: list[Node] = [literals.string(context.program.name), context.device(context.accelerator)]
-    args.append(keyword("limit", str(options.limit)))
-    if context.checks != "always":
-        args.append(keyword("checks", "False"))
-    made = call(context.helper("CutGraphs"), *args)
-    context.define("kept", "cuda_graphs", made)
+    kind = context.helper("CutGraphs" if is_cut else "CudaGraphs")
+    context.define("kept", "cuda_graphs", call(kind, *args))
 
 
 def render_piece(context: Context, position: int, writer: CodeWriter) -> None:

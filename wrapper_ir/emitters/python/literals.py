@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from wrapper_ir.emitters.writer import PLAIN, prose
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
 # escape. Comments lose what is not printable ASCII. So neither can end early, hide its reading
 # direction or move the reader's cursor.
 
-_PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
-_PLAIN_IN_TEXT: Final = _PLAIN | {"\n", "\t", '"', "\\"}
+_PLAIN_IN_TEXT: Final = PLAIN | {"\n", "\t", '"', "\\"}
 
 #: Comments that tools take for orders.
 _ORDERS: Final = re.compile(
@@ -36,7 +37,7 @@ def string(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(char if char in _PLAIN else _escape(char) for char in text)
+    return "".join(char if char in PLAIN else _escape(char) for char in text)
 
 
 def _escape(char: str) -> str:
@@ -69,17 +70,6 @@ def comment(text: str) -> list[str]:
         clean = prose(line).strip()
         lines.append(f"# | {clean}" if _ORDERS.match(clean) else f"# {clean}".rstrip())
     return lines or ["#"]
-
-
-def prose(text: str) -> str:
-    """The text in printable ASCII, no double quotes or backslashes: for comments and docstrings."""
-    return "".join(char if char in _PLAIN else _shown(char) for char in text)
-
-
-def _shown(char: str) -> str:
-    if char == '"':
-        return "'"
-    return "/" if char == "\\" else "?"
 
 
 def dtype(value: DType) -> str:

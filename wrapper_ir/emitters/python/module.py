@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
 from wrapper_ir.emitters.python.entry import Entry, keep_arenas, keep_heap, render_release
 from wrapper_ir.emitters.python.kernels import SECTIONS
@@ -17,7 +16,7 @@ from wrapper_ir.emitters.python.literals import (
     tuple_of,
 )
 from wrapper_ir.emitters.python.region import begin_streams
-from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
+from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title, prose
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import ConstantKind, Program, SymbolKind
@@ -109,9 +108,9 @@ def _import(module: str, names: Sequence[str]) -> list[str]:
 
 
 def _header(program: Program) -> list[str]:
-    title = header_title(program, literals.prose)
+    title = header_title(program, prose)
     lines = [f'"""{title}', "", "Written by wrapper_ir, to be read and edited."]
-    return [*lines, *header_lines(program, literals.prose, "    "), '"""']
+    return [*lines, *header_lines(program, prose, "    "), '"""']
 
 
 # Constants.
