@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wrapper_ir import build as build
     from wrapper_ir import debug_printer as debug_printer
     from wrapper_ir import debugging as debugging
+    from wrapper_ir import devices as devices
     from wrapper_ir import diffing as diffing
     from wrapper_ir import emitters as emitters
     from wrapper_ir import errors as errors
@@ -46,9 +47,11 @@ if TYPE_CHECKING:
     from wrapper_ir.build import Builder as Builder
     from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
     from wrapper_ir.debug_printer import insert_probes as insert_probes
+    from wrapper_ir.devices import register_device as register_device
     from wrapper_ir.diffing import ProgramDiff as ProgramDiff
     from wrapper_ir.diffing import canonical as canonical
     from wrapper_ir.diffing import diff as diff
+    from wrapper_ir.emitters import register_emitter as register_emitter
     from wrapper_ir.errors import OptionError as OptionError
     from wrapper_ir.errors import UnsupportedError as UnsupportedError
     from wrapper_ir.errors import WrapperIRError as WrapperIRError
@@ -94,6 +97,8 @@ _EXPORTS = {
     "plan_memory": "wrapper_ir.planning",
     "print_program": "wrapper_ir.text",
     "record": "wrapper_ir.frontends.inductor.record",
+    "register_device": "wrapper_ir.devices",
+    "register_emitter": "wrapper_ir.emitters",
     "release": "wrapper_ir.api",
     "verify": "wrapper_ir.verify",
 }
@@ -103,6 +108,7 @@ _SUBMODULES = (
     "build",
     "debug_printer",
     "debugging",
+    "devices",
     "diffing",
     "emitters",
     "errors",

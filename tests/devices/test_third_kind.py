@@ -81,11 +81,11 @@ return %a
 
 @pytest.fixture
 def npu() -> Iterator[devices.DeviceKind]:
-    devices.register(NPU)
+    devices.register_device(NPU)
     try:
         yield NPU
     finally:
-        devices.unregister(NPU)
+        devices.unregister_device(NPU)
 
 
 @pytest.mark.usefixtures("npu")
@@ -105,6 +105,19 @@ def test_emitted_python_allocates_with_the_device_and_runs_calls_on_it() -> None
     assert "@on_device(npu_0)" in source.splitlines()
     assert "torch.empty_strided((64,), (1,), dtype=torch.float32, device=npu_0)" in source
     assert "empty_strided_cuda" not in source
+
+
+@pytest.mark.usefixtures("npu")
+def test_hints_name_every_kind_that_is_known() -> None:
+    with pytest.raises(wir.WrapperIRError) as caught:
+        wir.Builder(device="no device")
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith("'cpu', 'cuda:1', 'npu:1'")
+
+
+def test_types_have_torchs_numbers_with_or_without_a_kind() -> None:
+    assert [devices.number_of(each) for each in ("cpu", "cuda", "xpu")] == [0, 1, 12]
+    assert devices.number_of("npu") == devices.number_of("privateuseone")
 
 
 def test_without_a_kind_nothing_is_taken_for_granted() -> None:
@@ -139,11 +152,11 @@ def test_without_a_cpp_side_programs_in_cpp_are_refused_by_name() -> None:
 
 def test_its_cpp_side_is_what_programs_in_cpp_call() -> None:
     kind = dataclasses.replace(NPU, cpp=CPP)
-    devices.register(kind)
+    devices.register_device(kind)
     try:
         source = wir.emit(wir.parse(TEXT), "cpp").source
     finally:
-        devices.unregister(kind)
+        devices.unregister_device(kind)
     assert "wir::device::npu, 0" in source
     assert "const npu::Call on_npu(call, 0);" in source
     assert "wir::GpuCall" not in source
@@ -165,9 +178,9 @@ def test_the_doctor_tells_of_it() -> None:
 
 @pytest.mark.usefixtures("npu")
 def test_a_device_type_has_one_kind() -> None:
-    devices.register(NPU)  # the same once more
+    devices.register_device(NPU)  # the same once more
     with pytest.raises(devices.DuplicateDeviceError, match="'npu'"):
-        devices.register(dataclasses.replace(NPU, noun="other"))
+        devices.register_device(dataclasses.replace(NPU, noun="other"))
     assert devices.kind_of("npu") is NPU
     assert devices.is_registered("npu")
     assert [kind.type for kind in devices.registered()] == ["cpu", "cuda", "npu"]
@@ -181,8 +194,8 @@ def test_inductors_graphs_on_registered_kinds_become_programs() -> None:
     refusal = _refusal("npu", None)
     assert refusal is not None
     assert isinstance(refusal(), UnsupportedDeviceError)
-    devices.register(NPU)
+    devices.register_device(NPU)
     try:
         assert _refusal("npu", None) is None
     finally:
-        devices.unregister(NPU)
+        devices.unregister_device(NPU)

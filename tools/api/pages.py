@@ -43,6 +43,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
             *("emitters.python", "emitters.python.exprs", "emitters.cpp", "emitters.fx"),
         ),
     ),
+    "devices": ("Devices", ("devices",)),
     "frontends": ("Front ends", ("frontends.inductor", "frontends.aten")),
     "debugging": ("Debugging", ("debug_printer", "debugging", "runtime.probes")),
     "interpreter": ("Interpreter", ("interpreter",)),
@@ -50,7 +51,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Testing",
         ("testing", "testing.conformance", "testing.corpus", "testing.plugin"),
     ),
-    "runtime": ("Runtime of emitted Python", ("runtime", "runtime.graphs")),
+    "runtime": ("Runtime of emitted Python", ("runtime", "runtime.cuda_graphs")),
     "toolchain": ("Toolchain", ("toolchain",)),
     "errors": ("Errors", ("errors",)),
 }

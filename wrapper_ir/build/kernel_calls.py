@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wrapper_ir.build.base import Part, located
@@ -28,10 +29,12 @@ from wrapper_ir.lines import (
     BufferParam,
     CppKernel,
     Device,
+    DeviceKernel,
     DType,
     ExternKernel,
     KernelCall,
     KernelDefinition,
+    KernelSource,
     Param,
     ScalarParam,
     ScalarType,
@@ -45,36 +48,14 @@ if TYPE_CHECKING:
 
     import sympy
 
+    from wrapper_ir.devices import KernelLanguage
+
 
 BufferParams: TypeAlias = Sequence[tuple[str, DType | str]]
 """Names and element types."""
 
 ScalarParams: TypeAlias = Sequence[str | tuple[str, ScalarType | str]]
 """Names, or names and machine types; without one it is a 64-bit integer."""
-
-#: Triton's names of the types of parameters.
-_TRITON_TYPES = {
-    DType.FLOAT64: "fp64",
-    DType.FLOAT32: "fp32",
-    DType.FLOAT16: "fp16",
-    DType.BFLOAT16: "bf16",
-    DType.FLOAT8_E4M3FN: "fp8e4nv",
-    DType.FLOAT8_E5M2: "fp8e5",
-    DType.INT64: "i64",
-    DType.INT32: "i32",
-    DType.INT16: "i16",
-    DType.INT8: "i8",
-    DType.UINT8: "u8",
-    DType.BOOL: "i1",
-}
-_TRITON_SCALARS = {
-    ScalarType.INT64: "i64",
-    ScalarType.INT32: "i32",
-    ScalarType.UINT64: "u64",
-    ScalarType.FLOAT64: "fp64",
-    ScalarType.FLOAT32: "fp32",
-    ScalarType.BOOL: "i1",
-}
 
 
 class _Wanted(NamedTuple):
@@ -169,21 +150,58 @@ class KernelCalls(Part):
             NameTakenError: There is a kernel of that name.
         """
         found = _params_of(updates, reads, writes, scalars) if params is None else tuple(params)
-        types = _triton_signature(found) if signature is None else tuple(signature.items())
         source = TritonKernel(
             code,
             entry or name,
-            types,
+            tuple((signature or {}).items()),
             tuple((constants or {}).items()),
             num_warps,
             num_stages,
             tuple((options or {}).items()),
         )
+        types = _signature(source.language, found) if signature is None else source.signature
+        return self._kernel(name, found, replace(source, signature=types))
+
+    @located
+    def device_kernel(  # noqa: PLR0913 - each says one thing of the kernel
+        self,
+        name: str,
+        code: str,
+        *,
+        language: str,
+        updates: BufferParams = (),
+        reads: BufferParams = (),
+        writes: BufferParams = (),
+        scalars: ScalarParams = (),
+        params: Sequence[Param] | None = None,
+        entry: str | None = None,
+        group: Sequence[int] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> Kernel:
+        """Defines a kernel in a language that the vendor of a device brings.
+
+        Args:
+            name: The kernel's name in the program.
+            code: The source; only the language's launcher looks into it.
+            language: The language's name, as a registered kind of device has it.
+            updates: Names and element types of buffers that it reads and writes.
+            reads: Those that it only reads.
+            writes: Those that it only writes.
+            scalars: Names of numbers, or names and types; 64-bit integers by default.
+            params: All parameters, instead of the four lists.
+            entry: The function's name in the source; by default ``name``.
+            group: The size of a work-group in up to three dimensions; by default the launcher's.
+            options: Options of the launcher.
+
+        Raises:
+            NameTakenError: There is a kernel of that name.
+        """
+        found = _params_of(updates, reads, writes, scalars) if params is None else tuple(params)
+        known = tuple((options or {}).items())
+        source = DeviceKernel(language, code, entry or name, tuple(group), known)
         return self._kernel(name, found, source)
 
-    def _kernel(
-        self, name: str, params: tuple[Param, ...], source: CppKernel | TritonKernel
-    ) -> Kernel:
+    def _kernel(self, name: str, params: tuple[Param, ...], source: KernelSource) -> Kernel:
         definition = KernelDefinition(name, params, source, origin=here(self._draft))
         return new_kernel(self._draft, definition)
 
@@ -199,12 +217,13 @@ class KernelCalls(Part):
         """Calls a kernel.
 
         Args:
-            kernel: What :meth:`cpp_kernel` or :meth:`triton_kernel` gave.
+            kernel: What :meth:`cpp_kernel`, :meth:`triton_kernel` or :meth:`device_kernel` gave.
             *args: A buffer or number for each parameter, in their order.
             device: Where it runs; by default where its first buffer is.
             stream: The stream's number; 0 is the caller's. By default that of the block that
                 :meth:`on` opened.
-            grid: How many blocks a Triton kernel has, in up to three dimensions.
+            grid: How many blocks a Triton kernel has, in up to three dimensions; for a kernel of a
+                device's language, what its launcher takes.
 
         Raises:
             ArgumentError: There are more or fewer than parameters, or one is of another kind.
@@ -338,22 +357,22 @@ def _params_of(
     )
 
 
-def _triton_signature(params: tuple[Param, ...]) -> tuple[tuple[str, str], ...]:
-    """The Triton types of a kernel's parameters.
+def _signature(language: KernelLanguage, params: tuple[Param, ...]) -> tuple[tuple[str, str], ...]:
+    """The types of a kernel's parameters, in its language's words.
 
     Raises:
-        ArgumentError: a parameter has an element type that Triton has no name for.
+        ArgumentError: A parameter has an element type that the language has no name for.
     """
-    return tuple((param.name, _triton_type(param)) for param in params)
+    return tuple((param.name, _type(language, param)) for param in params)
 
 
-def _triton_type(param: Param) -> str:
+def _type(language: KernelLanguage, param: Param) -> str:
     if isinstance(param, ScalarParam):
-        return _TRITON_SCALARS[param.type]
-    if param.dtype not in _TRITON_TYPES:
-        reason = f"Triton has no name for {param.dtype.torch_name}; give the signature"
+        return language.types[param.type.value]
+    if param.dtype.short not in language.types:
+        reason = f"{language.name} has no name for {param.dtype.torch_name}; give the signature"
         raise ArgumentError(callee=f"parameter '{param.name}'", reason=reason)
-    return f"*{_TRITON_TYPES[param.dtype]}"
+    return f"*{language.types[param.dtype.short]}"
 
 
 def _buffers(params: BufferParams, access: Access) -> list[BufferParam]:

@@ -1,7 +1,8 @@
 """Kinds of devices as objects: what one is stands here once, and everybody asks.
 
-A :class:`DeviceKind` is one declarative value. The CPU and CUDA are two of them; :func:`register`
-takes others, and nothing else in the library has to know of it. Nothing here imports torch.
+A :class:`DeviceKind` is one declarative value. The CPU and CUDA are two of them. Packages bring
+others as entry points of the group ``wrapper_ir.devices``, and :func:`register_device` takes one;
+nothing else in the library has to know of it. Nothing here imports torch.
 """
 
 from wrapper_ir.devices.cpu import CPU
@@ -16,15 +17,20 @@ from wrapper_ir.devices.kind import (
     PythonSide,
     Unit,
 )
-from wrapper_ir.devices.languages import CPP, TRITON
+from wrapper_ir.devices.languages import CPP, TRITON, WITH_GRID, Launcher
 from wrapper_ir.devices.registry import (
+    TYPE_NUMBERS,
+    DeviceLoadError,
     DuplicateDeviceError,
     accelerators,
+    installed,
     is_registered,
     kind_of,
-    register,
+    number_of,
+    register_device,
     registered,
-    unregister,
+    unregister_device,
+    vendor_language,
 )
 
 __all__ = [
@@ -32,19 +38,26 @@ __all__ = [
     "CPU",
     "CUDA",
     "TRITON",
+    "TYPE_NUMBERS",
+    "WITH_GRID",
     "CppSide",
     "DeviceKind",
+    "DeviceLoadError",
     "Doctor",
     "DuplicateDeviceError",
     "Inventory",
     "KernelLanguage",
+    "Launcher",
     "Memory",
     "PythonSide",
     "Unit",
     "accelerators",
+    "installed",
     "is_registered",
     "kind_of",
-    "register",
+    "number_of",
+    "register_device",
     "registered",
-    "unregister",
+    "unregister_device",
+    "vendor_language",
 ]

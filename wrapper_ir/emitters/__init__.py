@@ -2,6 +2,7 @@
 
 Emitters are found through the entry point group ``wrapper_ir.emitters`` and loaded when they are
 first asked for, so importing this package loads none of them.
+:func:`register_emitter` makes others known in a process.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from wrapper_ir.emitters.base import (
 from wrapper_ir.emitters.registry import (
     DuplicateEmitterError,
     EmitterLoadError,
+    NotAnEmitterError,
     UnknownEmitterError,
     emitter_class,
     emitter_names,
     make_emitter,
     option_names,
+    register_emitter,
+    unregister_emitter,
 )
 from wrapper_ir.options import Option, check_options, options_of
 
@@ -39,6 +43,7 @@ __all__ = [
     "EmitterFaultError",
     "EmitterLoadError",
     "LogicalProgramError",
+    "NotAnEmitterError",
     "Option",
     "Problems",
     "TakesConstants",
@@ -52,4 +57,6 @@ __all__ = [
     "make_emitter",
     "option_names",
     "options_of",
+    "register_emitter",
+    "unregister_emitter",
 ]

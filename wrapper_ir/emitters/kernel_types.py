@@ -86,9 +86,19 @@ def cpp_source(definition: KernelDefinition) -> CppSource:
     return CppSource(definition.name, source.code, types, source.entry, source.isa, source.flags)
 
 
-def launch_problem(source: KernelSource, device: Device) -> str | None:
-    """Return what keeps a kernel from being launched on a device; ``None`` if nothing does."""
+def launch_problem(source: KernelSource, device: Device, *, launchers: bool = False) -> str | None:
+    """Return what keeps a kernel from being launched on a device; ``None`` if nothing does.
+
+    Args:
+        source: The kernel.
+        device: Where the call runs.
+        launchers: True if the emitter calls the launchers of vendors' languages.
+    """
     language = source.language
-    if language is None or device.kind.runs(language):
+    if language is None:
         return None
-    return language.refusal.format(device=device)
+    if not device.kind.runs(language):
+        return language.refuse(device)
+    if language.launcher and not launchers:
+        return f"kernels in {language.name} are launched from Python; its launcher is a class there"
+    return None

@@ -1,4 +1,4 @@
-"""The emitters that are installed: entry points of the group ``wrapper_ir.emitters``.
+"""The emitters: entry points of the group ``wrapper_ir.emitters``, and what a process registers.
 
 Each entry point names a subclass of :class:`~wrapper_ir.emitters.base.Emitter`. It is imported when
 the emitter is asked for, not before. Two packages that register the same name are an error, not a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from wrapper_ir.emitters.base import GROUP, Emitter, faults_of
 from wrapper_ir.errors import WrapperIRError, nearest
@@ -34,6 +34,16 @@ class DuplicateEmitterError(WrapperIRError):
     default_hint = "uninstall one of the packages that register it"
 
 
+class NotAnEmitterError(WrapperIRError):
+    """What is registered cannot be an emitter.
+
+    Fields: the name of the ``emitter``, and the ``reason``.
+    """
+
+    code = "WIR2012"
+    template = "'{emitter}' cannot be registered: {reason}"
+
+
 class EmitterLoadError(WrapperIRError):
     """An entry point does not lead to an emitter.
 
@@ -45,9 +55,39 @@ class EmitterLoadError(WrapperIRError):
     default_hint = "the fault is in that package: install another version of it, or none"
 
 
+_registered: Final[dict[str, type[Emitter]]] = {}
+
+
+def register_emitter(name: str, emitter: type[Emitter]) -> None:
+    """Make an emitter known in this process, for one that no package brings.
+
+    Raises:
+        DuplicateEmitterError: The name is another's, here or in an installed package.
+        NotAnEmitterError: It is no class that can be an emitter.
+    """
+    if reason := _problem(emitter):
+        raise NotAnEmitterError(emitter=name, reason=reason)
+    others = {point.value for point in entry_points(group=GROUP, name=name)}
+    if _registered.get(name, emitter) is not emitter:
+        others.add(_described(_registered[name]))
+    if others:
+        values = ", ".join(sorted({*others, _described(emitter)}))
+        raise DuplicateEmitterError(emitter=name, values=values)
+    _registered[name] = emitter
+
+
+def unregister_emitter(name: str) -> None:
+    """Forget an emitter that :func:`register_emitter` made known; else nothing is done."""
+    _registered.pop(name, None)
+
+
+def _described(emitter: type[Emitter]) -> str:
+    return f"{emitter.__module__}:{emitter.__qualname__}"
+
+
 def emitter_names() -> tuple[str, ...]:
-    """The names of all installed emitters, sorted; none of them is imported."""
-    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+    """The names of all emitters, sorted; none of them is imported."""
+    return tuple(sorted({*_registered, *(point.name for point in entry_points(group=GROUP))}))
 
 
 def emitter_class(name: str) -> type[Emitter]:
@@ -67,6 +107,8 @@ def emitter_class(name: str) -> type[Emitter]:
         listed = ", ".join(emitter_names()) or "none"
         name_of = getattr(given, "__name__", given)
         raise UnknownEmitterError(emitter=name_of, known=listed, hint=hint)
+    if name in _registered:
+        return _registered[name]
     points = entry_points(group=GROUP, name=name)
     values = sorted({point.value for point in points})
     if not values:
@@ -96,13 +138,20 @@ def _load(point: EntryPoint) -> type[Emitter]:
         raise fail(str(error)) from error
     except Exception as error:  # whatever importing a module of somebody else's may raise
         raise fail(f"{type(error).__name__}: {error}") from error
+    if reason := _problem(found):
+        raise fail(reason)
+    return cast("type[Emitter]", found)
+
+
+def _problem(found: object) -> str:
+    """Why something is no emitter; empty if it is one."""
     if not (isinstance(found, type) and issubclass(found, Emitter)):
-        raise fail("it is not a subclass of wrapper_ir.emitters.Emitter")
+        return "it is not a subclass of wrapper_ir.emitters.Emitter"
     if not hasattr(found, "__dataclass_fields__"):
-        raise fail("it is not a dataclass")
+        return "it is not a dataclass"
     if inspect.isabstract(found):
-        raise fail("it lacks " + ", ".join(sorted(found.__abstractmethods__)))
-    return found
+        return "it lacks " + ", ".join(sorted(found.__abstractmethods__))
+    return ""
 
 
 def option_names(emitter: type[Emitter]) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ from wrapper_ir.lines.fields import NotAProgramError
 from wrapper_ir.lines.kernels import (
     BufferParam,
     CppKernel,
+    DeviceKernel,
     ExternKernel,
     KernelCall,
     KernelDefinition,
@@ -162,6 +163,7 @@ __all__ = [
     "DTypeArg",
     "Device",
     "DeviceArg",
+    "DeviceKernel",
     "Dim",
     "Effects",
     "EnumArg",

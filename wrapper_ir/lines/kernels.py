@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeAlias, final
+from typing import Annotated, ClassVar, TypeAlias, final, get_args
 
-from wrapper_ir.devices import CPP, TRITON, KernelLanguage
+from wrapper_ir.devices import CPP, TRITON, KernelLanguage, vendor_language
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
 from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf, Trait
 from wrapper_ir.lines.expr import Dim, Scalar, dims
@@ -95,6 +95,35 @@ class TritonKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceKernel:
+    """Source of a kernel in a language that the vendor of a device brings.
+
+    Nothing here looks into it: what compiles and launches it is the language's
+    (:attr:`wrapper_ir.devices.KernelLanguage.launcher`). ``group`` is the size of a work-group, in
+    up to three dimensions, empty if the launcher chooses; ``options`` are the launcher's.
+    """
+
+    syntax: ClassVar[str] = (
+        "language {language_name} entry {entry}[ group {group}][ options {options}]{code:source}"
+    )
+    nouns: ClassVar[Mapping[str, str]] = {
+        "language_name": "the name of a language",
+        "entry": "a name",
+        "group": "a size",
+    }
+    language_name: str
+    code: str
+    entry: str
+    group: tuple[int, ...] = ()
+    options: tuple[tuple[str, Scalar | str], ...] = ()
+
+    @property
+    def language(self) -> KernelLanguage:
+        """The language, as the registered kinds of devices know it."""
+        return vendor_language(self.language_name)
+
+
+@dataclass(frozen=True, slots=True)
 class TorchOp:
     """An operator of torch's registry, declared by its schema.
 
@@ -107,7 +136,10 @@ class TorchOp:
     is_method: bool = False
 
 
-KernelSource: TypeAlias = CppKernel | TritonKernel | TorchOp
+KernelCode: TypeAlias = CppKernel | TritonKernel | DeviceKernel
+"""Source to compile."""
+
+KernelSource: TypeAlias = KernelCode | TorchOp
 """What a kernel is: source to compile, or a library op."""
 
 
@@ -127,7 +159,7 @@ class KernelDefinition(Line):
     syntax: ClassVar[str] = "kernel {name}{params} {source}"
     name: Annotated[
         str,
-        RoleIf(Role.DECLARE, "source", (CppKernel, TritonKernel)),
+        RoleIf(Role.DECLARE, "source", get_args(KernelCode)),
         RoleIf(Role.DECLARE_OP, "source", (TorchOp,)),
     ]
     params: tuple[Param, ...]

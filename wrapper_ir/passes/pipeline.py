@@ -13,7 +13,7 @@ from wrapper_ir.lines import Stage, rewrite_lines
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.options import declared as take
 from wrapper_ir.options import made_with, options_of, read_options
-from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,6 +103,14 @@ class PrepareCapture:
     """How many branches there may be besides the caller's stream."""
     cuts: bool = GRAPH_CUTS.field()
     """Whether a program that cannot be captured as a whole is cut."""
+
+    @classmethod
+    def wanted_by(cls, emitter: object) -> PrepareCapture | None:
+        """Return the pass that an emitter's options ask for; None if nothing is captured."""
+        if not getattr(emitter, GRAPHS.name, False):
+            return None
+        branches = getattr(emitter, GRAPH_BRANCHES.name, 0)
+        return cls(branches, getattr(emitter, GRAPH_CUTS.name, False))
 
     def __call__(self, program: Program) -> Program:
         """Return the program made ready; a planned one as it is."""
@@ -239,11 +247,8 @@ def pipeline_for(
     plan = PlanMemory(strategy or "", getattr(emitter, "arena", "call"))
     if printer is not None:
         return plan, InsertProbes(printer)
-    if not getattr(emitter, "cuda_graph", False):
-        return (plan,)
-    branches = getattr(emitter, "cuda_graph_branches", 0)
-    cuts = getattr(emitter, "cuda_graph_cuts", False)
-    return PrepareCapture(branches, cuts), plan
+    preparing = PrepareCapture.wanted_by(emitter)
+    return (plan,) if preparing is None else (preparing, plan)
 
 
 def run_passes(

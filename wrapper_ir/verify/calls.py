@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.devices import WITH_GRID
 from wrapper_ir.lines import (
     Access,
     BufferArg,
     BufferParam,
     DeviceArg,
+    DeviceKernel,
     DTypeArg,
     EnumArg,
     ListArg,
@@ -121,9 +123,13 @@ class Calls:
     def _check_grid(self, line: KernelCall, kernel: KernelDefinition) -> None:
         language = kernel.source.language
         over = language if language is not None and language.has_grid else None
-        legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
+        if isinstance(kernel.source, DeviceKernel):  # whose launcher may do without one
+            over, legal = language, len(line.grid) <= 3
+        else:
+            legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
         if not legal:
-            what = "not a Triton kernel" if over is None else f"a {over.name} kernel"
+            names = " or ".join(each.name for each in WITH_GRID)
+            what = f"not a {names} kernel" if over is None else f"a {over.name} kernel"
             grid = f"a grid of {counted(len(line.grid), 'size')}" if line.grid else "no grid"
             self.state.report(rules.BAD_GRID, name=shown(line.kernel), what=what, grid=grid)
         for size in line.grid:

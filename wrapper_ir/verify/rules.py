@@ -517,6 +517,13 @@ NO_MEMORY = _rule(
     "{name} is called on {device}, where buffers have no memory",
     "a kernel touches memory: call it where the memory is, or leave the call out",
 )
+BAD_GROUP = _rule(
+    1077,
+    "bad-group",
+    "a work-group has up to three sizes of at least 1",
+    "the work-group of {name} has the sizes {sizes}",
+    "give up to three sizes, each at least 1; none leaves them to the launcher",
+)
 
 # Library ops.
 UNKNOWN_KEYWORD = _rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines import SchemaError, TorchOp, parse_schema
+from wrapper_ir.lines import DeviceKernel, SchemaError, TorchOp, parse_schema
 from wrapper_ir.lines.schema import QUALIFIED_OP_NAME
 from wrapper_ir.verify import rules
 
@@ -142,6 +142,13 @@ class Kernels:
     def _check_entry(self, line: KernelDefinition) -> None:
         if not isinstance(line.source, TorchOp):
             check_name(self.state, line.source.entry, "kernel's entry")
+        if isinstance(line.source, DeviceKernel):
+            self._check_group(line, line.source)
+
+    def _check_group(self, line: KernelDefinition, source: DeviceKernel) -> None:
+        if len(source.group) > 3 or any(size < 1 for size in source.group):
+            sizes = ", ".join(map(str, source.group))
+            self.state.report(rules.BAD_GROUP, name=shown(line.name), sizes=sizes)
 
 
 def _is_method(schema: OpSchema) -> bool:

@@ -37,6 +37,7 @@ from wrapper_ir.lines.kernels import (
     KernelCall,
     KernelDefinition,
     TorchOp,
+    TritonKernel,
 )
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.toolchain.parts import Part
@@ -60,7 +61,7 @@ class CallLines(RegionBase):
         try:
             if isinstance(line.source, CppKernel):
                 self.declared.callees.kernel(line)
-            else:
+            elif isinstance(line.source, TritonKernel):
                 self.declared.launched.add(line)
         except ValueError as error:
             self.unsupported(line, str(error))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.devices import number_of
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.literals import DEVICE_TYPES, UNIT, statement
+from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, ScalarArg
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.program import ConstantKind
@@ -140,7 +141,7 @@ def constant_table(program: Program) -> ConstantTable:
                 written=constant.mutable,
                 tied_to=-1 if constant.tied_to is None else indices[root],
                 dtype=DTYPE_CODES[layout.dtype],
-                device_type=DEVICE_TYPES.get(layout.device.type, DEVICE_TYPES["privateuseone"]),
+                device_type=number_of(layout.device.type),
                 device_index=-1 if layout.device.index is None else layout.device.index,
                 size=tuple(int(size) for size in layout.size),
                 stride=tuple(int(stride) for stride in layout.stride),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.devices import number_of
 from wrapper_ir.emitters.writer import PLAIN
 from wrapper_ir.emitters.writer import prose as plain_prose
 
@@ -75,20 +76,6 @@ def dtype(value: DType) -> str:
 
 # Devices.
 
-DEVICE_TYPES: Final[dict[str, int]] = {
-    "cpu": 0,
-    "cuda": 1,
-    "hip": 6,
-    "xla": 9,
-    "xpu": 12,
-    "mps": 13,
-    "meta": 14,
-    "hpu": 15,
-    "mtia": 19,
-    "privateuseone": 20,
-}
-"""Numbers of ``c10::DeviceType``."""
-
 
 def side_of(device: Device) -> CppSide:
     """Return what C++ programs call for a device that they run on."""
@@ -118,7 +105,7 @@ def device_type(device: Device) -> str:
     side = device.kind.cpp
     if side is not None:
         return f"wir::device::{side.name}"
-    return str(DEVICE_TYPES.get(device.type, DEVICE_TYPES["privateuseone"]))
+    return str(number_of(device.type))
 
 
 # Statements broken over lines: filled up to the margin, continued four columns further in.

@@ -2,7 +2,7 @@
 
 A graph repeats work on the GPU and nothing else. So whatever the host computes, reads or decides in
 a call would be repeated as it was when the graph was captured. What only a run can tell is found
-when the capture fails; see ``wrapper_ir.runtime.graphs``.
+when the capture fails; see ``wrapper_ir.runtime.cuda_graphs``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ from wrapper_ir.emitters.facts import needs_streams, only_accelerator
 from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, Switch, While
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelCall
+from wrapper_ir.lines.kernels import (
+    CppKernel,
+    DeviceKernel,
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+)
 from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
-from wrapper_ir.options.gpu import GRAPH_LIMIT
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,18 +41,35 @@ _MOST: Final = 3
 """Reasons of one kind that are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphOptions:
-    """Options of captures.
+@dataclass(frozen=True)
+class Captures:
+    """Base of emitters whose programs' calls can be captured: the options for that.
 
-    Attributes:
-        limit: How many graphs are kept, one for each set of sizes.
-        results: Whether callers get ``fresh`` memory, or the graph's, ``shared`` with later calls;
-            in training it is always fresh.
+    In training, results have fresh memory whatever they say.
     """
 
-    limit: int
-    results: str
+    cuda_graph: bool = GRAPHS.field()
+    cuda_graph_limit: int = GRAPH_LIMIT.field()
+    cuda_graph_branches: int = GRAPH_BRANCHES.field()
+    cuda_graph_results: str = GRAPH_RESULTS.field()
+
+    @property
+    def graphs(self) -> Captures | None:
+        """The options, if calls are captured."""
+        return self if self.cuda_graph else None
+
+
+@dataclass(frozen=True)
+class CapturesPieces(Captures):
+    """Likewise, of emitters whose programs can be captured piece by piece."""
+
+    cuda_graph_cuts: bool = GRAPH_CUTS.field()
+
+
+def hand_graphs_on(source: object, function: object) -> None:
+    """Show the graphs of a module, or of a function, on the function that users call."""
+    if hasattr(source, "cuda_graphs"):
+        function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +100,7 @@ class CaptureFacts:
     has_branches: bool = False
 
 
-def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
+def capture_facts(program: Program, options: Captures) -> CaptureFacts:
     """Return what must be known of a program to capture its calls."""
     reasons = why_not_captured(program)
     if reasons:
@@ -91,8 +114,8 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
         str(device),
         tuple(mutated_inputs(program)),
         tuple(constants),
-        options.limit,
-        options.results if is_inference else "fresh",
+        options.cuda_graph_limit,
+        options.cuda_graph_results if is_inference else "fresh",
         is_random=any(draws(program, line) for _, line in walk(program)),
         has_branches=any(stream.captured for stream in program.streams),
     )
@@ -189,8 +212,8 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     name = line.kernel if isinstance(line, KernelCall) else line.op
     if effects(line).objects or effects(line).defines_objects:
         return f"'{name}' may change an object, which a replay does not"
-    if isinstance(line, KernelCall) and isinstance(program.kernels[name].source, CppKernel):
-        return f"the kernel '{name}' runs on the CPU"
+    if isinstance(line, KernelCall) and (why := _of_kernel(program.kernels[name])):
+        return why
     is_trained = program.role is not GraphRole.INFERENCE
     # The forward of a backward that is captured may have run as it is, and the other way round: an
     # op would read memory of the wrong side.
@@ -205,6 +228,15 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     for buffer in found.defines:
         if not unbacked.isdisjoint(program.layout(buffer).symbols):
             return f"'{name}' decides on the GPU how large '{buffer}' is"
+    return ""
+
+
+def _of_kernel(kernel: KernelDefinition) -> str:
+    """Why launches of a kernel cannot be captured; empty if they can."""
+    if isinstance(kernel.source, CppKernel):
+        return f"the kernel '{kernel.name}' runs on the CPU"
+    if isinstance(kernel.source, DeviceKernel):
+        return f"nobody says that launches of '{kernel.name}' can be captured"
     return ""
 
 

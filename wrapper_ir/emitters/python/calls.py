@@ -34,6 +34,7 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
+from wrapper_ir.lines.kernels import DeviceKernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ class CallLines(RegionBase):
         if self._definitions is None:
             self.unsupported(line, "a kernel is defined inside a region")
             return
-        section = self._definitions[line.source.language]
+        section = self._definitions[type(line.source)]
         with self.context.section(section.name).at(self.path):
             try:
                 section.add(line)
@@ -73,11 +74,16 @@ class CallLines(RegionBase):
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
         source = self.context.program.kernels[line.kernel].source
-        problem = launch_problem(source, line.device)
+        problem = launch_problem(source, line.device, launchers=True)
         if problem:
             self.unsupported(line, problem)
         args = [self.arg(line, arg) for arg in line.args]
-        if source.language is not None and source.language.has_grid:
+        if isinstance(source, DeviceKernel):
+            if line.stream:
+                self.unsupported(line, "launchers of vendors use the device's current stream")
+            kernel = self.context.kernel(line.kernel, line.device)
+            args = [self.context.dims(line.grid), *args]
+        elif source.language is not None and source.language.has_grid:
             kernel = self.context.kernel(line.kernel, line.device)
             args = [self.context.dims(line.grid), self._stream(line), *args]
         else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions
+    from wrapper_ir.emitters.cuda_graphs.capture import Captures
     from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.program import Program
@@ -72,7 +72,7 @@ class Context(TextRun):
         facts: Facts,
         problems: Problems,
         *,
-        graphs: GraphOptions | None,
+        graphs: Captures | None,
         checks: str,
         takes_out: bool,
         profiles: bool,
@@ -89,6 +89,8 @@ class Context(TextRun):
         self.checks = checks
         self.exprs = PythonExprs(self.symbol)
         self.used: set[str] = set()
+        #: What the file imports of packages of vendors, and what it calls that.
+        self.imports: dict[str, str] = {}
         #: Variables of streams, events and memory pools, by kind and number; of the caller's
         #: streams by their devices.
         self.queues: dict[tuple[str, int | Device], str] = {}
@@ -108,6 +110,12 @@ class Context(TextRun):
         assert name in HELPERS, name
         self.used.add(name)
         return name
+
+    def imported(self, place: str) -> str:
+        """The name in the file of ``package.module:name``, which it will import."""
+        if place not in self.imports:
+            self.imports[place] = self.names.fresh(place.partition(":")[2])
+        return self.imports[place]
 
     def stream(self, number: int, device: Device) -> str:
         """The variable of a stream; 0 is the caller's of that device."""

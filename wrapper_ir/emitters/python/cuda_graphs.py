@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.emitters.cuda_graphs.capture import capture_facts
@@ -13,16 +13,24 @@ from wrapper_ir.lines.control import Switch
 from wrapper_ir.lines.effects import effects
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.writer import CodeWriter
 
 
-def render_graphs(context: Context, options: GraphOptions) -> None:
+_GRAPHS: Final = "cuda_graphs"
+
+
+def render_graphs(context: Context) -> str | None:
     """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use.
 
     A program whose pieces are captured one by one has ``CutGraphs``.
+
+    Returns:
+        Its name; None where calls are not captured.
     """
+    options = context.graphs
+    if options is None:
+        return None
     facts = capture_facts(context.program, options)
     args: list[Node] = [literals.string(context.program.name)]
     is_cut = bool(context.pieces)
@@ -39,7 +47,7 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
             writer = context.section("kept")
             writer.lines(*statement(constants, 0, head="cuda_constants = lambda: "))
             args.append(keyword("constants", "cuda_constants"))
-        args.append(keyword("limit", str(options.limit)))
+        args.append(keyword("limit", str(options.cuda_graph_limit)))
         if facts.has_branches:
             args.append(keyword("branches", "True"))
         if facts.results != "fresh":
@@ -47,7 +55,8 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
         if context.checks != "always":
             args.append(keyword("checks", "False"))
     kind = context.helper("CutGraphs" if is_cut else "CudaGraphs")
-    context.define("kept", "cuda_graphs", call(kind, *args))
+    context.define("kept", _GRAPHS, call(kind, *args))
+    return _GRAPHS
 
 
 def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
@@ -94,7 +103,7 @@ def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
     constants = [context.buffer(n) for n in program.constants if n in touched]
     if constants:
         args.append(keyword("constants", f"lambda: [{', '.join(constants)}]"))
-    writer.lines(*statement(call("cuda_graphs.piece", *args), 0, head="@"))
+    writer.lines(*statement(call(f"{_GRAPHS}.piece", *args), 0, head="@"))
 
 
 def _shared(context: Context, line: Switch) -> list[int]:

@@ -9,13 +9,12 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions
+from wrapper_ir.emitters.cuda_graphs.capture import CapturesPieces
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context
 from wrapper_ir.emitters.python.module import render_module
 from wrapper_ir.options import declared as take
-from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
@@ -25,7 +24,7 @@ _KEEP: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
-class PythonEmitter(Emitter):
+class PythonEmitter(CapturesPieces, Emitter):
     """Emits a module of Python that calls the program's kernels and library ops.
 
     Attributes:
@@ -57,11 +56,6 @@ class PythonEmitter(Emitter):
     keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
     arena: str = take.ARENA.field()
     out: bool = take.OUT.field()
-    cuda_graph: bool = GRAPHS.field()
-    cuda_graph_limit: int = GRAPH_LIMIT.field()
-    cuda_graph_branches: int = GRAPH_BRANCHES.field()
-    cuda_graph_cuts: bool = GRAPH_CUTS.field()
-    cuda_graph_results: str = GRAPH_RESULTS.field()
     profile: bool = take.PROFILE.field()
 
     @override
@@ -75,12 +69,11 @@ class PythonEmitter(Emitter):
         storages = StorageMap(program)
         kept = keep_storage(program, host, arena=self.arena, storages=storages)
         facts = gather(kept, storages, arena=self.arena, is_checked=is_checked)
-        graphs = GraphOptions(self.cuda_graph_limit, self.cuda_graph_results)
         context = Context(
             kept,
             facts,
             problems,
-            graphs=graphs if self.cuda_graph else None,
+            graphs=self.graphs,
             checks=self.checks,
             takes_out=self.out,
             profiles=self.profile,

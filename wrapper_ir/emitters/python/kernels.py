@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from wrapper_ir.analysis.ops import is_method, schema_of
-from wrapper_ir.devices import CPP, TRITON, KernelLanguage
 from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.device_kernels import DeviceSection
 from wrapper_ir.emitters.python.literals import (
     Node,
     assignment,
@@ -18,11 +18,15 @@ from wrapper_ir.emitters.python.literals import (
 )
 from wrapper_ir.emitters.python.triton import TritonSection
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
-from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition
+from wrapper_ir.lines.kernels import (
+    CppKernel,
+    ExternKernel,
+    KernelDefinition,
+    TorchOp,
+)
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
 
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
@@ -133,6 +137,7 @@ class Section(Protocol):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    source: ClassVar[type]
 
     def __init__(self, context: Context) -> None: ...
 
@@ -148,6 +153,7 @@ class KernelSection:
 
     name: ClassVar[str] = "kernels"
     title: ClassVar[str] = "Compiled kernels."
+    source: ClassVar[type] = CppKernel
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -196,6 +202,7 @@ class OpSection:
 
     name: ClassVar[str] = "ops"
     title: ClassVar[str] = "Library ops."
+    source: ClassVar[type] = TorchOp
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -226,9 +233,7 @@ class OpSection:
         """There is nothing to load."""
 
 
-SECTIONS: Final[Mapping[KernelLanguage | None, type[Section]]] = {
-    None: OpSection,
-    CPP: KernelSection,
-    TRITON: TritonSection,
-}
-"""The sections of definitions by the language of what they define, in the order of the file."""
+SECTIONS: Final[tuple[type[Section], ...]] = (
+    *(OpSection, KernelSection, TritonSection, DeviceSection),
+)
+"""The sections of definitions, in the order of the file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -48,6 +49,13 @@ def _escape(char: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def value(given: object) -> str:
+    """A literal of a number, truth value, string or None."""
+    if isinstance(given, float) and not math.isfinite(given):
+        return f"float({string(repr(given))})"
+    return string(given) if isinstance(given, str) else repr(given)
 
 
 def source_literal(text: str) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Sections at the head of the file, in order, with the remark that stands over each.
 _SECTIONS = (
     ("devices", ""),
-    *((section.name, section.title) for section in SECTIONS.values()),
+    *((section.name, section.title) for section in SECTIONS),
     ("streams", "Streams and memory pools besides the caller's."),
     ("constants", "Constants: whoever loads this file gives them values."),
     ("checks", "What inputs and results must be."),
@@ -42,7 +42,7 @@ _SECTIONS = (
 
 def render_module(context: Context, *, origins: bool) -> CodeWriter:
     """Renders a program as a file of Python."""
-    definitions = {language: section(context) for language, section in SECTIONS.items()}
+    definitions = {section.source: section(context) for section in SECTIONS}
     body = CodeWriter()
     last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
@@ -51,14 +51,14 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
         kept.append("scratch")
-    if context.graphs is not None:
-        render_graphs(context, context.graphs)
-        kept.append("cuda_graphs")
+    graphs = render_graphs(context)
+    if graphs is not None:
+        kept.append(graphs)
     heap = keep_heap(context)
     if heap is not None:
         kept.append(heap)
         body.line(f"@{heap}.serves")
-    _call(context, renderer, body)
+    _call(context, renderer, body, graphs)
     for section in definitions.values():
         section.finish()
     return _spliced(context, body, _main(context), kept)
@@ -69,11 +69,7 @@ def _spliced(context: Context, body: CodeWriter, main: CodeWriter, kept: list[st
     file = CodeWriter()
     file.lines(*_header(context.program))
     file.blank()
-    file.line("import torch")
-    if context.used | context.exprs.used:
-        file.blank()
-        names = sorted(context.used | context.exprs.used, key=_import_order)
-        file.lines(*_import("wrapper_ir.runtime", names))
+    _imports(context, file)
     for name, remark in _SECTIONS:
         if name in context.sections and not context.sections[name].is_empty:
             file.blank()
@@ -90,6 +86,19 @@ def _spliced(context: Context, body: CodeWriter, main: CodeWriter, kept: list[st
         file.blank(2)
     file.extend(main)
     return file
+
+
+def _imports(context: Context, file: CodeWriter) -> None:
+    file.line("import torch")
+    if context.used | context.exprs.used:
+        file.blank()
+        names = sorted(context.used | context.exprs.used, key=_import_order)
+        file.lines(*_import("wrapper_ir.runtime", names))
+    if context.imports:
+        file.blank()
+    for place, name in sorted(context.imports.items()):
+        module, _, wanted = place.partition(":")
+        file.line(f"from {module} import {wanted if wanted == name else f'{wanted} as {name}'}")
 
 
 def _import_order(name: str) -> tuple[bool, str]:
@@ -137,10 +146,10 @@ def _constants(context: Context) -> None:
 # The function.
 
 
-def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
+def _call(context: Context, renderer: RegionRenderer, body: CodeWriter, graphs: str | None) -> None:
     entry = Entry(context, renderer)
-    if context.graphs is not None:
-        body.line("@cuda_graphs")
+    if graphs is not None:
+        body.line(f"@{graphs}")
     if (device := context.accelerator) is not None:
         body.line(f"@{context.helper(device.kind.python.guard)}({context.device(device)})")
     # Past autograd, it would not learn that ops write to what the caller has given.

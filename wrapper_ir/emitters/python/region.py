@@ -38,7 +38,6 @@ from wrapper_ir.lines.trace import Probe, When
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wrapper_ir.devices import KernelLanguage
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.python.kernels import Section
     from wrapper_ir.emitters.writer import CodeWriter
@@ -56,7 +55,8 @@ class RegionBase(TextWalker["Context"]):
         region: The region.
         writer: Where statements go.
         last: The last line that touches each buffer of the region.
-        definitions: Where kernels and ops go, by language; regions inside others define none.
+        definitions: Where kernels and ops go, by the class of their source; regions inside others
+            define none.
     """
 
     comment = staticmethod(literals.comment)
@@ -67,7 +67,7 @@ class RegionBase(TextWalker["Context"]):
         region: Region,
         writer: CodeWriter,
         last: Mapping[str, int],
-        definitions: Mapping[KernelLanguage | None, Section] | None = None,
+        definitions: Mapping[type, Section] | None = None,
     ) -> None:
         super().__init__(context, region, writer)
         self._definitions = definitions

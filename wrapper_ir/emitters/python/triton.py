@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.emitters.python import literals
@@ -33,6 +32,7 @@ class TritonSection:
 
     name: ClassVar[str] = "triton"
     title: ClassVar[str] = "Triton kernels."
+    source: ClassVar[type] = TritonKernel
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -77,17 +77,11 @@ def _args(name: str, source: TritonKernel) -> list[Node]:
     if source.entry != name:
         args.append(keyword("entry", literals.string(source.entry)))
     if source.constants:
-        values = [(key, _value(value)) for key, value in source.constants]
+        values = [(key, literals.value(value)) for key, value in source.constants]
         args.append(keyword("constants", dict_of(values)))
     args.append(keyword("num_warps", str(source.num_warps)))
     args.append(keyword("num_stages", str(source.num_stages)))
     if source.options:
-        options = [(key, _value(value)) for key, value in source.options]
+        options = [(key, literals.value(value)) for key, value in source.options]
         args.append(keyword("options", dict_of(options)))
     return args
-
-
-def _value(value: object) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"float({literals.string(repr(value))})"
-    return literals.string(value) if isinstance(value, str) else repr(value)

@@ -1,0 +1,72 @@
+"""A language of kernels that no emitter knows: C functions for one work-item, run in loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.devices import KernelLanguage
+from wrapper_ir.runtime import CppKernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import torch
+
+LOOPS = KernelLanguage("loops", has_grid=True, launcher="tests.devices.loops:Loops")
+
+_NUMBERS = {"i64": "int64_t", "f64": "double"}
+
+# The function gets where in the grid it is before its own arguments.
+_LOOPED = """{prelude}#include <cstdint>
+{code}
+extern "C" void kernel(int64_t count, {declared}) {{
+    for (int64_t at = 0; at < count * {group}; ++at) {entry}(at, {passed});
+}}
+"""
+
+
+class Loops:
+    """Launches kernels over grids of one size."""
+
+    def __init__(self, device: torch.device) -> None:
+        assert device.type == "cpu"
+        self._kernels = CppKernels()
+
+    def add(
+        self,
+        name: str,
+        params: Sequence[str],
+        code: str,
+        *,
+        entry: str,
+        group: tuple[int, ...] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        types = [_NUMBERS.get(type_) or _pointer(type_) for type_ in params]
+        names = [f"p{n}" for n in range(len(types))]
+        text = _LOOPED.format(
+            prelude="".join(f"#define {key} {value}\n" for key, value in (options or {}).items()),
+            code=code,
+            declared=", ".join(f"{type_} {name}" for type_, name in zip(types, names, strict=True)),
+            group=group[0] if group else 1,
+            entry=entry,
+            passed=", ".join(names),
+        )
+        self._kernels.add(name, ("int64_t", *types), text)
+
+    def load(self) -> tuple[Callable[..., None], ...]:
+        return tuple(_launch(each) for each in self._kernels.load())
+
+
+def _launch(kernel: Callable[..., None]) -> Callable[..., None]:
+    def launch(grid: tuple[int, ...], *args: Any) -> None:
+        (count,) = grid
+        kernel(count, *args)
+
+    return launch
+
+
+def _pointer(type_: str) -> str:
+    access, dtype = type_.split()
+    element = {"f32": "float", "i64": "int64_t"}[dtype]
+    return f"const {element}*" if access == "in" else f"{element}*"

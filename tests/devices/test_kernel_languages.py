@@ -1,0 +1,116 @@
+"""Kernels in a language that a kind of device brings: lines carry them, its launcher runs them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+from tests.devices.loops import LOOPS
+from wrapper_ir import devices
+from wrapper_ir.lines import DeviceKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEXT = """
+wir 2
+program @own inference planned
+
+symbol n : int [1, inf]
+input %x : f32[n] @cpu
+
+kernel @double(x: in f32, y: out f32, n: i64) language "loops" entry "f" group [2] options {K: 2}
+  | void f(int64_t at, const float* x, float* y, int64_t n) {
+  |     if (at < n) y[at] = K * x[at];
+  | }
+  |
+
+  n = size %x, 0
+  %y = allocate : f32[n] @cpu
+  call @double(%x, out %y, n) grid [(n + 1) // 2]
+return %y
+"""
+
+
+@pytest.fixture
+def loops() -> Iterator[None]:
+    """A CPU that runs one language more."""
+    taught = dataclasses.replace(devices.CPU, languages=(*devices.CPU.languages, LOOPS))
+    devices.register_device(taught, over=devices.CPU)
+    try:
+        yield
+    finally:
+        devices.register_device(devices.CPU, over=taught)
+
+
+def test_the_text_form_carries_it() -> None:
+    program = wir.parse(TEXT)
+    wir.verify(program)
+    assert wir.parse(str(program)) == program
+    assert str(program).split() == TEXT.split()
+    source = program.kernels["double"].source
+    assert isinstance(source, DeviceKernel)
+    assert (source.group, source.options) == ((2,), (("K", 2),))
+
+
+def test_a_diff_shows_the_lines_of_source_that_changed() -> None:
+    one, other = wir.parse(TEXT), wir.parse(TEXT.replace("K * x", "x[at] + x"))
+    assert "K * x[at]" in str(wir.diff(one, other))
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("size", [1, 6, 7])
+def test_its_launcher_runs_it(size: int) -> None:
+    artifact = wir.emit(wir.parse(TEXT))
+    assert "from tests.devices.loops import Loops" in artifact.source.splitlines()
+    x = torch.randn(size)
+    (y,) = artifact.load()(x)
+    assert torch.equal(y, 2 * x)
+
+
+@pytest.mark.usefixtures("loops")
+def test_the_builder_makes_it() -> None:
+    b = wir.Builder("own")
+    n = b.symbol("n", min=1)
+    x = b.input("x", "f32", (n,))
+    kernel = b.device_kernel(
+        "double",
+        "void twice(int64_t at, const float* x, float* out) { out[at] = 2 * x[at]; }",
+        language="loops",
+        reads=[("x", "f32")],
+        writes=[("out", "f32")],
+        entry="twice",
+    )
+    y = b.allocate("f32", (n,))
+    b.call(kernel, x, y, grid=(n,))
+    b.returns(y)
+    program = b.build()
+    given = torch.randn(5)
+    assert torch.equal(wir.compile(program)(given)[0], 2 * given)
+
+
+def test_nobody_runs_a_language_that_is_not_registered() -> None:
+    with pytest.raises(wir.WrapperIRError, match="kernels in loops do not run on cpu"):
+        wir.emit(wir.parse(TEXT))
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("emitter", ["cpp", "fx"])
+def test_other_emitters_refuse_it_by_name(emitter: str) -> None:
+    with pytest.raises(wir.WrapperIRError, match="kernels in loops are launched from Python"):
+        wir.emit(wir.parse(TEXT), emitter)
+
+
+@pytest.mark.usefixtures("loops")
+def test_the_interpreter_refuses_it_by_name() -> None:
+    with pytest.raises(wir.WrapperIRError, match="kernel 'double'"):
+        wir.interpret(wir.parse(TEXT), torch.ones(2))
+
+
+def test_names_of_languages_that_emitters_know_are_not_those_of_vendors() -> None:
+    assert devices.vendor_language("Triton").launcher == ""
+    assert not devices.CUDA.runs(devices.vendor_language("Triton"))
