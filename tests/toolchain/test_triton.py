@@ -12,6 +12,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.emitters.corpus import program
+from wrapper_ir.emitters.triton import source_of
 from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
 from wrapper_ir.runtime import TritonKernels
 from wrapper_ir.toolchain.cache import DiskCache
@@ -23,7 +24,6 @@ from wrapper_ir.toolchain.triton import (
     binary_of_files,
     compiled_binary,
     keep_binary,
-    source_of,
 )
 
 if TYPE_CHECKING:

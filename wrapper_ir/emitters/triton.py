@@ -1,10 +1,14 @@
-"""Triton kernels of programs, as builds take them."""
+"""Triton kernels of programs, as Triton's compiler takes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain.triton import TritonSource
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.kernels import TritonKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +23,16 @@ class GpuUnit:
 
     symbol: str
     source: TritonSource
+
+
+def source_of(name: str, kernel: TritonKernel) -> TritonSource:
+    """Return a program's kernel as the compiler takes it."""
+    launch = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
+    return TritonSource(
+        name,
+        dict(kernel.signature),
+        kernel.code,
+        kernel.entry,
+        dict(kernel.constants),
+        {**dict(kernel.options), **launch},
+    )

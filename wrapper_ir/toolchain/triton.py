@@ -29,7 +29,6 @@ from wrapper_ir.errors import OptionValueError, WrapperIRError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wrapper_ir.lines.kernels import TritonKernel
     from wrapper_ir.toolchain.cache import DiskCache
 
 WARP: Final = 32
@@ -104,19 +103,6 @@ class TritonSource:
         """Text that two sources share exactly when they are the same kernel, names aside."""
         parts = (self.signature, self.code, self.entry, self.constants, self.options)
         return repr([list(p.items()) if isinstance(p, Mapping) else p for p in parts])
-
-
-def source_of(name: str, kernel: TritonKernel) -> TritonSource:
-    """Return a program's kernel as the compiler takes it."""
-    launch = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
-    return TritonSource(
-        name,
-        dict(kernel.signature),
-        kernel.code,
-        kernel.entry,
-        dict(kernel.constants),
-        {**dict(kernel.options), **launch},
-    )
 
 
 @dataclass(frozen=True, slots=True)

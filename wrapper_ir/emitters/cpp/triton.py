@@ -9,10 +9,9 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import device_index, statement
 from wrapper_ir.emitters.cpp.state import element_type
-from wrapper_ir.emitters.triton import GpuUnit
+from wrapper_ir.emitters.triton import GpuUnit, source_of
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, KernelCall, KernelDefinition, TritonKernel
-from wrapper_ir.toolchain.triton import source_of
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.emitters.triton import source_of
 from wrapper_ir.frontends.inductor.compat import dynamo_timed
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.triton_tuners import compiled_files
 from wrapper_ir.toolchain import default_cache
-from wrapper_ir.toolchain.triton import binary_of_files, keep_binary, source_of
+from wrapper_ir.toolchain.triton import binary_of_files, keep_binary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
