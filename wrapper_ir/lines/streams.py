@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from wrapper_ir.lines.base import Line
+from wrapper_ir.lines.base import Line, Trait
 from wrapper_ir.lines.layout import CPU, Device
 
 
@@ -61,6 +61,7 @@ class RecordEvent(Line):
     """
 
     mnemonic: ClassVar[str] = "record_event"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})
     syntax: ClassVar[str] = "record_event {event}[ {device}][ stream {stream}]"
     nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
@@ -77,6 +78,7 @@ class WaitEvent(Line):
     """
 
     mnemonic: ClassVar[str] = "wait_event"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})
     syntax: ClassVar[str] = "wait_event {event}[ {device}][ stream {stream}]"
     nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
@@ -90,5 +92,6 @@ class Synchronize(Line):
     """``synchronize @device`` — the host waits for all that is on any stream of a device."""
 
     mnemonic: ClassVar[str] = "synchronize"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})
     syntax: ClassVar[str] = "synchronize {device}"
     device: Device

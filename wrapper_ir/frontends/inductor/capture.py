@@ -17,7 +17,20 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.common.names import free_names, with_symbols_named
+from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
+from wrapper_ir.frontends.inductor.captured import (
+    PackedBy,
+    checked_examples,
+    noted_guards,
+    noted_packing,
+    take_numbers,
+    take_strings,
+    with_exported_ranges,
+    with_guards,
+    with_numbers,
+    with_packing,
+    with_truth_values,
+)
 from wrapper_ir.frontends.inductor.compat import (
     InductorError,
     aot_compile,
@@ -34,23 +47,11 @@ from wrapper_ir.frontends.inductor.exported import (
     shape_env_of,
     warn_of_fixed_sizes,
 )
-from wrapper_ir.frontends.inductor.flags import compiling_for
-from wrapper_ir.frontends.inductor.freezing import PackedBy, noted_packing, with_packing
-from wrapper_ir.frontends.inductor.guards import (
-    noted_guards,
-    with_exported_ranges,
-    with_guards,
-)
-from wrapper_ir.frontends.inductor.leaves import (
-    checked_examples,
-    take_numbers,
-    take_strings,
-    with_numbers,
-    with_truth_values,
-)
+from wrapper_ir.frontends.inductor.notes import compiling_for
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.triton import hint_for_export
 from wrapper_ir.lines.control import ScalarInput
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 
@@ -160,11 +161,8 @@ def _export(
             module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
         )
     except Exception as error:
-        # A kernel that is called as it is asks tensors without memory where theirs lies.
-        is_kernel = "data pointer" in str(error) or "from Triton" in str(error)
-        hint = "kernels of Triton are exported through torch.library.wrap_triton"
         problem = f"torch.export says: {error}"
-        raise CaptureError(problem=problem, hint=hint if is_kernel else None) from error
+        raise CaptureError(problem=problem, hint=hint_for_export(error)) from error
     return exported, pytree.tree_leaves(exported.example_inputs)
 
 

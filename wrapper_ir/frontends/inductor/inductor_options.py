@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.errors import OptionError, OptionValueError, nearest
 from wrapper_ir.frontends.inductor.compat import inductor_config, list_mode_options
-from wrapper_ir.frontends.inductor.cuda_graphs import CAPTURES, OTHERS
+from wrapper_ir.frontends.inductor.cuda import CAPTURES, REFUSED
 from wrapper_ir.options import Option
 from wrapper_ir.options.declared import MODE
 
@@ -31,14 +31,12 @@ _MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
 _REFUSED: Final[Mapping[str, str]] = {
     "aot_inductor": "wir.capture and wir.export build libraries, and have options of their own",
     "fx_wrapper": "the option emitter='fx' makes a graph",
-    OTHERS[0]: OTHERS[1],
+    **REFUSED,
     "size_asserts": "the option checks says when sizes are checked",
     "alignment_asserts": "the option checks says when inputs are checked",
     "memory_pool": "the option memory='pool' plans arenas",
     "profiler_mark_wrapper_call": "the option profile shows each call to the profiler",
     "profile_bandwidth": "Inductor's own wrapper reports it",
-    "triton.proton_profiling": "Inductor's own wrapper ends it",
-    "triton.debug_sync_graph": "Inductor's own wrapper waits for the GPU",
     "annotate_training": "Inductor's own wrapper annotates",
 }
 

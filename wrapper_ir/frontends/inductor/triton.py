@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import Placeholder, V, ir
+from wrapper_ir.frontends.inductor.compat import CppScheduling, Placeholder, V, ir
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
-from wrapper_ir.frontends.inductor.notes import BufferNote, PartNote, TritonNote
-from wrapper_ir.frontends.inductor.scheduling import buffers_of, nodes_of
+from wrapper_ir.frontends.inductor.notes import (
+    BufferNote,
+    NotingCppScheduling,
+    PartNote,
+    TritonNote,
+    buffers_of,
+    nodes_of,
+)
 from wrapper_ir.lines.args import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-__all__ = ["note_of_users_kernel", "noting_triton"]
 
 
 def noting_triton(scheduler: Any) -> Any:
@@ -111,6 +115,13 @@ def _changed(nodes: Sequence[Any]) -> Iterator[str]:
                 yield real.get(name, name)
 
 
+def hint_for_export(error: Exception) -> str | None:
+    """Return what to do about an error of ``torch.export``; None if no kernel is to blame."""
+    # A kernel that is called as it is asks tensors without memory where theirs lies.
+    is_kernel = "data pointer" in str(error) or "from Triton" in str(error)
+    return "kernels of Triton are exported through torch.library.wrap_triton" if is_kernel else None
+
+
 def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -> TritonNote:
     """Note a kernel of the user's, and what it is called with by the node that is written now.
 
@@ -133,3 +144,19 @@ def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -
             access = Access.READ_WRITE if original.get_name() in changed else Access.READ
             buffers[param] = BufferNote(param, value.get_name(), value.get_dtype(), access)
     return TritonNote(name, code.strip() + "\n", entry, buffers, nodes)
+
+
+# Choice of the scheduling that notes the kernels of a device.
+
+
+def own_scheduling(made: Any, scheduler: Any) -> Any:
+    """Return the scheduling to use instead of ``made``, Inductor's own of a device.
+
+    That of NVIDIA GPUs is made of several, of which the one for Triton is ours.
+    """
+    if type(made) is CppScheduling:
+        noting: Any = NotingCppScheduling
+        return noting(scheduler)
+    if hasattr(made, "_triton_scheduling"):
+        made._triton_scheduling = noting_triton(scheduler)
+    return made
