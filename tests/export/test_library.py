@@ -11,8 +11,7 @@ import torch
 import wrapper_ir as wir
 from tests.export.support import BROKEN, PLAIN, captured, nested, plus_one, run
 from wrapper_ir.aot import build as building
-from wrapper_ir.aot.kernels import kernel_translations
-from wrapper_ir.aot.processors import isa_of
+from wrapper_ir.aot.kernels import isa_of, kernel_translations
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.toolchain import CompileError, find_compiler
 

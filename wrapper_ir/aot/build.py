@@ -25,12 +25,12 @@ from wrapper_ir.aot.data import (
 )
 from wrapper_ir.aot.errors import TooLargeError
 from wrapper_ir.aot.gpu_kernels import DeviceCode, check_archs
-from wrapper_ir.aot.kernels import kernel_translations
-from wrapper_ir.aot.processors import (
+from wrapper_ir.aot.kernels import (
     NATIVE,
     check_text,
     checked_level,
     isa_of,
+    kernel_translations,
     required_features,
 )
 from wrapper_ir.aot.work import Steps, Work

@@ -20,7 +20,7 @@ from wrapper_ir.toolchain.errors import CompileError, LinkError, excerpt, offend
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa
 from wrapper_ir.toolchain.processes import pool
-from wrapper_ir.toolchain.units import Kernel, Unit, partition, unit_text
+from wrapper_ir.toolchain.source import Kernel, Unit, partition, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

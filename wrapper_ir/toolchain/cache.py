@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.options.declared import CACHE_MAX_BYTES
-from wrapper_ir.toolchain import locks
+from wrapper_ir.toolchain import processes
 from wrapper_ir.toolchain.errors import CacheDirError, CacheDirWarning, DiskFullError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class DiskCache:
         self.directory.mkdir(
             mode=0o700, parents=True, exist_ok=True
         )  # somebody may have removed it
-        with locks.hold(self._lock_file, keys, wait=wait) as held:
+        with processes.hold(self._lock_file, keys, wait=wait) as held:
             yield held
 
     @contextlib.contextmanager

@@ -29,7 +29,7 @@ from wrapper_ir.toolchain.errors import LibraryLoadError
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
 from wrapper_ir.toolchain.processes import StoppedError
-from wrapper_ir.toolchain.units import Kernel
+from wrapper_ir.toolchain.source import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
