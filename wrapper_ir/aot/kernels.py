@@ -107,48 +107,19 @@ NATIVE: Final = "native"
 #: Bits of a vector, by the macro that chooses ATen's vector classes.
 _WIDTHS: Final = {"CPU_CAPABILITY_AVX2": 256, "CPU_CAPABILITY_AVX512": 512}
 
-#: What the compiler was allowed to use, by the macro it then defines, and how it asks for it at run
-#: time. Those that g++ 9 and clang 9 know; a processor that has these has what came with them.
-_X86_FEATURES: Final = {
-    "__SSE3__": "sse3",
-    "__SSSE3__": "ssse3",
-    "__SSE4_1__": "sse4.1",
-    "__SSE4_2__": "sse4.2",
-    "__SSE4A__": "sse4a",
-    "__POPCNT__": "popcnt",
-    "__AVX__": "avx",
-    "__FMA__": "fma",
-    "__BMI__": "bmi",
-    "__BMI2__": "bmi2",
-    "__AVX2__": "avx2",
-    "__AES__": "aes",
-    "__PCLMUL__": "pclmul",
-    "__AVX512F__": "avx512f",
-    "__AVX512CD__": "avx512cd",
-    "__AVX512DQ__": "avx512dq",
-    "__AVX512BW__": "avx512bw",
-    "__AVX512VL__": "avx512vl",
-    "__AVX512IFMA__": "avx512ifma",
-    "__AVX512VBMI__": "avx512vbmi",
-    "__AVX512VBMI2__": "avx512vbmi2",
-    "__AVX512VNNI__": "avx512vnni",
-    "__AVX512BITALG__": "avx512bitalg",
-    "__AVX512VPOPCNTDQ__": "avx512vpopcntdq",
-    "__GFNI__": "gfni",
-    "__VPCLMULQDQ__": "vpclmulqdq",
-}
+#: What the compiler may be allowed to use, as it asks for it at run time; the macro that it then
+#: defines is called after it. Those that g++ 9 and clang 9 know; a processor that has these has
+#: what came with them.
+_X86_FEATURES: Final = (
+    *("sse3", "ssse3", "sse4.1", "sse4.2", "sse4a", "popcnt", "avx", "fma", "bmi", "bmi2", "avx2"),
+    *("aes", "pclmul", "avx512f", "avx512cd", "avx512dq", "avx512bw", "avx512vl", "avx512ifma"),
+    *("avx512vbmi", "avx512vbmi2", "avx512vnni", "avx512bitalg", "avx512vpopcntdq", "gfni"),
+    "vpclmulqdq",
+)
 #: Those that came with g++ 11.
-_X86_NEWER_FEATURES: Final = {
-    "__AVX512BF16__": "avx512bf16",
-    "__AMX_TILE__": "amx-tile",
-    "__AMX_INT8__": "amx-int8",
-    "__AMX_BF16__": "amx-bf16",
-    "__VAES__": "vaes",
-    "__SHA__": "sha",
-    "__F16C__": "f16c",
-    "__LZCNT__": "lzcnt",
-    "__MOVBE__": "movbe",
-}
+_X86_NEWER_FEATURES: Final = (
+    *("avx512bf16", "amx-tile", "amx-int8", "amx-bf16", "vaes", "sha", "f16c", "lzcnt", "movbe"),
+)
 
 
 def checked_level(asked: str) -> Isa | None:
@@ -197,11 +168,13 @@ def required_features(compiler: Compiler, isas_used: Iterable[Isa]) -> tuple[str
     """
     if platform.machine() not in ("x86_64", "AMD64"):
         return ()
-    known = dict(_X86_FEATURES)
-    if compiler.gcc_major >= 11:
-        known |= _X86_NEWER_FEATURES
+    newer = _X86_NEWER_FEATURES if compiler.gcc_major >= 11 else ()
     defined = {macro for isa in isas_used for macro in _macros(compiler, isa)}
-    return tuple(feature for macro, feature in known.items() if macro in defined)
+    return tuple(name for name in (*_X86_FEATURES, *newer) if _macro(name) in defined)
+
+
+def _macro(feature: str) -> str:
+    return f"__{feature.upper().replace('.', '_').replace('-', '_')}__"
 
 
 @functools.lru_cache(maxsize=32)

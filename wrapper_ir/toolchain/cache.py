@@ -34,7 +34,7 @@ from wrapper_ir.toolchain import processes
 from wrapper_ir.toolchain.errors import CacheDirError, CacheDirWarning, DiskFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _MAGIC = b"WIRSHA2\x01"
 _TRAILER = len(_MAGIC) + 32
@@ -135,6 +135,23 @@ class DiskCache:
         if len(content) > 1 << 14:  # scanning for each small record would cost more than it saves
             self.trim(keep=file)
         return file
+
+    def made(self, key: str, kind: str, make: Callable[[Path], Path]) -> Path:
+        """Return the file of an entry, made now if it is absent; others wait for who makes it.
+
+        Args:
+            key: The entry's.
+            kind: Likewise.
+            make: Makes the file in an empty directory, and returns it.
+        """
+        found = self.get(key, kind)
+        if found is None:
+            with self.locked([key]):
+                found = self.get(key, kind)
+                if found is None:
+                    with self.scratch() as scratch:
+                        found = self.put(key, kind, make(scratch))
+        return found
 
     def remove(self, key: str, kind: str) -> None:
         """Remove an entry, if it is there."""

@@ -9,12 +9,8 @@ of a library links them. They need no instruction set beyond the machine's basel
 from __future__ import annotations
 
 import hashlib
-import importlib.machinery
-import importlib.util
-import os
 import struct
 from dataclasses import dataclass
-from functools import cache as cached
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +23,16 @@ from wrapper_ir.toolchain.compiler import (
     include_dirs,
     link_flags,
     run,
+    run_linker,
+    versions,
 )
-from wrapper_ir.toolchain.errors import CompileError, LibraryLoadError, LinkError, shortened
-from wrapper_ir.toolchain.kernels import environment
+from wrapper_ir.toolchain.errors import CompileError, shortened
+from wrapper_ir.toolchain.kernels import environment, load_module
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from wrapper_ir.toolchain.cache import DiskCache
 
@@ -73,11 +71,17 @@ def native_flags(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _flags(compiler: Compiler) -> tuple[str, ...]:
+    # A third smaller; the few functions that every call runs ask for more themselves.
+    return (*plain_flags(compiler, "-Os"), "-Wall", "-Wextra")
+
+
+def plain_flags(compiler: Compiler, level: str) -> tuple[str, ...]:
+    """Return the flags of what is no kernel, at a level of optimisation; warnings excepted."""
     # A unique symbol would keep a library in the process for ever, once it was loaded.
     gcc_only = () if compiler.clang else ("-fno-gnu-unique",)
     return (
         "-std=c++20",
-        "-Os",  # a third smaller; the few functions that every call runs ask for more themselves
+        level,
         "-DNDEBUG",
         "-fPIC",
         "-fvisibility=hidden",
@@ -85,8 +89,6 @@ def _flags(compiler: Compiler) -> tuple[str, ...]:
         "-ffunction-sections",
         "-fdata-sections",
         *gcc_only,
-        "-Wall",
-        "-Wextra",
     )
 
 
@@ -116,20 +118,14 @@ def runtime_objects(
         CacheDirError: The cache's directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    chosen = native_units(parts)
-    keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(chosen)}
-    found = {unit: cache.get(key, "o") for unit, key in keys.items()}
-    if None in found.values():
-        with cache.locked(keys.values()):
-            found = {unit: cache.get(key, "o") for unit, key in keys.items()}
-            missing = [unit for unit, file in found.items() if file is None]
+    units = tuple(_Unit(name, files) for name, files in native_units(parts).items())
 
-            def compile_one(unit: _Unit) -> Path:
-                return _compile(unit, keys[unit], cache, compiler, flags)
+    def object_of(unit: _Unit) -> Path:
+        key = _key(unit, compiler, extra_flags)
+        return cache.made(key, "o", lambda folder: _compile(unit, folder, compiler, flags))
 
-            with pool(jobs or default_jobs()) as threads:
-                found |= dict(zip(missing, threads.map(compile_one, missing), strict=True))
-    return tuple(file for file in found.values() if file is not None)
+    with pool(jobs or default_jobs()) as threads:
+        return tuple(threads.map(object_of, units))
 
 
 def constants_trailer(size: int, sha256: bytes) -> bytes:
@@ -182,36 +178,29 @@ def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
     return "runtime", frozenset()
 
 
-def _units(chosen: Mapping[str, tuple[Path, ...]]) -> tuple[_Unit, ...]:
-    return tuple(_Unit(name, files) for name, files in chosen.items())
-
-
-def _compile(
-    unit: _Unit, key: str, cache: DiskCache, compiler: Compiler, flags: Sequence[str]
-) -> Path:
+def _compile(unit: _Unit, scratch: Path, compiler: Compiler, flags: Sequence[str]) -> Path:
     includes = [f"-I{path}" for path in (_NATIVE / "src", *native_include_dirs())]
-    with cache.scratch() as scratch:
-        target = scratch / f"{unit.name}.o"
-        source = scratch / f"{unit.name}_unit.cpp"  # not the name of what it includes
-        source.write_text(unit.text, encoding="utf-8")
-        here = f"-ffile-prefix-map={scratch}=wrapper_ir/native"
-        command = [*compiler.command, *flags, here, *includes, "-c", str(source)]
-        try:
-            run([*command, "-o", str(target)])
-        except CompilerRunError as error:
-            raise CompileError(
-                unit=f"the runtime part ({unit.name})",
-                command=error.command,
-                excerpt="",
-                output=shortened(error.output),
-                hint="is this a version of PyTorch and of the compiler that wrapper_ir knows?",
-            ) from error
-        return cache.put(key, "o", target)
+    target = scratch / f"{unit.name}.o"
+    source = scratch / f"{unit.name}_unit.cpp"  # not the name of what it includes
+    source.write_text(unit.text, encoding="utf-8")
+    here = f"-ffile-prefix-map={scratch}=wrapper_ir/native"
+    command = [*compiler.command, *flags, here, *includes, "-c", str(source)]
+    try:
+        run([*command, "-o", str(target)])
+    except CompilerRunError as error:
+        raise CompileError(
+            unit=f"the runtime part ({unit.name})",
+            command=error.command,
+            excerpt="",
+            output=shortened(error.output),
+            hint="is this a version of PyTorch and of the compiler that wrapper_ir knows?",
+        ) from error
+    return target
 
 
 def _key(unit: _Unit, compiler: Compiler, extra_flags: Sequence[str]) -> str:
     flags = (*_flags(compiler), *extra_flags)  # without those that say where things lie
-    parts = (*_environment(), compiler.version, *flags, unit.name, *_texts(unit.files))
+    parts = (str(_FORMAT), *versions(), compiler.version, *flags, unit.name, *_texts(unit.files))
     return hashlib.sha256("\0".join((*parts, *_texts(_headers()))).encode()).hexdigest()
 
 
@@ -227,19 +216,6 @@ def _texts(files: Sequence[Path]) -> tuple[str, ...]:
         text
         for file in files
         for text in (file.relative_to(_NATIVE).as_posix(), file.read_text("utf-8"))
-    )
-
-
-@cached
-def _environment() -> tuple[str, ...]:
-    import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
-
-    return (
-        str(_FORMAT),
-        os.uname().machine,
-        torch.__version__,
-        str(torch.version.git_version),
-        str(torch.compiled_with_cxx11_abi()),
     )
 
 
@@ -277,7 +253,7 @@ class Extension:
         """
         import torch  # noqa: F401, PLC0415 - its libraries must be in the process before
 
-        return _load(self.name, self.file(default_cache()))
+        return load_module(self.name, self.file(default_cache()))
 
     def file(self, cache: DiskCache) -> Path:
         """Return the module's file, compiled now if the cache has none.
@@ -288,34 +264,25 @@ class Extension:
             CacheDirError: The cache's directory cannot be used.
         """
         compiler = find_compiler(cache)
-        key = self._key(compiler)
-        found = cache.get(key, "so")
-        if found is not None:
-            return found
-        with cache.locked([key]):
-            return cache.get(key, "so") or self._build(cache, compiler, key)
+        return cache.made(self._key(compiler), "so", lambda folder: self._build(folder, compiler))
 
-    def _build(self, cache: DiskCache, compiler: Compiler, key: str) -> Path:
+    def _build(self, scratch: Path, compiler: Compiler) -> Path:
         includes = [f"-I{path}" for path in (*native_include_dirs(), include_dirs()[0])]
-        with cache.scratch() as scratch:
-            unit, library = str(scratch / "unit.o"), scratch / f"{self.name}.so"
-            # Headers of PyTorch's, which are not ours to keep free of warnings.
-            flags = [*native_flags(compiler), "-w", *includes]
-            try:
-                run([*compiler.command, *flags, "-c", str(self.source), "-o", unit])
-            except CompilerRunError as error:
-                raise CompileError(
-                    unit=f"a part of wrapper_ir ({self.source.name})",
-                    command=error.command,
-                    excerpt="",
-                    output=error.output,
-                    hint="is this version of PyTorch, or of the compiler, one that we know?",
-                ) from error
-            try:
-                run([*compiler.command, unit, "-o", str(library), *link_flags(), "-ldl", "-s"])
-            except CompilerRunError as error:
-                raise LinkError(command=error.command, output=error.output) from error
-            return cache.put(key, "so", library)
+        unit, library = str(scratch / "unit.o"), scratch / f"{self.name}.so"
+        # Headers of PyTorch's, which are not ours to keep free of warnings.
+        flags = [*native_flags(compiler), "-w", *includes]
+        try:
+            run([*compiler.command, *flags, "-c", str(self.source), "-o", unit])
+        except CompilerRunError as error:
+            raise CompileError(
+                unit=f"a part of wrapper_ir ({self.source.name})",
+                command=error.command,
+                excerpt="",
+                output=error.output,
+                hint="is this version of PyTorch, or of the compiler, one that we know?",
+            ) from error
+        run_linker([*compiler.command, unit, "-o", str(library), *link_flags(), "-ldl", "-s"])
+        return library
 
     def _key(self, compiler: Compiler) -> str:
         parts = [str(_FORMAT), self.name, environment(), compiler.version]
@@ -330,16 +297,3 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         found += path.rglob("*.h") if path.is_dir() else [path]
     return sorted(found)
-
-
-def _load(name: str, file: Path) -> Any:  # noqa: ANN401 - a module without types
-    loader = importlib.machinery.ExtensionFileLoader(name, str(file))
-    spec = importlib.util.spec_from_loader(name, loader)
-    try:
-        if spec is None:
-            raise ImportError("no module specification")
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-    except ImportError as error:
-        raise LibraryLoadError(library=str(file), reason=str(error)) from error
-    return module
