@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+#: What the reference describes.
+__all__ = ["keep_freed_memory"]
+
+
 class _Heap:
     """One heap, which one call has for itself."""
 
