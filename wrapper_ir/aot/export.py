@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.aot.build import BuildOptions, build
 from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.aot.folder import MARKER, write_folder
-from wrapper_ir.aot.processors import NATIVE
+from wrapper_ir.aot.kernels import NATIVE
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError

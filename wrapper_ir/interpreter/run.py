@@ -37,7 +37,7 @@ from wrapper_ir.lines.program import Stage
 from wrapper_ir.lines.walk import Path, regions_of, walk
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import no_autocast
-from wrapper_ir.runtime.scalars import check_number
+from wrapper_ir.runtime.checks import check_number
 from wrapper_ir.verify import verify as verify_program
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from wrapper_ir.runtime import (
     refuse_misaligned,
     result_check,
 )
-from wrapper_ir.runtime.scalars import check_number
+from wrapper_ir.runtime.checks import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.frontends.inductor.compat import ValueWithLineMap, trace_structured
-from wrapper_ir.runtime.passing import pass_by
+from wrapper_ir.runtime.calls import pass_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
