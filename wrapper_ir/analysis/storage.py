@@ -14,8 +14,7 @@ from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.roles import own_roles
-from wrapper_ir.lines.traits import calls_op, is_slice
+from wrapper_ir.lines.traits import calls_op, is_slice, own_roles
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.liveness import Life

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+    from wrapper_ir.lines.kernels import (
+        ExternKernel,
+        KernelCall,
+        KernelDefinition,
+        RecordEvent,
+        Synchronize,
+        WaitEvent,
+    )
     from wrapper_ir.lines.memory import (
         Allocate,
         AllocateFromPool,
@@ -37,7 +44,6 @@ if TYPE_CHECKING:
         Reuse,
     )
     from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
     from wrapper_ir.lines.trace import Comment, Probe
 

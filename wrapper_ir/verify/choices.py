@@ -21,8 +21,7 @@ from wrapper_ir.lines import (
     SymbolKind,
     walk,
 )
-from wrapper_ir.lines.expr import UnsupportedExprError, free_symbols, substitute, symbol
-from wrapper_ir.lines.functions import ToFloat
+from wrapper_ir.lines.expr import ToFloat, UnsupportedExprError, free_symbols, substitute, symbol
 from wrapper_ir.lines.traits import asserts, binds, computes
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.fx.context import Context
     from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.kernels import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
     from wrapper_ir.lines.trace import Comment, Probe
 
 

@@ -13,10 +13,16 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.python.region import RegionBase
 from wrapper_ir.lines.control import Cond, While
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.kernels import (
+    ExternKernel,
+    KernelCall,
+    RecordEvent,
+    Stream,
+    Synchronize,
+    WaitEvent,
+)
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import Allocate, AllocatePool, Free
-from wrapper_ir.lines.streams import RecordEvent, Stream, Synchronize, WaitEvent
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 from wrapper_ir.lines.trace import Probe, When
 
@@ -25,9 +31,9 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.writer import CodeWriter
+    from wrapper_ir.lines.kernels import MemoryPool
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import Program
-    from wrapper_ir.lines.streams import MemoryPool
     from wrapper_ir.lines.walk import Path
 
 

@@ -17,17 +17,18 @@ from wrapper_ir.frontends.inductor.differences import user_streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.user_objects import device_of_stream, is_current_stream
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.memory import Allocate
-from wrapper_ir.lines.streams import (
+from wrapper_ir.lines.kernels import (
     Event,
+    ExternKernel,
+    KernelCall,
     MemoryPool,
     RecordEvent,
     Stream,
     Synchronize,
     WaitEvent,
 )
+from wrapper_ir.lines.layout import CPU, Device
+from wrapper_ir.lines.memory import Allocate
 from wrapper_ir.verify import diagnose, rules
 
 if TYPE_CHECKING:
