@@ -24,6 +24,49 @@ from sympy.logic.boolalg import Boolean, BooleanAtom
 
 from wrapper_ir.errors import WrapperIRError
 
+__all__ = [
+    "FUNCTIONS",
+    "INT64_MAX",
+    "VOCABULARY",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
+    "Ceil",
+    "CeilDiv",
+    "Cos",
+    "Dim",
+    "Exp",
+    "FloatPow",
+    "Floor",
+    "FloorDiv",
+    "Log",
+    "Log2",
+    "Mod",
+    "Round",
+    "Scalar",
+    "ShiftLeft",
+    "ShiftRight",
+    "Sin",
+    "Sqrt",
+    "Tanh",
+    "ToFloat",
+    "TrueDiv",
+    "Truncate",
+    "UnsupportedExprError",
+    "Where",
+    "dim",
+    "dims",
+    "free_symbols",
+    "is_relation",
+    "product",
+    "quotient",
+    "real_symbol",
+    "scalar",
+    "scalar_key",
+    "substitute",
+    "symbol",
+]
+
 # The functions of expressions that sympy lacks, or folds otherwise than a program may.
 #
 # Convention: a function folds what is known, and nothing else. It is integer valued unless it
