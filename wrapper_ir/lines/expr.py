@@ -15,6 +15,9 @@ expression. Ranges and hints live in ``Program.symbols``.
 
 from __future__ import annotations
 
+import dataclasses
+import operator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -82,55 +85,57 @@ class _Function(sympy.Function):  # type: ignore[misc]
         return True
 
 
-def _ints(*args: sympy.Basic) -> bool:
-    return all(isinstance(a, sympy.Integer) for a in args)
+class _OfIntegers(_Function):
+    """Base of our functions of two integers, which are folded where both are known."""
 
-
-class FloorDiv(_Function):
-    """``a // b``, rounding towards minus infinity (Python's rule)."""
-
-    nargs = (2,)
+    fold: ClassVar[Callable[[int, int], int]]
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers, division by one and of zero."""
-        if b == 1:
-            return a
-        if _ints(a, b) and b != 0:
-            return sympy.Integer(int(a) // int(b))
-        if a == 0 and b != 0 and isinstance(b, sympy.Integer):
-            return sympy.S.Zero
-        return None
+        """Folds integers, but for a division by zero."""
+        if not (isinstance(a, sympy.Integer) and isinstance(b, sympy.Integer)):
+            return None
+        try:
+            return sympy.Integer(cls.fold(int(a), int(b)))
+        except ZeroDivisionError:
+            return None
 
 
-class CeilDiv(_Function):
-    """``ceil(a / b)`` over the integers."""
+class FloorDiv(_OfIntegers):
+    """``a // b``, rounding towards minus infinity (Python's rule)."""
 
-    nargs = (2,)
+    fold = operator.floordiv
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
         """Folds integers and division by one."""
-        if b == 1:
-            return a
-        if _ints(a, b) and b != 0:
-            return sympy.Integer(-(-int(a) // int(b)))
-        return None
+        return a if b == 1 else super().eval(a, b)
 
 
-class Mod(_Function):
+def _ceiling(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+class CeilDiv(_OfIntegers):
+    """``ceil(a / b)`` over the integers."""
+
+    fold = _ceiling
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers and division by one."""
+        return a if b == 1 else super().eval(a, b)
+
+
+class Mod(_OfIntegers):
     """``a % b`` with the sign of ``b`` (Python's rule)."""
 
-    nargs = (2,)
+    fold = operator.mod
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
         """Folds integers and the modulus of one."""
-        if b == 1:
-            return sympy.S.Zero
-        if _ints(a, b) and b != 0:
-            return sympy.Integer(int(a) % int(b))
-        return None
+        return sympy.S.Zero if b == 1 else super().eval(a, b)
 
 
 class Where(_Function):
@@ -176,59 +181,44 @@ class Round(_Function):
     nargs = (1,)
 
 
-class BitAnd(_Function):
+class BitAnd(_OfIntegers):
     """``a & b``."""
 
-    nargs = (2,)
-
-    @classmethod
-    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers."""
-        return sympy.Integer(int(a) & int(b)) if _ints(a, b) else None
+    fold = operator.and_
 
 
-class BitOr(_Function):
+class BitOr(_OfIntegers):
     """``a | b``."""
 
-    nargs = (2,)
-
-    @classmethod
-    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers."""
-        return sympy.Integer(int(a) | int(b)) if _ints(a, b) else None
+    fold = operator.or_
 
 
-class BitXor(_Function):
+class BitXor(_OfIntegers):
     """``a ^ b``."""
 
-    nargs = (2,)
+    fold = operator.xor
+
+
+class _Shift(_OfIntegers):
+    """Base of shifts, which are folded where a machine could do them."""
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
         """Folds integers."""
-        return sympy.Integer(int(a) ^ int(b)) if _ints(a, b) else None
+        is_of_machine = isinstance(b, sympy.Integer) and 0 <= b < 64
+        return super().eval(a, b) if is_of_machine else None
 
 
-class ShiftLeft(_Function):
+class ShiftLeft(_Shift):
     """``a << b``."""
 
-    nargs = (2,)
-
-    @classmethod
-    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers, where the shift is one that a machine could do."""
-        return sympy.Integer(int(a) << int(b)) if _ints(a, b) and 0 <= b < 64 else None
+    fold = operator.lshift
 
 
-class ShiftRight(_Function):
+class ShiftRight(_Shift):
     """``a >> b`` (arithmetic)."""
 
-    nargs = (2,)
-
-    @classmethod
-    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers, where the shift is one that a machine could do."""
-        return sympy.Integer(int(a) >> int(b)) if _ints(a, b) and 0 <= b < 64 else None
+    fold = operator.rshift
 
 
 class _Real(_Function):
@@ -400,6 +390,36 @@ def scalar_key(value: Scalar) -> tuple[str, object]:
     if isinstance(value, (float, complex)):
         return (type(value).__name__, repr(value))
     return (type(value).__name__, value)
+
+
+class ByScalars:
+    """Base of frozen dataclasses that hold scalars, which are the same by :func:`scalar_key`.
+
+    Two are equal if they are of one class and all their fields are the same.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        names = _COMPARED.get(type(self))
+        if names is None:
+            fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]  # its subclasses are
+            names = _COMPARED[type(self)] = tuple(f.name for f in fields if f.compare)
+        return tuple([_same_as(getattr(self, name)) for name in names])
+
+
+def _same_as(value: Any) -> object:
+    return tuple(map(scalar_key, value)) if type(value) is tuple else scalar_key(value)
+
+
+#: By class, the fields that are compared.
+_COMPARED: Final[dict[type, tuple[str, ...]]] = {}
 
 
 def scalar(value: Any) -> Scalar:
