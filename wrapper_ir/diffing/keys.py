@@ -1,4 +1,4 @@
-"""What two programs are compared by: the declared fields of classes, and keys without names."""
+"""The means by which two programs are compared: the declared fields of classes, and keys without names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What classes of lines declare: the names in their fields, their regions, their traits."""
+"""Declarations of classes of lines: the names in their fields, their regions, their traits."""
 
 from __future__ import annotations
 
