@@ -1,4 +1,4 @@
-"""The means by which two programs are compared: the declared fields of classes, and keys without names."""
+"""Comparing two programs: by the declared fields of classes, and by keys without names."""
 
 from __future__ import annotations
 
