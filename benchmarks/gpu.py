@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import wrapper_ir as wir
-from wrapper_ir.runtime.graphs import captured as captured_calls
+from wrapper_ir.runtime.cuda_graphs import captured as captured_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable

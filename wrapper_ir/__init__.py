@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from wrapper_ir.errors import WrapperIRError as WrapperIRError
     from wrapper_ir.frontends.aten import from_fx as from_fx
     from wrapper_ir.frontends.inductor.capture import capture as capture
-    from wrapper_ir.frontends.inductor.record import record as record
+    from wrapper_ir.frontends.inductor.session import record as record
     from wrapper_ir.interpreter import interpret as interpret
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
     from wrapper_ir.planning import plan_memory as plan_memory
@@ -96,7 +96,7 @@ _EXPORTS = {
     "parse": "wrapper_ir.text",
     "plan_memory": "wrapper_ir.planning",
     "print_program": "wrapper_ir.text",
-    "record": "wrapper_ir.frontends.inductor.record",
+    "record": "wrapper_ir.frontends.inductor.session",
     "register_device": "wrapper_ir.devices",
     "register_emitter": "wrapper_ir.emitters",
     "release": "wrapper_ir.api",

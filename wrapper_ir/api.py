@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wrapper_ir.debug_printer.spec import DebugPrinter
     from wrapper_ir.emitters.base import Artifact
     from wrapper_ir.lines.program import Program
-    from wrapper_ir.runtime.graphs import GraphStatus
+    from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
 __all__ = ["compile", "cuda_graph_status", "emit", "export", "release"]
 
@@ -110,7 +110,7 @@ def cuda_graph_status() -> list[GraphStatus]:
     """
     if "torch" not in sys.modules:
         return []
-    from wrapper_ir.runtime import graphs  # noqa: PLC0415 - imports torch
+    from wrapper_ir.runtime import cuda_graphs as graphs  # noqa: PLC0415 - imports torch
 
     return sorted([*graphs.statuses(), *graphs.library_statuses()], key=lambda each: each.program)
 

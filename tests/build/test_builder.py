@@ -454,6 +454,27 @@ def test_triton_kernels_get_their_signature() -> None:
     assert wir.parse(str(program)) == program
 
 
+def test_a_languages_own_names_are_those_of_its_kernels_types() -> None:
+    b = wir.Builder(device="cuda:0")
+    reads = [("a", "u16"), ("b", "u32"), ("c", "u64"), ("d", "bool")]
+    k = b.triton_kernel("k", "...", reads=reads, scalars=[("n", "u64"), ("m", "f64")])
+    x = [b.input(name, dtype, (4,)) for name, dtype in reads]
+    b.call(k, *x, 1, 2.0, grid=(1,))
+    b.returns(x[0])
+    source = b.build().kernels["k"].source
+    assert isinstance(source, TritonKernel)
+    assert dict(source.signature) == {
+        "a": "*u16",
+        "b": "*u32",
+        "c": "*u64",
+        "d": "*i1",
+        "n": "u64",
+        "m": "fp64",
+    }
+    given = b.triton_kernel("g", "...", reads=[("a", "c64")], signature={"a": "*fp32"})
+    assert given.definition.source.signature == (("a", "*fp32"),)
+
+
 def test_results_can_be_said_in_full() -> None:
     b = wir.Builder()
     x = b.input("x", "f32", (4,))

@@ -107,6 +107,19 @@ def test_emitted_python_allocates_with_the_device_and_runs_calls_on_it() -> None
     assert "empty_strided_cuda" not in source
 
 
+@pytest.mark.usefixtures("npu")
+def test_hints_name_every_kind_that_is_known() -> None:
+    with pytest.raises(wir.WrapperIRError) as caught:
+        wir.Builder(device="no device")
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith("'cpu', 'cuda:1', 'npu:1'")
+
+
+def test_types_have_torchs_numbers_with_or_without_a_kind() -> None:
+    assert [devices.number_of(each) for each in ("cpu", "cuda", "xpu")] == [0, 1, 12]
+    assert devices.number_of("npu") == devices.number_of("privateuseone")
+
+
 def test_without_a_kind_nothing_is_taken_for_granted() -> None:
     program = wir.parse(TEXT)
     assert only_accelerator(program) is None

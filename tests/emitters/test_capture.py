@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions, capture_facts, why_not_captured
+from wrapper_ir.emitters.cuda_graphs.capture import Captures, capture_facts, why_not_captured
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.runtime.graphs import statuses_of
+from wrapper_ir.runtime.cuda_graphs import statuses_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -274,10 +274,10 @@ def test_programs_that_may_draw_random_numbers(call: str, is_random: bool) -> No
     name = call.partition("(")[0]
     text = RANDOM.replace("aten::rand_like(Tensor self) -> Tensor", call)
     program = wir.parse(text.replace("aten::rand_like", name))
-    assert capture_facts(program, GraphOptions(8, "fresh")).is_random is is_random
+    assert capture_facts(program, Captures(cuda_graph=True)).is_random is is_random
 
 
 @pytest.mark.parametrize(("rate", "is_random"), [("0.5", True), ("0.0", False)])
 def test_attention_draws_where_it_drops(rate: str, is_random: bool) -> None:
     program = wir.parse(ATTENTION.replace("ROLE", "inference").replace("RATE", rate))
-    assert capture_facts(program, GraphOptions(8, "fresh")).is_random is is_random
+    assert capture_facts(program, Captures(cuda_graph=True)).is_random is is_random

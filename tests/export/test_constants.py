@@ -15,11 +15,8 @@ import wrapper_ir as wir
 from wrapper_ir.aot import build as building
 from wrapper_ir.aot.data import write_blob
 from wrapper_ir.aot.errors import ConstantValueError, TooLargeError
-from wrapper_ir.emitters.cpp.constants import (
-    DEVICE_TYPES,
-    DTYPE_CODES,
-    constant_table,
-)
+from wrapper_ir.devices import TYPE_NUMBERS
+from wrapper_ir.emitters.cpp.constants import DTYPE_CODES, constant_table
 from wrapper_ir.lines.layout import DType
 
 
@@ -171,7 +168,7 @@ def building_artifact(program: wir.Program) -> Any:
     from wrapper_ir.emitters.cpp import CppArtifact
     from wrapper_ir.emitters.writer import SourceMap
 
-    return CppArtifact("", {}, SourceMap(()), (), program)
+    return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
 
 
 def test_numbers_of_types_are_those_of_torch() -> None:
@@ -186,5 +183,5 @@ def test_numbers_of_types_are_those_of_torch() -> None:
             assert function() == code, dtype
             asked += 1
     assert asked >= 19
-    assert torch_cpu.aoti_torch_device_type_cpu() == DEVICE_TYPES["cpu"]
-    assert torch_cpu.aoti_torch_device_type_cuda() == DEVICE_TYPES["cuda"]
+    assert torch_cpu.aoti_torch_device_type_cpu() == TYPE_NUMBERS["cpu"]
+    assert torch_cpu.aoti_torch_device_type_cuda() == TYPE_NUMBERS["cuda"]

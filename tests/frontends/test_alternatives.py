@@ -12,7 +12,7 @@ from torch._inductor.utils import fresh_cache
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.frontends.no_gpu import body, program_of
-from wrapper_ir.frontends.inductor import triton_choices
+from wrapper_ir.frontends.inductor import triton_tuning
 from wrapper_ir.frontends.inductor.compat import inductor_config
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_times_choose_and_are_taken_once(
         assert len(call.kernels) == 2
         return list(milliseconds)
 
-    monkeypatch.setattr(triton_choices, "times", times)
+    monkeypatch.setattr(triton_tuning, "times", times)
     for _ in range(2):  # then Inductor's cache knows the answer
         assert kernel_of(1).startswith(f"call @triton_{kind}_fused_")
     assert asked == [(torch.device("cuda:0"), [512 * 4096] * 2, 512, 4096)]

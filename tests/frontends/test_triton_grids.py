@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from torch._inductor.runtime import triton_heuristics
 
-from wrapper_ir.frontends.inductor.convert.triton import UnknownGridError, grid_of
-from wrapper_ir.frontends.inductor.triton_pinning import LaunchGrid
+from wrapper_ir.frontends.inductor.convert.cpp_and_triton import UnknownGridError, grid_of
+from wrapper_ir.frontends.inductor.triton_tuning import LaunchGrid
 from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, substitute, symbol
 
 COMBO = {

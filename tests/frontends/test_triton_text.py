@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wrapper_ir.frontends.inductor.triton_pinning import plain_triton, with_types
+from wrapper_ir.frontends.inductor.triton_tuning import plain_triton, with_types
 
 TEXT = """
 import triton

@@ -12,9 +12,11 @@ import wrapper_ir as wir
 from tests.frontends.flows import HAS_SWITCH, among_layers
 from tests.frontends_aten.support import agrees, calls, export, ops
 from wrapper_ir.lines import (
+    Access,
     Allocate,
     AssertSymbol,
     BindSymbol,
+    BufferArg,
     ComputeSymbol,
     Cond,
     ConstantKind,
@@ -22,6 +24,7 @@ from wrapper_ir.lines import (
     Reinterpret,
     Relation,
     ResultBuffer,
+    ScalarArg,
     Switch,
     While,
 )
@@ -366,6 +369,19 @@ def scaled(xs: list[Tensor], k: int, f: float = 1.5, name: str = "a") -> list[Te
 @scaled.register_fake
 def _(xs: list[Tensor], k: int, f: float = 1.5, name: str = "a") -> list[Tensor]:
     return [torch.empty_like(x) for x in xs]
+
+
+def test_arguments_stand_where_the_schema_has_them_and_what_is_filled_is_not_read() -> None:
+    def model(x: Tensor) -> Tensor:
+        drawn = torch.ops.aten.uniform_(x.clone(), to=2.0, **{"from": 1.0})
+        return torch.ops.aten.cumsum(self=drawn, dim=0)
+
+    program = wir.from_fx(export(model, (torch.ones(4),)))
+    (fill,), (cumsum,) = calls(program, "aten::uniform_"), calls(program, "aten::cumsum")
+    assert fill.args[1:] == (ScalarArg(1.0), ScalarArg(2.0))
+    assert isinstance(fill.args[0], BufferArg)
+    assert fill.args[0].access is Access.WRITE
+    assert cumsum.args[1:] == (ScalarArg(0),)
 
 
 def test_custom_ops() -> None:

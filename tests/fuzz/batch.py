@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.aot.build import BuildOptions, Sources, build_loadable
+from wrapper_ir.aot.build import BuildOptions, build_loadable
 from wrapper_ir.aot.load import load_library, with_objects
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact, KernelUnit, Manifest
+from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact, KernelUnit, Manifest, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -21,13 +21,13 @@ from tests.gpu.test_cpp import printed
 from tests.gpu.test_graphs import REFUSED, again
 from tests.gpu.test_programs import captured, no_tuning_by_time, same
 from tests.native.calls import Native
-from wrapper_ir.runtime.graphs import statuses_of
+from wrapper_ir.runtime.cuda_graphs import statuses_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wrapper_ir.runtime.graphs import GraphStatus
+    from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
 __all__ = ["no_tuning_by_time"]
 

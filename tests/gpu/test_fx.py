@@ -17,8 +17,7 @@ import wrapper_ir as wir
 from tests.gpu.cases import CASES, t
 from tests.gpu.test_programs import captured, no_tuning_by_time, same  # noqa: F401 - a fixture
 from wrapper_ir.emitters.fx import FxArtifact, declare_kernels
-from wrapper_ir.emitters.fx.checks import LaunchError
-from wrapper_ir.emitters.fx.triton import LAUNCH, NO_CONSTANTS, launched
+from wrapper_ir.emitters.fx.triton import LAUNCH, NO_CONSTANTS, LaunchError, launched
 
 if TYPE_CHECKING:
     from collections.abc import Callable

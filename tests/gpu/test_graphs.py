@@ -13,7 +13,7 @@ from torch import nn
 import wrapper_ir as wir
 from tests.gpu.cases import CASES, t
 from tests.gpu.test_programs import captured, no_tuning_by_time, same
-from wrapper_ir.runtime.graphs import statuses
+from wrapper_ir.runtime.cuda_graphs import statuses
 
 __all__ = ["no_tuning_by_time"]
 

@@ -24,9 +24,7 @@ from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.frontends.inductor.wrapper import NotingWrapper
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.planning import plan
-from wrapper_ir.planning.picture import compute_symbols
-from wrapper_ir.planning.sizes import Rounded, alignment_of
-from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
+from wrapper_ir.planning.sizes import Rounded, alignment_of, held_bytes, needed_bytes, peak
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,7 +73,7 @@ def compare(model: nn.Module, args: Sequence[Any]) -> Peaks:
 
 def _peak(count: Any, planned: wir.Program) -> int:
     sizes = Rounded(planned)
-    compute_symbols(planned, sizes)
+    sizes.compute(planned)
     region = planned.region
     return peak(count(region, Liveness(region, planned), planned, sizes))
 

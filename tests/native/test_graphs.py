@@ -13,14 +13,14 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests.native.calls import Native, NativeError
-from wrapper_ir.runtime.graphs import library_statuses, statuses_of
+from wrapper_ir.runtime.cuda_graphs import library_statuses, statuses_of
 from wrapper_ir.toolchain.compiler import library_dirs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.native.conftest import Toolbox
-    from wrapper_ir.runtime.graphs import GraphStatus
+    from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
 SOURCE = Path(__file__).with_name("graph_fixture.cpp")
 

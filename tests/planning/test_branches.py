@@ -11,7 +11,7 @@ import pytest
 import wrapper_ir as wir
 from tests.pages import ROOT
 from tests.planning.test_streams import Memory, Order
-from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions, capture_facts, why_not_captured
+from wrapper_ir.emitters.cuda_graphs.capture import Captures, capture_facts, why_not_captured
 from wrapper_ir.lines import (
     Allocate,
     ExternKernel,
@@ -232,6 +232,6 @@ def test_where_no_calls_are_captured_there_are_no_branches() -> None:
 def test_cuda_graphs_are_made_of_programs_with_branches() -> None:
     program = wir.plan_memory(branch(wir.parse(BLOCK), 2))
     assert not why_not_captured(program)
-    assert capture_facts(program, GraphOptions(8, "fresh")).has_branches
+    assert capture_facts(program, Captures(cuda_graph=True)).has_branches
     users = str(program).replace(" captured\n", "\n")
     assert "one stream" in why_not_captured(wir.parse(users))[0]

@@ -51,7 +51,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Testing",
         ("testing", "testing.conformance", "testing.corpus", "testing.plugin"),
     ),
-    "runtime": ("Runtime of emitted Python", ("runtime", "runtime.graphs")),
+    "runtime": ("Runtime of emitted Python", ("runtime", "runtime.cuda_graphs")),
     "toolchain": ("Toolchain", ("toolchain",)),
     "errors": ("Errors", ("errors",)),
 }

@@ -9,6 +9,7 @@ collective reads, it needs until its results are waited for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import begins_work, escapes_to, waits_for_work
@@ -126,6 +127,14 @@ class Liveness:
     def owned(self) -> list[Life]:
         """Live ranges that the region has to end."""
         return [life for life in self.lives if life.is_owned]
+
+    @cached_property
+    def chains(self) -> dict[Life, list[Life]]:
+        """The lives of each storage in their order, by the first of them."""
+        found: dict[Life, list[Life]] = {}
+        for life in self.lives:
+            found.setdefault(life.first, []).append(life)
+        return found
 
     def _add(self, name: str, life: Life) -> None:
         self.lives.append(life)

@@ -35,12 +35,12 @@ FIXED_WRITERS: Final = PRODUCTS | frozenset(f"aten::{op}.out" for op in """
     """.split())  # noqa: SIM905 - one name a line would take the page
 """Ops that write into a buffer whose size follows from those of their arguments."""
 
-#: Ops that change their first argument without looking at it.
-_OVERWRITE: Final = (
+OVERWRITING: Final = (
     *("aten::bernoulli_", "aten::cauchy_", "aten::copy_", "aten::exponential_", "aten::fill_"),
     *("aten::geometric_", "aten::log_normal_", "aten::normal_", "aten::random_"),
     *("aten::uniform_", "aten::zero_"),
 )
+"""Ops that change their first argument without looking at it; schemas do not tell."""
 
 #: The namespaces of torch's own ops, which are known: they hold on to nothing, and those that draw
 #: random numbers are in the table.
@@ -104,7 +104,7 @@ def escapes_to(line: AnyLine, found: Effects) -> bool:
 
 def overwritten(found: Effects) -> list[str]:
     """Return what a call changes without looking at it: its first argument, if anything."""
-    overwrites = any(name.partition(".")[0] in _OVERWRITE for name in found.calls)
+    overwrites = any(name.partition(".")[0] in OVERWRITING for name in found.calls)
     return found.writes[:1] if overwrites else []
 
 

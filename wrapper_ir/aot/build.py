@@ -9,7 +9,7 @@ same program only links. The same program gives the same bytes in any directory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,7 +24,7 @@ from wrapper_ir.aot.data import (
     write_blob,
 )
 from wrapper_ir.aot.errors import TooLargeError
-from wrapper_ir.aot.gpu_kernels import DeviceCode, chosen_archs
+from wrapper_ir.aot.gpu_kernels import DeviceCode, check_archs
 from wrapper_ir.aot.kernels import kernel_translations
 from wrapper_ir.aot.processors import (
     NATIVE,
@@ -34,7 +34,6 @@ from wrapper_ir.aot.processors import (
     required_features,
 )
 from wrapper_ir.aot.work import Steps, Work
-from wrapper_ir.emitters.cpp.artifact import GpuUnit, KernelUnit, Manifest
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.control import ObjectInput
@@ -52,7 +51,7 @@ from wrapper_ir.toolchain.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit, Sources
     from wrapper_ir.emitters.cpp.constants import ConstantTable
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
@@ -64,16 +63,6 @@ AUTO_EMBED_LIMIT: Final = 512 << 20
 
 #: What a library shows that only our own loader opens.
 LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The parts of an artifact that a library is built from."""
-
-    sources: Mapping[str, str]
-    kernels: tuple[KernelUnit, ...]
-    gpu_kernels: tuple[GpuUnit, ...] = ()
-    manifest: Manifest = Manifest()  # noqa: RUF009 - a value that nobody can change
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +118,7 @@ class BuildOptions:
             OptionValueError: One of them is not legal.
         """
         check_options(self)
-        chosen_archs((), self.gpu_arch)
+        check_archs(self)
 
 
 def build(
@@ -159,7 +148,7 @@ def build(
     flags = (*(("-g",) if given.debug_info else ()), *given.extra_flags)
     work = Work.of(given.cache, given.jobs, flags)
     features = _features(work, chosen, given.isa)
-    code = DeviceCode.of(artifact.gpu_kernels, given.gpu_arch)
+    code = DeviceCode.of(artifact, given)
     files = _files(work, artifact, chosen, given.kernel_flags)
     files.append(work.plain("cpu.cpp", check_text(features, given.isa)))
     steps = Steps(len(files) + 3, given.progress)
@@ -184,7 +173,7 @@ def build(
 
 def _files(
     work: Work,
-    artifact: CppArtifact | Sources,
+    artifact: Sources,
     chosen: Sequence[tuple[KernelUnit, Isa]],
     kernel_flags: tuple[str, ...] = (),
 ) -> list[Translation]:
@@ -219,7 +208,7 @@ def _linked(
 
 
 def build_loadable(
-    artifact: CppArtifact | Sources,
+    artifact: Sources,
     options: BuildOptions | None = None,
     *,
     exports: str = LOADABLE_EXPORTS,
@@ -243,7 +232,7 @@ def build_loadable(
     chosen = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
     files = _files(work, artifact, chosen)
     runtime = work.runtime(artifact.manifest, alone=False)
-    code = DeviceCode.of(artifact.gpu_kernels, given.gpu_arch)
+    code = DeviceCode.of(artifact, given)
     keys = [
         "loadable",
         exports,

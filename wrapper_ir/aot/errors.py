@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
-from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES, DTYPE_CODES
+from wrapper_ir.devices import TYPE_NUMBERS
+from wrapper_ir.emitters.cpp.constants import DTYPE_CODES
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime import (
     AlignmentError,
@@ -76,14 +77,6 @@ class ExportPathError(WrapperIRError):
 
     code = "WIR2274"
     template = "cannot export to {target!r}: {reason}"
-
-
-class GpuArchError(WrapperIRError):
-    """Triton kernels cannot be compiled: it is not known for which GPU."""
-
-    code = "WIR2275"
-    template = "there is no GPU here that Triton kernels could be compiled for"
-    default_hint = "name an architecture: gpu_arch='sm_90', or several"
 
 
 # Errors of a C++ program that is called wrongly or fails, in the words of the Python emitter.
@@ -160,7 +153,7 @@ def _input_spec(  # noqa: PLR0913 - the fields of a struct
 
 
 def _device(type_: int, index: int) -> torch.device:
-    name = {number: name for name, number in DEVICE_TYPES.items()}[type_]
+    name = {number: name for name, number in TYPE_NUMBERS.items()}[type_]
     return torch.device(name) if index < 0 else torch.device(name, index)
 
 

@@ -117,7 +117,7 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     target = _identifier(name)
     compiler = find_compiler(options.cache)
     table, embed, chosen, archives = prepared(artifact, options)
-    code = DeviceCode.of(artifact.gpu_kernels, options.gpu_arch)
+    code = DeviceCode.of(artifact, options)
     # Not for this processor in particular: whoever builds it may have another one.
     plain = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
     fixed = [isa for _, isa in chosen if not isa.native]

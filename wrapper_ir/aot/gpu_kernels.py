@@ -8,29 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wrapper_ir.aot.errors import GpuArchError
-from wrapper_ir.emitters.cpp.artifact import GpuUnit
+from wrapper_ir.emitters.triton import GpuUnit
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.toolchain.objects import assemble
-from wrapper_ir.toolchain.triton import arch_number, binary_key, compiled_binary, current_arch
+from wrapper_ir.toolchain.triton import (
+    TritonSource,
+    arch_number,
+    binary_key,
+    compiled_binary,
+    current_arch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from wrapper_ir.aot.work import Work
+    from wrapper_ir.emitters.cpp.artifact import Sources
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.triton import GpuBinary
 
 
 GPU_FILE: Final = "gpu_kernels.s"
 
+VARIABLE: Final = "_gpu_kernels"
+"""The variable of a module's text that holds them."""
+
 _ROW: Final = """
 | `gpu_kernels.s`, `*.cubin` | the Triton kernels, compiled |"""
 
 _END: Final = '\t.section .note.GNU-stack,"",%progbits\n'
+
+
+class GpuArchError(WrapperIRError):
+    """Triton kernels cannot be compiled: it is not known for which GPU."""
+
+    code = "WIR2275"
+    template = "there is no GPU here that Triton kernels could be compiled for"
+    default_hint = "name an architecture: gpu_arch='sm_90', or several"
 
 
 def chosen_archs(kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> tuple[int, ...]:
@@ -55,6 +73,28 @@ def chosen_archs(kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> tup
     return (here,)
 
 
+class NamesArchs(Protocol):
+    """Options of a build, which name what Triton kernels are compiled for."""
+
+    @property
+    def gpu_arch(self) -> str | tuple[str, ...]:
+        """Names of architectures; none for that of this machine's GPU."""
+
+
+def check_archs(options: NamesArchs) -> None:
+    """Check the architectures that options name.
+
+    Raises:
+        OptionValueError: There is no such architecture.
+    """
+    chosen_archs((), options.gpu_arch)
+
+
+def units_of(rows: Iterable[Sequence[Any]]) -> tuple[GpuUnit, ...]:
+    """Return kernels, each given as its symbol and the fields of its source."""
+    return tuple(GpuUnit(symbol, TritonSource(*fields)) for symbol, *fields in rows)
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
     """The machine code of a program's kernels for devices, which a library holds.
@@ -68,13 +108,13 @@ class DeviceCode:
     archs: tuple[int, ...]
 
     @classmethod
-    def of(cls, kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> DeviceCode:
+    def of(cls, artifact: Sources, options: NamesArchs) -> DeviceCode:
         """That of an artifact's kernels, for the architectures that were asked for.
 
         Raises:
             WrapperIRError: As :func:`chosen_archs` says.
         """
-        return cls(kernels, chosen_archs(kernels, wanted))
+        return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, options.gpu_arch))
 
     @property
     def keys(self) -> list[str]:

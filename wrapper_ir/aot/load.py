@@ -18,6 +18,7 @@ import torch
 from wrapper_ir.aot.errors import Reporter, input_specs
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import constant_values
+from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.options import made_with
 from wrapper_ir.runtime import CudaGraphs, InputCountError, check_object
@@ -57,7 +58,7 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
     """
     graphs = CudaGraphs(
         facts.program,
-        torch.device(facts.device or "cuda"),
+        torch.device(facts.device) if facts.device else None,
         writes=facts.writes,
         constants=lambda: [variables[name] for name in facts.constants],
         limit=facts.limit,
@@ -67,7 +68,6 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
     )
     plain: Any = call
     made: Any = graphs(call)
-    made.cuda_graphs = graphs
     made.release = lambda: graphs.release() + plain.release()
     function: BoxedCall = made
     return function
@@ -83,7 +83,7 @@ def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
 
     run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
     run.__doc__ = f"Run the program '{name}' on its inputs; gives a tuple of its results."
-    run.cuda_graphs = boxed.cuda_graphs  # type: ignore[attr-defined]
+    hand_graphs_on(boxed, run)
     run.release = boxed.release  # type: ignore[attr-defined]
     return run
 

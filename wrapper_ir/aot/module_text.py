@@ -8,18 +8,21 @@ nothing, and a cache that was carried to another machine, or cleared by half, is
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import astuple
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.aot.gpu_kernels import VARIABLE, units_of
 from wrapper_ir.aot.load import load_library, with_objects
-from wrapper_ir.emitters.cpp.artifact import GpuUnit, KernelUnit, Manifest
+from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest, Sources
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
-from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from _typeshed import DataclassInstance
 
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
 
@@ -41,16 +44,17 @@ def module_text(artifact: CppArtifact) -> str:
         "}",
         "",
         "_kernels = [",
-        *(_kernel_literal(kernel) for kernel in artifact.kernels),
+        *(_kernel_literal(kernel.symbol, kernel.source) for kernel in artifact.kernels),
         "]",
         "",
         f"_constants = {list(program.constants)!r}",
         "",
     ]
     more = ""
-    if artifact.gpu_kernels:
-        more = ", _gpu_kernels"
-        lines += ["_gpu_kernels = [", *map(_gpu_literal, artifact.gpu_kernels), "]", ""]
+    if launched := artifact.gpu_kernels:
+        more = f", {VARIABLE}"
+        rows = [_kernel_literal(kernel.symbol, kernel.source) for kernel in launched]
+        lines += [f"{VARIABLE} = [", *rows, "]", ""]
     if artifact.manifest.parts:
         more += f", parts={sorted(map(str, artifact.manifest.parts))!r}"
     if program.objects:
@@ -92,12 +96,11 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     Raises:
         WrapperIRError: The library cannot be built or loaded.
     """
-    from wrapper_ir.aot.build import Sources, build_loadable  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
-    gpu_units = tuple(GpuUnit(symbol, TritonSource(*rest)) for symbol, *rest in gpu_kernels)
     manifest = Manifest(frozenset(map(Part, parts)))
-    library = build_loadable(Sources(files, units, gpu_units, manifest))
+    library = build_loadable(Sources(files, units, units_of(gpu_kernels), manifest))
     function: BoxedCall = load_library(
         library,
         (lambda: tuple(variables[each] for each in constants)) if constants else (),
@@ -111,20 +114,16 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     return function
 
 
-def _kernel_literal(kernel: KernelUnit) -> str:
-    name, code, *rest = astuple(kernel.source)
-    fields = ", ".join(map(repr, rest))
-    return f"    ({kernel.symbol!r}, {name!r}, {_literal(code)}, {fields}),"
-
-
-def _gpu_literal(kernel: GpuUnit) -> str:
-    source = kernel.source
-    head = f"{kernel.symbol!r}, {source.name!r}, {source.signature!r}, {_literal(source.code)}"
-    constants = ", ".join(f"{name!r}: {_value(each)}" for name, each in source.constants.items())
-    return f"    ({head}, {source.entry!r}, {{{constants}}}, {source.options!r}),"
+def _kernel_literal(symbol: str, source: DataclassInstance) -> str:
+    """Return a kernel as a tuple of its symbol and the fields of its source."""
+    names = [field.name for field in dataclasses.fields(source)]
+    values = [(_literal if name == "code" else _value)(getattr(source, name)) for name in names]
+    return f"    ({symbol!r}, {', '.join(values)}),"
 
 
 def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_value(each)}' for key, each in value.items())}}}"
     odd = isinstance(value, float) and not math.isfinite(value)
     return f"float({str(value)!r})" if odd else repr(value)
 

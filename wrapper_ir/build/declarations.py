@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import sympy
@@ -37,6 +38,7 @@ from wrapper_ir.lines import (
     DType,
     Input,
     KernelDefinition,
+    KernelSource,
     Layout,
     ObjectConstant,
     ObjectInput,
@@ -52,35 +54,13 @@ from wrapper_ir.lines import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wrapper_ir.devices import KernelLanguage
+
 BufferParams: TypeAlias = Sequence[tuple[str, DType | str]]
 """Names and element types."""
 
 ScalarParams: TypeAlias = Sequence[str | tuple[str, ScalarType | str]]
 """Names, or names and machine types; without one it is a 64-bit integer."""
-
-#: Triton's names of the types of parameters.
-_TRITON_TYPES = {
-    DType.FLOAT64: "fp64",
-    DType.FLOAT32: "fp32",
-    DType.FLOAT16: "fp16",
-    DType.BFLOAT16: "bf16",
-    DType.FLOAT8_E4M3FN: "fp8e4nv",
-    DType.FLOAT8_E5M2: "fp8e5",
-    DType.INT64: "i64",
-    DType.INT32: "i32",
-    DType.INT16: "i16",
-    DType.INT8: "i8",
-    DType.UINT8: "u8",
-    DType.BOOL: "i1",
-}
-_TRITON_SCALARS = {
-    ScalarType.INT64: "i64",
-    ScalarType.INT32: "i32",
-    ScalarType.UINT64: "u64",
-    ScalarType.FLOAT64: "fp64",
-    ScalarType.FLOAT32: "fp32",
-    ScalarType.BOOL: "i1",
-}
 
 
 class Declarations(Part):
@@ -337,17 +317,17 @@ class Declarations(Part):
             NameTakenError: There is a kernel of that name.
         """
         found = _params_of(updates, reads, writes, scalars) if params is None else tuple(params)
-        types = _triton_signature(found) if signature is None else tuple(signature.items())
         source = TritonKernel(
             code,
             entry or name,
-            types,
+            tuple((signature or {}).items()),
             tuple((constants or {}).items()),
             num_warps,
             num_stages,
             tuple((options or {}).items()),
         )
-        return self._kernel(name, found, source)
+        types = _signature(source.language, found) if signature is None else source.signature
+        return self._kernel(name, found, replace(source, signature=types))
 
     @located
     def device_kernel(  # noqa: PLR0913 - each says one thing of the kernel
@@ -388,12 +368,7 @@ class Declarations(Part):
         source = DeviceKernel(language, code, entry or name, tuple(group), known)
         return self._kernel(name, found, source)
 
-    def _kernel(
-        self,
-        name: str,
-        params: tuple[Param, ...],
-        source: CppKernel | TritonKernel | DeviceKernel,
-    ) -> Kernel:
+    def _kernel(self, name: str, params: tuple[Param, ...], source: KernelSource) -> Kernel:
         definition = KernelDefinition(name, params, source, origin=here(self._draft))
         return new_kernel(self._draft, definition)
 
@@ -413,22 +388,22 @@ def _params_of(
     )
 
 
-def _triton_signature(params: tuple[Param, ...]) -> tuple[tuple[str, str], ...]:
-    """The Triton types of a kernel's parameters.
+def _signature(language: KernelLanguage, params: tuple[Param, ...]) -> tuple[tuple[str, str], ...]:
+    """The types of a kernel's parameters, in its language's words.
 
     Raises:
-        ArgumentError: a parameter has an element type that Triton has no name for.
+        ArgumentError: A parameter has an element type that the language has no name for.
     """
-    return tuple((param.name, _triton_type(param)) for param in params)
+    return tuple((param.name, _type(language, param)) for param in params)
 
 
-def _triton_type(param: Param) -> str:
+def _type(language: KernelLanguage, param: Param) -> str:
     if isinstance(param, ScalarParam):
-        return _TRITON_SCALARS[param.type]
-    if param.dtype not in _TRITON_TYPES:
-        reason = f"Triton has no name for {param.dtype.torch_name}; give the signature"
+        return language.types[param.type.value]
+    if param.dtype.short not in language.types:
+        reason = f"{language.name} has no name for {param.dtype.torch_name}; give the signature"
         raise ArgumentError(callee=f"parameter '{param.name}'", reason=reason)
-    return f"*{_TRITON_TYPES[param.dtype]}"
+    return f"*{language.types[param.dtype.short]}"
 
 
 def _buffers(params: BufferParams, access: Access) -> list[BufferParam]:

@@ -24,6 +24,7 @@ from wrapper_ir.build.errors import (
     LayoutError,
     NameTakenError,
 )
+from wrapper_ir.devices import registered
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines import (
     CPU,
@@ -178,7 +179,8 @@ def device_of(value: Device | str) -> Device:
     except ValueError:
         found = None
     if found is None or not found.type.isidentifier():
-        hint = "devices are spelled as torch spells them: 'cpu', 'cuda:1'"
+        known = (f"'{kind.type}{':1' if kind.has_index else ''}'" for kind in registered())
+        hint = f"devices are spelled as torch spells them: {', '.join(known)}"
         raise LayoutError(given=value, reason="no device is spelled so", hint=hint)
     return found
 

@@ -17,14 +17,16 @@ from wrapper_ir.devices.kind import (
     PythonSide,
     Unit,
 )
-from wrapper_ir.devices.languages import CPP, TRITON, Launcher
+from wrapper_ir.devices.languages import CPP, TRITON, WITH_GRID, Launcher
 from wrapper_ir.devices.registry import (
+    TYPE_NUMBERS,
     DeviceLoadError,
     DuplicateDeviceError,
     accelerators,
     installed,
     is_registered,
     kind_of,
+    number_of,
     register_device,
     registered,
     unregister_device,
@@ -36,6 +38,8 @@ __all__ = [
     "CPU",
     "CUDA",
     "TRITON",
+    "TYPE_NUMBERS",
+    "WITH_GRID",
     "CppSide",
     "DeviceKind",
     "DeviceLoadError",
@@ -51,6 +55,7 @@ __all__ = [
     "installed",
     "is_registered",
     "kind_of",
+    "number_of",
     "register_device",
     "registered",
     "unregister_device",

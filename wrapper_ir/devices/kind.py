@@ -8,7 +8,7 @@ it, and what needs more is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ class KernelLanguage:
         has_grid: True if a launch says over how many blocks, in one to three dimensions.
         package: The Python package that compiles it; empty if that is the C++ compiler.
         refusal: Says that its kernels do not run on a ``{device}``.
+        types: Its names of element types and of numbers, by their short names; empty where a
+            kernel's source says them itself.
         launcher: The class that compiles and launches its kernels, ``package.module:Class``, for a
             language that a vendor brings (see :class:`Launcher`); empty for
             those that emitters know themselves.
@@ -31,6 +33,7 @@ class KernelLanguage:
     refusal: str = "kernels in {name} do not run on {device}"
     has_grid: bool = False
     package: str = ""
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
     launcher: str = ""
 
     def refuse(self, device: object) -> str:

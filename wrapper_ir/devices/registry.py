@@ -45,6 +45,20 @@ class DeviceLoadError(WrapperIRError):
     default_hint = "the fault is in that package: install another version of it, or none"
 
 
+TYPE_NUMBERS: Final = {
+    "cpu": 0,
+    "cuda": 1,
+    "hip": 6,
+    "xla": 9,
+    "xpu": 12,
+    "mps": 13,
+    "meta": 14,
+    "hpu": 15,
+    "mtia": 19,
+    "privateuseone": 20,
+}
+"""Numbers of torch's device types, ``c10::DeviceType``; a type may have no kind here."""
+
 _kinds: Final[dict[str, DeviceKind]] = {kind.type: kind for kind in (CPU, CUDA)}
 
 
@@ -108,6 +122,11 @@ def kind_of(type_: str) -> DeviceKind:
 def accelerators() -> Iterator[DeviceKind]:
     """Yield the registered kinds of which a thread has a current device."""
     return (kind for kind in registered() if kind.is_accelerator)
+
+
+def number_of(type_: str) -> int:
+    """Return the number of a device type; that of private backends for one without its own."""
+    return TYPE_NUMBERS.get(type_, TYPE_NUMBERS["privateuseone"])
 
 
 def vendor_language(name: str) -> KernelLanguage:

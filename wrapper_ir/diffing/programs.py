@@ -25,8 +25,7 @@ from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.traits import allocates, calls_op, declares, own_roles
 from wrapper_ir.lines.walk import Path, Renaming, regions_of
-from wrapper_ir.planning.sizes import Sizes
-from wrapper_ir.planning.timeline import held_bytes, needed_bytes, peak
+from wrapper_ir.planning.sizes import Sizes, held_bytes, needed_bytes, peak
 from wrapper_ir.text.printer import LinePrinter
 
 if TYPE_CHECKING:

@@ -165,14 +165,14 @@ def kept_buffers(
 ) -> tuple[str, ...]:
     """Return the allocations and pools whose memory is kept for the next call, in order.
 
-    Those that are marked, but for what code of others may hold on to or resize, for good.
+    Those that are marked, but for what an op may resize, for good. The verifier refuses marks on
+    what code of others may hold on to.
 
     Args:
         program: The program.
         storages: Its storage map.
         arenas: Whether pools are arenas: an op cannot resize what lies in one.
     """
-    outgoing = storages.outgoing()
     resized = storages.with_pools(storages.lives.storages(storages.resizable))
     found: list[str] = []
     for line in program.body:
@@ -180,8 +180,7 @@ def kept_buffers(
             continue
         lives = storages.lives.storages((line.out,))
         is_arena = arenas and isinstance(line, AllocatePool) and line.out not in storages.handled
-        unfit = outgoing if is_arena else outgoing | resized
-        if line.memory is MemoryKind.DEFAULT and lives.isdisjoint(unfit):
+        if line.memory is MemoryKind.DEFAULT and (is_arena or lives.isdisjoint(resized)):
             found.append(line.out)
     return tuple(found)
 

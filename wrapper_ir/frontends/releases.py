@@ -10,16 +10,6 @@ import enum
 import os
 import re
 
-__all__ = [
-    "SUPPORTED",
-    "TRY",
-    "Standing",
-    "UntriedTorchWarning",
-    "in_words",
-    "is_to_be_tried",
-    "standing",
-]
-
 #: From the first, below the second. What pip is told in pyproject.toml is the same.
 SUPPORTED = ((2, 11), (2, 16))
 

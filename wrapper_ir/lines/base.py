@@ -83,6 +83,8 @@ class Trait(enum.Enum):
     """It ends storage, and does nothing else."""
     WORKS = "works"
     """It puts work, or takes memory, on the stream that it names."""
+    ORDERS = "orders"
+    """It has a stream, or the host, wait for work, or says what can be waited for."""
     TAKES_MEMORY = "takes-memory"
     """What it defines is from the memory pool that it names."""
     CALLS_OP = "calls-op"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeAlias, final
+from typing import Annotated, ClassVar, TypeAlias, final, get_args
 
 from wrapper_ir.devices import CPP, TRITON, KernelLanguage, vendor_language
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
@@ -136,7 +136,10 @@ class TorchOp:
     is_method: bool = False
 
 
-KernelSource: TypeAlias = CppKernel | TritonKernel | DeviceKernel | TorchOp
+KernelCode: TypeAlias = CppKernel | TritonKernel | DeviceKernel
+"""Source to compile."""
+
+KernelSource: TypeAlias = KernelCode | TorchOp
 """What a kernel is: source to compile, or a library op."""
 
 
@@ -156,7 +159,7 @@ class KernelDefinition(Line):
     syntax: ClassVar[str] = "kernel {name}{params} {source}"
     name: Annotated[
         str,
-        RoleIf(Role.DECLARE, "source", (CppKernel, TritonKernel, DeviceKernel)),
+        RoleIf(Role.DECLARE, "source", get_args(KernelCode)),
         RoleIf(Role.DECLARE_OP, "source", (TorchOp,)),
     ]
     params: tuple[Param, ...]
@@ -263,6 +266,7 @@ class RecordEvent(Line):
     """
 
     mnemonic: ClassVar[str] = "record_event"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})
     syntax: ClassVar[str] = "record_event {event}[ {device}][ stream {stream}]"
     nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
@@ -279,6 +283,7 @@ class WaitEvent(Line):
     """
 
     mnemonic: ClassVar[str] = "wait_event"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})
     syntax: ClassVar[str] = "wait_event {event}[ {device}][ stream {stream}]"
     nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
@@ -292,5 +297,6 @@ class Synchronize(Line):
     """``synchronize @device`` — the host waits for all that is on any stream of a device."""
 
     mnemonic: ClassVar[str] = "synchronize"
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})
     syntax: ClassVar[str] = "synchronize {device}"
     device: Device

@@ -40,6 +40,14 @@ GRAPH_RESULTS: Final = Option(
     choices=("fresh", "shared"),
 )
 
+PRODUCTS: Final = Option(
+    "products",
+    str,
+    "aten",
+    "what makes products of matrices on a GPU: PyTorch's ops, or cuBLAS itself",
+    choices=("aten", "cublas"),
+)
+
 ARCHITECTURES: Final = Option(
     "gpu_arch",
     str | tuple[str, ...],

@@ -78,11 +78,8 @@ def pipeline_for(
     plan = PlanMemory(strategy or "", getattr(emitter, "arena", "call"))
     if printer is not None:
         return plan, InsertProbes(printer)
-    if not getattr(emitter, "cuda_graph", False):
-        return (plan,)
-    branches = getattr(emitter, "cuda_graph_branches", 0)
-    cuts = getattr(emitter, "cuda_graph_cuts", False)
-    return PrepareCapture(branches, cuts), plan
+    preparing = PrepareCapture.wanted_by(emitter)
+    return (plan,) if preparing is None else (preparing, plan)
 
 
 def run_passes(

@@ -10,7 +10,7 @@ from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.lines import Stage, rewrite_lines
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.options import declared as take
-from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPHS
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program
@@ -95,6 +95,14 @@ class PrepareCapture:
     """How many branches there may be besides the caller's stream."""
     cuts: bool = GRAPH_CUTS.field()
     """Whether a program that cannot be captured as a whole is cut."""
+
+    @classmethod
+    def wanted_by(cls, emitter: object) -> PrepareCapture | None:
+        """Return the pass that an emitter's options ask for; None if nothing is captured."""
+        if not getattr(emitter, GRAPHS.name, False):
+            return None
+        branches = getattr(emitter, GRAPH_BRANCHES.name, 0)
+        return cls(branches, getattr(emitter, GRAPH_CUTS.name, False))
 
     def __call__(self, program: Program) -> Program:
         """Return the program made ready; a planned one as it is."""

@@ -9,10 +9,13 @@ their frees and reuses stay. :func:`assign_offsets` is the part that knows no pr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.analysis.liveness import Life, Liveness
+from wrapper_ir.errors import OptionError
 from wrapper_ir.lines import Program, Stage
 from wrapper_ir.lines.fields import as_program
+from wrapper_ir.options.declared import ARENA
 from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.branches import branch
 from wrapper_ir.planning.externs import plan_externs, reuse_in_place
@@ -31,12 +34,15 @@ from wrapper_ir.planning.offsets import (
     read_intervals,
     write_intervals,
 )
-from wrapper_ir.planning.picture import Arena, Slice, check_plan, picture
+from wrapper_ir.planning.picture import picture
 from wrapper_ir.planning.pool import pool_storage
-from wrapper_ir.planning.report import Outside, PlanReport, report
+from wrapper_ir.planning.report import Arena, Outside, PlanReport, Slice, check_plan, report
 from wrapper_ir.planning.reuse import reuse_storage
-from wrapper_ir.planning.strategies import STRATEGIES, Planned, chosen, strategy_name
+from wrapper_ir.planning.sizes import Rounded, held_bytes, needed_bytes, peak
 from wrapper_ir.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "ARENAS",
@@ -108,7 +114,7 @@ def plan(
         OptionValueError: arenas cannot last so long, or the strategy makes none to keep.
     """
     freed, planned = _planned(program, strategy, arena, free_inputs=free_inputs)
-    name = strategy_name(strategy, arena)
+    name, _ = _chosen(strategy, arena)
     numbers = report(name, freed, planned.program, planned.winner, planned.winners, arena=arena)
     return PlanResult(planned.program, numbers)
 
@@ -123,14 +129,103 @@ def _planned(
 ) -> tuple[Program, Planned]:
     """The program with all frees in, and planned."""
     as_program(program, "wir.plan_memory")
-    planner = chosen(strategy, arena)
+    name, planner = _chosen(strategy, arena)
     verify(program)
     if program.stage is Stage.PLANNED:
         return program, Planned(program, "", {})
     freed = insert_frees(program, free_inputs=free_inputs)
     start = freed
-    if strategy_name(strategy, arena) == "pool":
+    if name == "pool":
         start = insert_frees(plan_externs(program), free_inputs=free_inputs)
         start = reuse_in_place(start)
     planned = planner(start)
     return freed, planned._replace(program=planned.program.replace(stage=Stage.PLANNED))
+
+
+# Strategies: what is done to a program whose frees are in, by name.
+#
+# ``none`` leaves it. ``reuse`` lets allocations take over freed storage. ``pool`` puts storages
+# into arenas and lets what stays outside be reused; arenas are not always less than reuse, since
+# storage in them cannot become a result, so of the plans it makes it takes the one that holds the
+# least. Arenas that are kept from call to call are held anyway: then one for each place takes in
+# all it can.
+
+
+class Planned(NamedTuple):
+    """A program with its memory planned, the way that won, and the planner of each of its pools."""
+
+    program: Program
+    winner: str
+    winners: dict[str, str]
+
+
+def _none(program: Program) -> Planned:
+    return Planned(program, "none", {})
+
+
+def _reuse(program: Program) -> Planned:
+    return Planned(reuse_storage(program), "reuse", {})
+
+
+def _pool(program: Program) -> Planned:
+    best = _reuse(program)
+    least, bound = _held(best.program), _most(program, needed_bytes)
+    for name, cut in _WAYS:
+        pooled = pool_storage(program, cut)
+        if not pooled.winners:
+            continue
+        candidate = Planned(reuse_storage(pooled.program), name, pooled.winners)
+        held = _held(candidate.program)
+        # Where both hold as much, the arena is the better one: it has fewer allocations.
+        if held < least or (held == least and best.winner == "reuse"):
+            best, least = candidate, held
+        if best.winner != "reuse" and least <= bound:
+            break
+    return best
+
+
+def _kept(program: Program) -> Planned:
+    """Arenas that are there anyway hold all they can; peaks are no reason against them."""
+    pooled = pool_storage(program, Cut.KEPT)
+    planned = reuse_storage(pooled.program)
+    return Planned(planned, "pool" if pooled.winners else "reuse", pooled.winners)
+
+
+_WAYS: Final = (
+    ("pool", Cut.WHOLE),
+    ("pools one after another", Cut.IDLE),
+    ("pools in windows", Cut.WINDOWS),
+)
+
+
+def _held(program: Program) -> int:
+    return _most(program, held_bytes)
+
+
+def _most(program: Program, count: Callable[..., list[int]]) -> int:
+    """The most bytes at once, of those that are counted for the program's own lines."""
+    region, sizes = program.region, Rounded(program).compute(program)
+    return peak(count(region, Liveness(region, program), program, sizes))
+
+
+STRATEGIES: Final[dict[str, Callable[[Program], Planned]]] = {
+    "none": _none,
+    "reuse": _reuse,
+    "pool": _pool,
+}
+"""Every strategy by its name."""
+
+
+def _chosen(strategy: str | None, arena: str) -> tuple[str, Callable[[Program], Planned]]:
+    """Return the name and the planner of a strategy, for arenas of the given lifetime.
+
+    Raises:
+        OptionError: There is no such strategy.
+        OptionValueError: Arenas cannot last so long, or the strategy makes none.
+    """
+    ARENA.check(arena)
+    name = strategy if strategy is not None else "pool" if arena == "kept" else "reuse"
+    if name not in STRATEGIES:
+        raise OptionError(option=name, legal=STRATEGIES, owner="the memory planner")
+    ARENA.check_beside(arena, {"memory": name})
+    return name, STRATEGIES[name] if arena == "call" else _kept

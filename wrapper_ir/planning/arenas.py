@@ -24,8 +24,7 @@ from wrapper_ir.lines import Device, Dim, MemoryKind, effects, regions_of
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.traits import allocates_one
 from wrapper_ir.planning.kept import can_keep
-from wrapper_ir.planning.sizes import nbytes_of
-from wrapper_ir.planning.timeline import held_bytes
+from wrapper_ir.planning.sizes import held_bytes, nbytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -231,10 +230,7 @@ class Judge:
         liveness = Liveness(region, program)
         self._busy = _kept_busy(region, program, liveness)
         self._is_kept = is_kept
-        #: The lives of each storage in order, by the first of them.
-        self.chains: dict[Life, list[Life]] = {}
-        for life in liveness.lives:
-            self.chains.setdefault(life.first, []).append(life)
+        self.chains = liveness.chains
 
     def why_outside(self, chain: list[Life]) -> str:
         """Why a storage cannot lie in an arena, in words; empty where it can."""

@@ -25,42 +25,37 @@ import dataclasses
 from collections import defaultdict
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.analysis.ordering import touch
 from wrapper_ir.lines import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
     BufferArg,
-    Comment,
-    ComputeSymbol,
     Event,
-    ExternKernel,
-    Free,
-    ItemOf,
-    KernelCall,
-    KernelDefinition,
     RecordEvent,
-    Reinterpret,
-    Reuse,
     Stream,
     WaitEvent,
     effects,
+    regions_of,
 )
-from wrapper_ir.lines.traits import allocates_one, binds, calls_kernel, calls_op, ends
+from wrapper_ir.lines.base import Trait
+from wrapper_ir.lines.traits import allocates_one, calls_kernel, calls_op, ends
 from wrapper_ir.planning.sizes import Sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines import AnyLine, Device, Layout, Program
+    from wrapper_ir.lines import (
+        AnyLine,
+        Device,
+        Dim,
+        ExternKernel,
+        KernelCall,
+        Program,
+        Scalar,
+    )
 
 _START: Final = 1.5
 """Microseconds that a kernel takes besides moving its bytes and computing."""
@@ -98,23 +93,7 @@ _MAIN: Final = 0
 _NEVER: Final = -2
 """Before the position -1, which stands for the beginning of the program."""
 
-_Line: TypeAlias = KernelCall | ExternKernel
-
-_QUIET: Final = (
-    Allocate
-    | AllocatePool
-    | AllocateFromPool
-    | Free
-    | Reuse
-    | Reinterpret
-    | KernelDefinition
-    | ComputeSymbol
-    | BindSymbol
-    | AssertLayout
-    | AssertSymbol
-    | Comment
-)
-"""Lines that put no work on a stream."""
+_Call: TypeAlias = "KernelCall | ExternKernel"
 
 
 def branch(program: Program, limit: int) -> Program:
@@ -141,15 +120,24 @@ def _device(program: Program) -> Device | None:
     """The GPU of a program whose work can be put on streams; None where that cannot be."""
     if program.streams or program.events or program.mempools or program.objects:
         return None
-    devices = {line.device for line in program.body if isinstance(line, _Line)}
-    if len(devices) != 1:
+    devices = {line.device for line in program.body if _calls(line)}
+    if len(devices) != 1 or any(map(_disturbs, program.body)):
         return None
     device = devices.pop()
-    is_plain = all(
-        isinstance(line, _Line | _QUIET) and not (binds(line) and isinstance(line.source, ItemOf))
-        for line in program.body
-    )
-    return device if device.kind.captures and is_plain else None
+    return device if device.kind.captures else None
+
+
+def _calls(line: AnyLine) -> TypeGuard[_Call]:
+    """Return whether a line calls a kernel or a library op."""
+    return calls_op(line) or calls_kernel(line)
+
+
+def _disturbs(line: AnyLine) -> bool:
+    """Return whether a line has regions or an order of its own, or sees contents without a call."""
+    found = effects(line)
+    seen = {*found.peeks, *found.reads, *found.writes} - {alias.source for alias in found.aliases}
+    is_other = Trait.ORDERS in line.traits or Trait.SHOWS in line.traits or bool(regions_of(line))
+    return is_other or (bool(seen) and not _calls(line))
 
 
 @dataclass(slots=True)
@@ -191,7 +179,7 @@ class _Scheduler:
         self._done_at: defaultdict[int, float] = defaultdict(float)
         #: When memory has moved what was asked of it; no two lines have all of its speed.
         self._memory_at = 0.0
-        self._first = next((n for n, each in enumerate(program.body) if isinstance(each, _Line)), 0)
+        self._first = next((n for n, each in enumerate(program.body) if _calls(each)), 0)
         self._last_symbol = max(
             (n for n, each in enumerate(program.body) if effects(each).defines_symbols), default=-1
         )
@@ -203,12 +191,12 @@ class _Scheduler:
 
     def step(self, position: int, line: AnyLine) -> None:
         """Places a line."""
-        if isinstance(line, _Line):
+        if _calls(line):
             self._place(position, line)
         else:
             self._pass(position, line)
-        at = self._seen[self._stream_of.get(position, _MAIN)]
-        self._after.append({**at, self._stream_of.get(position, _MAIN): position})
+        at = self._seen[self._on(position)]
+        self._after.append({**at, self._on(position): position})
 
     def _pass(self, position: int, line: AnyLine) -> None:
         """Goes past a line that puts no work on a stream."""
@@ -222,7 +210,7 @@ class _Scheduler:
             needs = {n for uses in uses_of for n in uses.needed(writes=True)}
             self._wait(position, _MAIN, needs)
 
-    def _place(self, position: int, line: _Line) -> None:
+    def _place(self, position: int, line: _Call) -> None:
         work = touch(line, self._program)
         needs = {
             n
@@ -257,7 +245,7 @@ class _Scheduler:
 
     # Choosing.
 
-    def _choose(self, line: _Line, needs: set[int]) -> int:
+    def _choose(self, line: _Call, needs: set[int]) -> int:
         """The stream where a line's work is done first, as the caller's stream sees it.
 
         Of several it is the one that waits for fewest lines, else the caller's.
@@ -272,7 +260,7 @@ class _Scheduler:
                 return stream
         return _MAIN
 
-    def _done(self, line: _Line, stream: int, needs: set[int]) -> float:
+    def _done(self, line: _Call, stream: int, needs: set[int]) -> float:
         """When a line's work would be done on a stream."""
         start, transfer = self._costs.of(line)
         return max(self._start(stream, needs), self._memory_at) + start + transfer
@@ -280,27 +268,29 @@ class _Scheduler:
     def _start(self, stream: int, needs: set[int]) -> float:
         """When work can begin on a stream."""
         others = (
-            self._done_at[n] + (_HANDOVER if self._stream_of.get(n, _MAIN) != stream else 0)
+            self._done_at[n] + (_HANDOVER if self._on(n) != stream else 0)
             for n in needs
             if not self._knows(stream, n)
         )
         return max((self._free_at[stream], *others))
 
+    def _on(self, position: int) -> int:
+        """The stream of a line."""
+        return self._stream_of.get(position, _MAIN)
+
     def _knows(self, stream: int, position: int) -> bool:
         """Return whether a stream comes after a line without waiting for it."""
-        other = self._stream_of.get(position, _MAIN)
+        other = self._on(position)
         return other == stream or self._seen[stream].get(other, _NEVER) >= position
 
     def _fork(self, stream: int, needs: set[int]) -> int:
         """The last line of the caller's stream that work on another one is going to come after."""
-        on_main = [n for n in needs if self._stream_of.get(n, _MAIN) == _MAIN]
-        through = [
-            self._after[n].get(_MAIN, -1) for n in needs if self._stream_of.get(n, _MAIN) != _MAIN
-        ]
+        on_main = [n for n in needs if self._on(n) == _MAIN]
+        through = [self._after[n].get(_MAIN, -1) for n in needs if self._on(n) != _MAIN]
         known = self._seen[stream].get(_MAIN, self._first - 1)
         return max(known, *on_main, *through, -1)
 
-    def _early_allocations(self, line: _Line, stream: int, needs: set[int]) -> list[int] | None:
+    def _early_allocations(self, line: _Call, stream: int, needs: set[int]) -> list[int] | None:
         """Allocations to make before a branch goes on with a line; None where that cannot be."""
         fork, found = self._fork(stream, needs), []
         for name in touch(line, self._program).writes:
@@ -316,7 +306,7 @@ class _Scheduler:
 
     # Ordering.
 
-    def _begin(self, position: int, line: _Line, stream: int, needs: set[int]) -> None:
+    def _begin(self, position: int, line: _Call, stream: int, needs: set[int]) -> None:
         """Has a line's stream wait for what it needs."""
         self._stream_of[position] = stream
         if stream != _MAIN:
@@ -336,7 +326,7 @@ class _Scheduler:
         for need in sorted(needs, reverse=True):  # the latest first: it may have seen the others
             if self._knows(stream, need):
                 continue
-            other = self._stream_of.get(need, _MAIN)
+            other = self._on(need)
             event = self._events.setdefault((other, need), len(self._events) + 1)
             device = self._costs.device
             self._waits[position].append(WaitEvent(event=event, device=device, stream=stream))
@@ -366,7 +356,9 @@ class _Scheduler:
         for position, line in enumerate(body):
             lines += self._waits_at(position, numbers)
             if position not in moved:
-                lines.append(_on(line, numbers[self._stream_of.get(position, _MAIN)]))
+                if _calls(line) and self._on(position) != _MAIN:
+                    line = dataclasses.replace(line, stream=numbers[self._on(position)])
+                lines.append(line)
             lines += [body[n] for n in self._early[position]]
             lines += records[position]
         lines += self._waits_at(len(body), numbers)
@@ -381,26 +373,19 @@ class _Scheduler:
         ]
 
 
-def _on(line: AnyLine, stream: int) -> AnyLine:
-    """A line on a stream."""
-    if stream and isinstance(line, _Line):
-        return dataclasses.replace(line, stream=stream)
-    return line
-
-
 class _Costs:
     """The time that calls take, roughly, and which of them may run beside others."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._sizes = Sizes(program)
-        self.device = next(line.device for line in program.body if isinstance(line, _Line))
+        self.device = next(line.device for line in program.body if _calls(line))
 
     def bytes_of(self, name: str) -> int:
         """Bytes of a buffer."""
         return self._sizes.of(name)
 
-    def of(self, line: _Line) -> tuple[float, float]:
+    def of(self, line: _Call) -> tuple[float, float]:
         """Microseconds that a call takes to start, and then to move its bytes or to compute."""
         found = effects(line, self._program)
         moved = sum(map(self.bytes_of, {*found.reads, *found.written}))
@@ -409,23 +394,19 @@ class _Costs:
         start = _PRODUCT_START if self._operations(line) else _START
         return start, max(moved / _BYTES, self._operations(line) / _FLOPS)
 
-    def may_move(self, line: _Line) -> bool:
+    def may_move(self, line: _Call) -> bool:
         """Return whether a call allocates nothing and only works on memory, and leaves room."""
         if calls_op(line):
             return line.op in PRODUCTS and not line.results and not self.fills(line)
         assert calls_kernel(line)
         language = self._program.kernels[line.kernel].source.language
-        has_grid = language is not None and language.has_grid
-        return has_grid and not self._is_cooperative(line) and not self.fills(line)
+        return language is not None and language.has_grid and not self.fills(line)
 
-    def fills(self, line: _Line) -> bool:
+    def fills(self, line: _Call) -> bool:
         """Return whether a call leaves no room on a GPU for others."""
         if calls_kernel(line):
             return self._is_cooperative(line) or self._blocks(line) > _FULL_BLOCKS
-        out = self._out(line) if calls_op(line) else None
-        if out is None:
-            return False
-        *batch, rows, columns = [self._sizes.scalar(size) or 1 for size in out.size]
+        *batch, rows, columns = self._numbers(self._out(line)) or (0, 0)
         return prod(batch) * -(-rows // _TILE) * -(-columns // _TILE) > _FULL
 
     def _is_cooperative(self, line: KernelCall) -> bool:
@@ -434,20 +415,21 @@ class _Costs:
         return bool(dict(options).get("launch_cooperative_grid"))
 
     def _blocks(self, line: KernelCall) -> int:
-        return prod(self._sizes.scalar(size) or 1 for size in line.grid)
+        return prod(self._numbers(line.grid))
 
-    def _out(self, line: ExternKernel) -> Layout | None:
-        """The layout of what a product goes to."""
-        out = dict(line.kwargs).get("out") if line.op in PRODUCTS else None
-        return self._program.layout(out.buffer) if isinstance(out, BufferArg) else None
+    def _numbers(self, sizes: Iterable[Scalar]) -> list[int]:
+        """Sizes at the hints."""
+        return [self._sizes.scalar(size) or 1 for size in sizes]
 
-    def _operations(self, line: _Line) -> int:
+    def _out(self, line: _Call) -> tuple[Dim, ...]:
+        """The size of what a product goes to; empty for other calls."""
+        out = dict(line.kwargs).get("out") if calls_op(line) and line.op in PRODUCTS else None
+        return self._program.layout(out.buffer).size if isinstance(out, BufferArg) else ()
+
+    def _operations(self, line: _Call) -> int:
         """Multiplications and additions of a product."""
-        out = self._out(line) if calls_op(line) else None
-        if out is None:
-            return 0
-        buffers = [arg.buffer for arg in line.args if isinstance(arg, BufferArg)]
-        depth = next(  # of mm(a, b), addmm(c, a, b): what the last operand has rows of
-            (self._sizes.scalar(self._program.layout(n).size[-2]) or 1 for n in buffers[-1:]), 1
-        )
-        return 2 * depth * prod(self._sizes.scalar(size) or 1 for size in out.size)
+        out = self._numbers(self._out(line))
+        buffers = [arg.buffer for arg in line.args if isinstance(arg, BufferArg)] if out else []
+        # Of mm(a, b), addmm(c, a, b): what the last operand has rows of.
+        depth = self._numbers(self._program.layout(n).size[-2] for n in buffers[-1:])
+        return 2 * prod((*depth, *out)) if out else 0

@@ -25,10 +25,11 @@ from wrapper_ir.lines import (
     map_regions,
 )
 from wrapper_ir.lines.traits import allocates_one, calls_op, ends
+from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines import AnyLine, Arg, Layout, NamedArg, Program
+    from wrapper_ir.lines import AnyLine, Layout, NamedArg, Program
 
 
 # Library ops that allocate their results become allocations and ops that write into them.
@@ -88,21 +89,13 @@ class _Rewrite:
             (keyword, BufferArg(name, Access.WRITE))
             for keyword, name in zip(op.outs, results, strict=True)
         )
-        call = ExternKernel(
-            op.name,
-            line.args,
-            (*line.kwargs, *outs),
-            (),
-            line.device,
-            line.stream,
-            line.mempool,
-            origin=line.origin,
-        )
+        kwargs: tuple[NamedArg, ...] = (*line.kwargs, *outs)
+        call = dataclasses.replace(line, op=op.name, kwargs=kwargs, results=())
         return [*allocations, call]
 
     def inner(self, region: Region, bound: frozenset[str]) -> Region:
         """A region with its lines rewritten."""
-        return Region(region.params, self.body(region, bound), region.results)
+        return dataclasses.replace(region, body=self.body(region, bound))
 
     def op(self, line: ExternKernel) -> OutOp | None:
         """The overload to call instead; none where its name stands for something else here."""
@@ -207,11 +200,10 @@ class _Finder:
 
     def look(self, position: int, line: ExternKernel) -> None:
         """Notes a change of the call, if there is one."""
-        written = [v for _, v in line.kwargs if isinstance(v, BufferArg) and v.access.writes]
-        read = [name for v in (*line.args, *(v for _, v in line.kwargs)) for name in _read(v)]
-        if len(written) != 1 or written[0].access is not Access.WRITE or _nests(line):
+        found = effects(line)
+        if len(found.writes) != 1 or found.writes[0] in found.reads or _nests(line):
             return
-        out = written[0].buffer
+        out, read = found.writes[0], found.reads
         life = self.only_life(out)
         if life is None or not self.is_new(life, out):
             return
@@ -251,22 +243,11 @@ class _Finder:
         return all(name == donor or old not in self.liveness.of(name) for name in read)
 
 
-def _read(value: Arg) -> tuple[str, ...]:
-    return (value.buffer,) if isinstance(value, BufferArg) and not value.access.writes else ()
-
-
 def _nests(line: ExternKernel) -> bool:
     return any(isinstance(v, ListArg) for v in (*line.args, *(v for _, v in line.kwargs)))
 
 
 def _renamed(line: ExternKernel, old: str, new: str) -> ExternKernel:
     """A call with one buffer in place of another."""
-
-    def arg(value: Arg) -> Arg:
-        if isinstance(value, BufferArg) and value.buffer == old:
-            return dataclasses.replace(value, buffer=new)
-        return value
-
-    args = tuple(arg(value) for value in line.args)
-    kwargs: tuple[NamedArg, ...] = tuple((name, arg(value)) for name, value in line.kwargs)
-    return dataclasses.replace(line, args=args, kwargs=kwargs)
+    renaming = Renaming(lambda name: new if name == old else name, str, str)
+    return renaming.value(line)

@@ -31,8 +31,8 @@ from wrapper_ir.lines.expr import Dim, ToFloat, dim
 from wrapper_ir.lines.traits import allocates_one
 from wrapper_ir.planning.arenas import Cut, leases
 from wrapper_ir.planning.offsets import assign_offsets, check_offsets
-from wrapper_ir.planning.relations import Units, placed, relations
-from wrapper_ir.planning.sizes import Ground, Rounded, Sizes, alignment_of, expression, linear
+from wrapper_ir.planning.relations import Ground, Units, expression, linear, placed, relations
+from wrapper_ir.planning.sizes import Rounded, Sizes, alignment_of
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program, Region

@@ -38,8 +38,7 @@ from wrapper_ir.lines import (
     regions_of,
 )
 from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
-from wrapper_ir.planning.sizes import Sizes, nbytes_of
-from wrapper_ir.planning.timeline import Heights, held_bytes, peak
+from wrapper_ir.planning.sizes import Heights, Sizes, held_bytes, nbytes_of, peak
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.liveness import Life
@@ -129,10 +128,9 @@ class _Match:
         #: Sizes of large storage that was freed, sorted, by what else it has to have.
         self.sizes_of: defaultdict[_Key, list[int]] = defaultdict(list)
         self.length = len(region.body)
-        self.last = {life.first: life for life in self.liveness.lives}
+        self.chains = self.liveness.chains
         #: Bytes of storage that is larger than what lies in it.
         self.capacity: dict[Life, int] = {}
-        self._chains: defaultdict[Life, list[Life]] = defaultdict(list)
         self.aligned: set[str] = set()
         #: The donor of each allocation that takes one over, by the allocation's position.
         self.donors: dict[int, _Donor] = {}
@@ -193,7 +191,7 @@ class _Match:
         donor = stack[-1]
         nbytes = self.sizes.of(life.owner)
         whole = self.capacity.get(donor.life, self.sizes.of(donor.life.owner))
-        last = self.last[life]
+        last = self.chains[life.first][-1]
         end = self.length if last.end is None else last.end
         if whole > nbytes and (last.leaves or last.end is None):
             return False
@@ -204,19 +202,11 @@ class _Match:
                 return False
             self.heights.add(position, end, whole - nbytes)
             # The storage keeps its size under each name that it goes on under.
-            for name in self.chain(life):
-                self.capacity[name] = whole
+            self.capacity.update(dict.fromkeys(self.chains[life.first], whole))
         self.heights.add(donor.position, position, whole)
         self.donors[position] = stack.pop()
         self.saved += nbytes
         return True
-
-    def chain(self, life: Life) -> list[Life]:
-        """The lives of one storage as the front end gave them."""
-        if not self._chains:
-            for one in self.liveness.lives:
-                self._chains[one.first].append(one)
-        return self._chains[life.first]
 
     def _nbytes(self, life: Life) -> Dim:
         layout = self.program.buffers.get(life.owner)

@@ -1,4 +1,4 @@
-"""Bytes of buffers: exactly as expressions, and as numbers at the symbols' hints.
+"""Bytes of buffers, exactly as expressions and as numbers at the symbols' hints; bytes over time.
 
 Numbers at hints are for choosing and for reports. Whether storage fits is decided by the
 expressions alone.
@@ -7,11 +7,14 @@ expressions alone.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
 
 import sympy
 
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.proof import grows
+from wrapper_ir.lines import SymbolKind, regions_of, walk
 from wrapper_ir.lines.expr import (
     Dim,
     Scalar,
@@ -19,107 +22,15 @@ from wrapper_ir.lines.expr import (
     dim,
     free_symbols,
     substitute,
-    symbol,
 )
+from wrapper_ir.lines.traits import computes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
+    from typing import Self
 
-    from wrapper_ir.lines import Device, Layout, Program, SymbolInfo
-
-
-# Sums of products of symbols, as numbers by term: quick to add and to compare.
-#
-# sympy would do the same, a thousand times slower. Only what is never negative can be compared by
-# coefficients: :class:`Ground` knows which symbols are.
-
-Linear: TypeAlias = dict[sympy.Expr, int]
-"""Coefficient of each term; the term of the constant is 1."""
-
-_DEPTH: Final = 3
-"""Symbols that are looked through, one in another."""
-
-
-def linear(value: Dim) -> Linear:
-    """An expression, multiplied out."""
-    if type(value) is int:
-        return {sympy.S.One: value} if value else {}
-    found: Linear = {}
-    for term in sympy.Add.make_args(sympy.expand(value)):
-        coefficient, rest = term.as_coeff_Mul()
-        found[rest] = found.get(rest, 0) + int(coefficient)
-    return found
-
-
-def total(a: Linear, b: Linear) -> Linear:
-    """The sum of two."""
-    found = dict(a)
-    for term, coefficient in b.items():
-        found[term] = found.get(term, 0) + coefficient
-    return found
-
-
-def expression(value: Linear, factor: int = 1) -> Dim:
-    """The expression again, times a factor."""
-    terms = (factor * coefficient * term for term, coefficient in value.items())
-    return dim(sympy.Add(*terms))
-
-
-class Ground:
-    """Terms that are never negative."""
-
-    def __init__(self, program: Program) -> None:
-        self._counts = {
-            name
-            for name, info in program.symbols.items()
-            if info.lower is not None and info.lower >= 0
-        }
-        for layout in program.buffers.values():
-            self._counts |= {s.name for s in layout.size if isinstance(s, sympy.Symbol)}
-        self._known: dict[sympy.Expr, bool] = {sympy.S.One: True}
-        self._floors: dict[sympy.Expr, list[Linear]] = {}
-
-    def note(self, name: str, floors: Iterable[Linear] = ()) -> None:
-        """Notes that a symbol is never negative, and never less than each of ``floors``."""
-        self._counts.add(name)
-        self._floors[symbol(name)] = list(floors)
-
-    def at_least(self, large: Linear, small: Linear, depth: int = _DEPTH) -> bool:
-        """Return whether one is provably never less than the other, by coefficients and floors."""
-        if self._covers(large, small):
-            return True
-        for term in large if depth else ():
-            for floor in self._floors.get(term, ()):
-                lower = {other: part for other, part in large.items() if other != term}
-                if large[term] == 1 and self.at_least(total(lower, floor), small, depth - 1):
-                    return True
-        return False
-
-    def _covers(self, large: Linear, small: Linear) -> bool:
-        for term in large.keys() | small.keys():
-            difference = large.get(term, 0) - small.get(term, 0)
-            if difference and (difference < 0 or not self._is_count(term)):
-                return False
-        return True
-
-    def largest(self, values: Iterable[Linear]) -> list[Linear]:
-        """Those that none of the others is never less than."""
-        kept: list[Linear] = []
-        for value in values:
-            if any(self.at_least(other, value) for other in kept):
-                continue
-            kept = [other for other in kept if not self.at_least(value, other)]
-            kept.append(value)
-        return kept
-
-    def _is_count(self, term: sympy.Expr) -> bool:
-        found = self._known.get(term)
-        if found is None:
-            bases = term.as_powers_dict()
-            found = self._known[term] = all(
-                isinstance(base, sympy.Symbol) and base.name in self._counts for base in bases
-            )
-        return found
+    from wrapper_ir.analysis.liveness import Life
+    from wrapper_ir.lines import Device, Layout, Program, Region, SymbolInfo
 
 
 ASSUMED: Final = 8192
@@ -173,6 +84,16 @@ class Sizes:
             return None
         return found if type(found) is int else None
 
+    def compute(self, program: Program) -> Self:
+        """These sizes, told the values of symbols that the program computes from others."""
+        for _, line in walk(program):
+            info = program.symbols.get(line.symbol) if computes(line) else None
+            if computes(line) and info is not None and info.kind is SymbolKind.INT:
+                value = self.scalar(line.value)
+                if value is not None:
+                    self.know(line.symbol, value)
+        return self
+
     def know(self, name: str, value: int) -> None:
         """Says what a symbol's value is, rather than its hint."""
         self._derived[name] = value
@@ -225,3 +146,126 @@ def nbytes_of(layout: Layout) -> Dim:
 @lru_cache(maxsize=65536)
 def _extent(layout: Layout) -> Dim:
     return dim(sympy.expand(layout.extent))
+
+
+# Bytes alive at each line of a region.
+
+_BLOCK = 256
+
+
+def held_bytes(
+    region: Region,
+    liveness: Liveness,
+    program: Program,
+    sizes: Sizes,
+    besides: Container[str] = (),
+) -> list[int]:
+    """Bytes of storage that is held while each line runs, until a line ends it.
+
+    Storage that goes on under another name keeps its size. A line with regions holds what the
+    largest of them needs besides. Slices of a pool are in the pool. Buffers named in ``besides``
+    are not counted.
+    """
+
+    def span(life: Life) -> tuple[int, int]:
+        end = life.end
+        return life.start, len(region.body) if end is None else end
+
+    return _bytes(
+        region,
+        [o for o in liveness.owned() if o.pool is None and o.owner not in besides],
+        span,
+        lambda life: sizes.of(life.first.owner),
+        lambda inner: peak(held_bytes(inner, Liveness(inner, program), program, sizes)),
+    )
+
+
+def needed_bytes(region: Region, liveness: Liveness, program: Program, sizes: Sizes) -> list[int]:
+    """Bytes that any plan holds while each line runs: of buffers up to their last use."""
+
+    def span(life: Life) -> tuple[int, int]:
+        if life.was_taken:
+            return life.start, life.end or life.start
+        return life.start, len(region.body) if life.leaves else life.last_use + 1
+
+    return _bytes(
+        region,
+        [life for life in liveness.owned() if not life.is_pool],
+        span,
+        lambda life: sizes.of(life.owner),
+        lambda inner: peak(needed_bytes(inner, Liveness(inner, program), program, sizes)),
+    )
+
+
+def _bytes(
+    region: Region,
+    lives: Iterable[Life],
+    span: Callable[[Life], tuple[int, int]],
+    size: Callable[[Life], int],
+    inside: Callable[[Region], int],
+) -> list[int]:
+    changes = [0] * (len(region.body) + 1)
+    made: dict[int, int] = {}
+    for life in lives:
+        start, end = span(life)
+        nbytes = size(life)
+        changes[start] += nbytes
+        made[start] = made.get(start, 0) + nbytes
+        changes[max(end, start)] -= nbytes
+    held = list(accumulate(changes[:-1]))
+    for position, line in enumerate(region.body):
+        inner = regions_of(line)
+        if inner:
+            # The line's own results are made inside its regions, and counted there until then.
+            before = held[position] - made.get(position, 0)
+            held[position] = max(held[position], before + max(inside(r) for _, r in inner))
+    return held
+
+
+def peak(held: list[int]) -> int:
+    """The largest of them, 0 where there is none."""
+    return max(held, default=0)
+
+
+class Heights:
+    """Numbers by position, with the largest of a range and adding to a range.
+
+    Blocks keep their largest number and what was added to them whole, so that both cost about the
+    square root of the length.
+    """
+
+    def __init__(self, values: list[int]) -> None:
+        self._values = list(values)
+        starts = range(0, len(values), _BLOCK)
+        self._top = [max(values[at : at + _BLOCK]) for at in starts]
+        self._added = [0] * len(self._top)
+
+    def largest(self, start: int, end: int) -> int:
+        """The largest number in ``start <= position < end``; 0 for an empty range."""
+        found = 0
+        for block, low, high in _pieces(start, end):
+            whole = high - low == _BLOCK
+            top = self._top[block] if whole else max(self._values[low:high]) + self._added[block]
+            found = max(found, top)
+        return found
+
+    def add(self, start: int, end: int, amount: int) -> None:
+        """Adds ``amount`` to each number in ``start <= position < end``."""
+        for block, low, high in _pieces(start, end):
+            if high - low == _BLOCK:
+                self._added[block] += amount
+                self._top[block] += amount
+            else:
+                self._values[low:high] = [v + amount for v in self._values[low:high]]
+                first = block * _BLOCK
+                inside = self._values[first : first + _BLOCK]
+                self._top[block] = max(inside) + self._added[block]
+
+
+def _pieces(start: int, end: int) -> list[tuple[int, int, int]]:
+    """A range cut at the borders of blocks: block, first position, position behind the last."""
+    return [
+        (block, max(start, block * _BLOCK), min(end, (block + 1) * _BLOCK))
+        for block in range(start // _BLOCK, -(-end // _BLOCK))
+        if start < end
+    ]

@@ -1,7 +1,8 @@
 """Names that emitted Python may import: kernels, checks, constants, quick tensor factories.
 
-Emitted modules import torch and this package, nothing else. It imports ``wrapper_ir.toolchain``
-and errors, otherwise nothing of ours: what runs a program knows nothing of how programs are made.
+Emitted modules import torch and this package, nothing else. It imports ``wrapper_ir.toolchain``,
+kinds of devices and errors, otherwise nothing of ours: what runs a program knows nothing of how
+programs are made.
 """
 
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor
@@ -16,7 +17,8 @@ from wrapper_ir.runtime.checks import (
 )
 from wrapper_ir.runtime.constants import load_constants, save_constants
 from wrapper_ir.runtime.control import run_while, run_while_stacked
-from wrapper_ir.runtime.cuda_branches import BranchStream, branch_event
+from wrapper_ir.runtime.cuda_graphs import CudaGraphs, CutGraphs
+from wrapper_ir.runtime.cuda_graphs.branches import BranchStream, branch_event
 from wrapper_ir.runtime.devices import on_device
 from wrapper_ir.runtime.errors import (
     ComputationError,
@@ -27,7 +29,6 @@ from wrapper_ir.runtime.errors import (
     SymbolError,
     UserObjectError,
 )
-from wrapper_ir.runtime.graphs import CudaGraphs, CutGraphs
 from wrapper_ir.runtime.heap import KeptHeap
 from wrapper_ir.runtime.kept import Arena, KeptArena
 from wrapper_ir.runtime.kept_gpu import KeptGpuArena

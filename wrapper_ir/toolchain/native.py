@@ -39,9 +39,6 @@ EXPORTS = "{ global: AOTInductor*; WrapperIR*; local: *; };\n"
 #: What is compiled as one for parts of several files.
 _UNITS = {Part.PROBES: "probes", Part.GRAPHS: "graphs"}
 
-#: The file that captures need on a GPU.
-_GPU_GRAPHS = "gpu_graphs"
-
 #: Stands near the end of every file of constants beside a library.
 TRAILER_MAGIC = b"WIRDATA1"
 
@@ -159,11 +156,16 @@ def native_units(parts: Collection[Part]) -> dict[str, tuple[Path, ...]]:
 
 
 def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
-    """Return what a file is compiled with, and the parts that need it: its name begins with one."""
-    if stem == _GPU_GRAPHS:
-        return stem, frozenset((Part.GPU, Part.GRAPHS))
+    """Return what a file is compiled with, and the parts that need it: its name begins with one.
+
+    A file that is called after two parts is for libraries with both, and compiled by itself.
+    """
     for part in Part:
         if stem == part or stem.startswith(f"{part}_"):
+            rest = stem.removeprefix(f"{part}_")
+            second = next((each for each, unit in _UNITS.items() if unit == rest), None)
+            if second is not None:
+                return stem, frozenset((part, second))
             return _UNITS.get(part, part.value), frozenset((part,))
     return "runtime", frozenset()
 

@@ -1,11 +1,17 @@
-"""Calls of kernels: number, kind, dtype, access and device of the arguments."""
+"""Declarations of kernels and library ops, and calls of kernels against them.
+
+Of the arguments of a call, number, kind, dtype, access and device are checked. What library ops are
+given is in :mod:`wrapper_ir.verify.externs`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from wrapper_ir.devices import WITH_GRID
 from wrapper_ir.lines import (
-    Access,
     BufferArg,
     BufferParam,
     DeviceArg,
@@ -16,20 +22,33 @@ from wrapper_ir.lines import (
     NoneArg,
     ObjectArg,
     ScalarArg,
-    ScalarParam,
     ScalarType,
+    SchemaError,
     StringArg,
     TorchOp,
+    effects,
+    parse_schema,
 )
+from wrapper_ir.lines.schema import QUALIFIED_OP_NAME
+from wrapper_ir.lines.traits import calls_op
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.layouts import same_device
-from wrapper_ir.verify.tables import shown
+from wrapper_ir.verify.tables import check_name, same_device
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import Arg, KernelCall, KernelDefinition
-    from wrapper_ir.verify.state import State
+    from wrapper_ir.lines import (
+        Access,
+        Arg,
+        ExternKernel,
+        KernelCall,
+        KernelDefinition,
+        OpSchema,
+        ScalarParam,
+    )
+    from wrapper_ir.verify.state import Place, State
     from wrapper_ir.verify.symbols import Symbols
-    from wrapper_ir.verify.tables import Kernels
+
+Fault: TypeAlias = Callable[..., None]
+"""``State.report`` with some of the fields given: those that all faults of a call share."""
 
 #: What each class of argument is called in messages.
 _WHAT: Final[dict[type, str]] = {
@@ -47,19 +66,17 @@ _WHAT: Final[dict[type, str]] = {
 _NO_MEMORY: Final = "meta"
 """The device whose tensors have a layout and nothing else."""
 
-_LIMITS: Final = {
-    ScalarType.INT64: (-(2**63), 2**63 - 1),
-    ScalarType.INT32: (-(2**31), 2**31 - 1),
-    ScalarType.UINT64: (0, 2**64 - 1),
-}
+_INTS: Final = ("int",)
+_FLOATS: Final = ("float", "int")
 
-_WANTED: Final = {
-    ScalarType.INT64: ("int",),
-    ScalarType.INT32: ("int",),
-    ScalarType.UINT64: ("int",),
-    ScalarType.FLOAT64: ("float", "int"),
-    ScalarType.FLOAT32: ("float", "int"),
-    ScalarType.BOOL: ("bool",),
+#: Kinds of number that each type of parameter takes, and the limits of those that have any.
+_TAKEN: Final[dict[ScalarType, tuple[tuple[str, ...], int | None, int]]] = {
+    ScalarType.INT64: (_INTS, -(2**63), 2**63 - 1),
+    ScalarType.INT32: (_INTS, -(2**31), 2**31 - 1),
+    ScalarType.UINT64: (_INTS, 0, 2**64 - 1),
+    ScalarType.FLOAT64: (_FLOATS, None, 0),
+    ScalarType.FLOAT32: (_FLOATS, None, 0),
+    ScalarType.BOOL: (("bool",), None, 0),
 }
 
 
@@ -79,6 +96,100 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def are(count: int) -> str:
+    """The verb that goes with a count."""
+    return "is" if count == 1 else "are"
+
+
+def shown(name: str) -> str:
+    """A kernel's or op's name as the text form writes it in calls."""
+    return name if "::" in name else f"@{name}"
+
+
+class Kernels:
+    """Kernels and ops that calls may name, as far as the program declared them.
+
+    They are declared once, before use, outside regions and well formed.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._declared: dict[str, tuple[KernelDefinition, Place]] = {}
+        self._schemas: dict[str, OpSchema] = {}
+
+    def declare(self, line: KernelDefinition) -> None:
+        """Checks a declaration and enters it."""
+        fault = partial(self.state.report, name=shown(line.name))
+        if self.state.frame is not self.state.root:
+            fault(rules.KERNEL_IN_REGION)
+        if line.name in self._declared:
+            fault(rules.KERNEL_TWICE, first=f"at {self._declared[line.name][1]}")
+            return
+        self._declared[line.name] = (line, self.state.here())
+        if isinstance(line.source, TorchOp):
+            self._check_op(line, line.source, fault)
+            return
+        check_name(self.state, line.name, "kernel")
+        seen: set[str] = set()
+        for param in line.params:
+            check_name(self.state, param.name, "parameter")
+            if param.name in seen:
+                fault(rules.BAD_PARAM, param=param.name)
+            seen.add(param.name)
+        check_name(self.state, line.source.entry, "kernel's entry")
+        group = line.source.group if isinstance(line.source, DeviceKernel) else ()
+        if len(group) > 3 or any(size < 1 for size in group):
+            fault(rules.BAD_GROUP, sizes=", ".join(map(str, group)))
+
+    def find(self, line: KernelCall | ExternKernel) -> KernelDefinition | None:
+        """The declaration of what a line calls; reports one that is missing, or for other lines."""
+        name = effects(line).calls[0]
+        fault = partial(self.state.report, name=shown(name))
+        found = self._declared.get(name)
+        if found is None:
+            names = self.state.names.kernels
+            later, near = self.state.later(name, names), self.state.near(name, names)
+            fault(rules.UNKNOWN_KERNEL, later=later, near=near)
+            return None
+        is_op = isinstance(found[0].source, TorchOp)
+        if is_op is calls_op(line):
+            return found[0]
+        what, other = (
+            ("a library op", "an extern") if is_op else ("a kernel of this program", "a call")
+        )
+        fault(rules.WRONG_CALL, what=what, mnemonic=line.mnemonic, fix=f"call it with {other} line")
+        return None
+
+    def schema(self, name: str) -> OpSchema | None:
+        """The schema of a declared op, ``None`` where it could not be read."""
+        return self._schemas.get(name)
+
+    def _check_op(self, line: KernelDefinition, source: TorchOp, fault: Fault) -> None:
+        if QUALIFIED_OP_NAME.fullmatch(line.name) is None:
+            self.state.report(rules.BAD_NAME, name=line.name, what="library op")
+        try:
+            schema = parse_schema(source.schema)
+        except SchemaError as error:
+            at = error.fields
+            fault(rules.BAD_SCHEMA, reason=at["reason"], column=at["column"])
+            return
+        if schema.name != line.name:
+            fault(rules.BAD_OP_DECLARATION, why=f"with the schema of {schema.name}")
+        elif line.params:
+            fault(rules.BAD_OP_DECLARATION, why="with parameters besides its schema")
+        elif source.is_method and not _is_method(schema):
+            why = "as a method, but its first argument is no object of the class"
+            fault(rules.BAD_OP_DECLARATION, why=why)
+        else:
+            self._schemas[line.name] = schema
+
+
+def _is_method(schema: OpSchema) -> bool:
+    """Return whether the first argument is of the class that the name begins with."""
+    class_name, _, method = schema.name.partition(".")
+    return bool(method and schema.args) and schema.args[0].type.class_name == class_name
+
+
 class Calls:
     """The checks of 'call' lines."""
 
@@ -89,37 +200,27 @@ class Calls:
 
     def check(self, line: KernelCall) -> None:
         """Checks one call against its kernel's definition."""
-        kernel = self.kernels.find(line.kernel)
+        kernel = self.kernels.find(line)
         if kernel is None:
             return
-        if isinstance(kernel.source, TorchOp):
-            self.state.report(
-                rules.WRONG_CALL,
-                name=shown(line.kernel),
-                what="a library op",
-                mnemonic=line.mnemonic,
-                fix="call it with an extern line",
-            )
-            return
+        fault = partial(self.state.report, name=shown(line.kernel))
         if line.device.type == _NO_MEMORY:
-            self.state.report(rules.NO_MEMORY, name=shown(line.kernel), device=line.device)
-        self._check_grid(line, kernel)
-        if len(line.args) != len(kernel.params):
-            self.state.report(
-                rules.ARGUMENT_COUNT,
-                name=shown(line.kernel),
-                expected=counted(len(kernel.params), "argument"),
-                given=f"{len(line.args)} {'is' if len(line.args) == 1 else 'are'}",
-                fix=f"its parameters are {', '.join(p.name for p in kernel.params) or 'none'}",
-            )
+            fault(rules.NO_MEMORY, device=line.device)
+        self._check_grid(line, kernel, fault)
+        args, params = line.args, kernel.params
+        if len(args) != len(params):
+            expected, given = counted(len(params), "argument"), f"{len(args)} {are(len(args))}"
+            fix = f"its parameters are {', '.join(p.name for p in params) or 'none'}"
+            fault(rules.ARGUMENT_COUNT, expected=expected, given=given, fix=fix)
             return
-        for arg, param in zip(line.args, kernel.params, strict=True):
+        for arg, param in zip(args, params, strict=True):
+            here = partial(fault, which=f"parameter '{param.name}'")
             if isinstance(param, BufferParam):
-                self._check_buffer(line, arg, param)
+                self._check_buffer(line, arg, param, here)
             else:
-                self._check_scalar(line, arg, param)
+                self._check_scalar(arg, param, here)
 
-    def _check_grid(self, line: KernelCall, kernel: KernelDefinition) -> None:
+    def _check_grid(self, line: KernelCall, kernel: KernelDefinition, fault: Fault) -> None:
         language = kernel.source.language
         over = language if language is not None and language.has_grid else None
         if isinstance(kernel.source, DeviceKernel):  # whose launcher may do without one
@@ -127,91 +228,44 @@ class Calls:
         else:
             legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
         if not legal:
-            what = "not a Triton kernel" if over is None else f"a {over.name} kernel"
+            names = " or ".join(each.name for each in WITH_GRID)
+            what = f"not a {names} kernel" if over is None else f"a {over.name} kernel"
             grid = f"a grid of {counted(len(line.grid), 'size')}" if line.grid else "no grid"
-            self.state.report(rules.BAD_GRID, name=shown(line.kernel), what=what, grid=grid)
+            fault(rules.BAD_GRID, what=what, grid=grid)
         for size in line.grid:
             self.symbols.check_kinds(size, self.state.here())
 
-    def _check_buffer(self, line: KernelCall, arg: Arg, param: BufferParam) -> None:
-        which = f"parameter '{param.name}'"
+    def _check_buffer(self, line: KernelCall, arg: Arg, param: BufferParam, fault: Fault) -> None:
         if not isinstance(arg, BufferArg):
-            self.state.report(
-                rules.ARGUMENT_KIND,
-                which=which,
-                name=shown(line.kernel),
-                expected="a buffer",
-                given=described(arg),
-            )
+            fault(rules.ARGUMENT_KIND, expected="a buffer", given=described(arg))
             return
-        if arg.access is not param.access:
-            report_access(
-                self.state, which, shown(line.kernel), arg, param.access, "kernel's parameter"
-            )
+        check_access(arg, param.access, "kernel's parameter", fault)
         layout = self.state.program.buffers.get(arg.buffer)
         if layout is None:
             return
+        here = partial(fault, buffer=arg.buffer)
         if layout.dtype is not param.dtype:
-            self.state.report(
-                rules.ARGUMENT_DTYPE,
-                which=which,
-                name=shown(line.kernel),
-                expected=param.dtype.short,
-                buffer=arg.buffer,
-                given=layout.dtype.short,
-            )
+            here(rules.ARGUMENT_DTYPE, expected=param.dtype.short, given=layout.dtype.short)
         if not same_device(layout.device, line.device):
-            self.state.report(
-                rules.ARGUMENT_DEVICE,
-                which=which,
-                name=shown(line.kernel),
-                buffer=arg.buffer,
-                given=layout.device,
-                expected=line.device,
-            )
+            here(rules.ARGUMENT_DEVICE, given=layout.device, expected=line.device)
 
-    def _check_scalar(self, line: KernelCall, arg: Arg, param: ScalarParam) -> None:
-        which = f"parameter '{param.name}'"
-        found = ""
+    def _check_scalar(self, arg: Arg, param: ScalarParam, fault: Fault) -> None:
+        given, type_ = described(arg), param.type.value
         if isinstance(arg, ScalarArg):
-            self.symbols.check_kinds(arg.value, self.state.here())
-            kind = self.symbols.kind_of(arg.value)
-            if kind in _WANTED[param.type]:
-                self._check_range(line, arg, param, which)
+            value = arg.value
+            self.symbols.check_kinds(value, self.state.here())
+            kind = self.symbols.kind_of(value)
+            kinds, least, most = _TAKEN[param.type]
+            if kind in kinds:
+                if least is not None and type(value) is int and not least <= value <= most:
+                    fault(rules.ARGUMENT_RANGE, value=value, type=type_)
                 return
-            found = f" ({kind})"
-        self.state.report(
-            rules.ARGUMENT_KIND,
-            which=which,
-            name=shown(line.kernel),
-            expected=f"a number of type {param.type.value}",
-            given=f"{described(arg)}{found}",
-        )
-
-    def _check_range(
-        self, line: KernelCall, arg: ScalarArg, param: ScalarParam, which: str
-    ) -> None:
-        limits = _LIMITS.get(param.type)
-        value = arg.value
-        if limits is not None and type(value) is int and not limits[0] <= value <= limits[1]:
-            self.state.report(
-                rules.ARGUMENT_RANGE,
-                which=which,
-                name=shown(line.kernel),
-                value=value,
-                type=param.type.value,
-            )
+            given += f" ({kind})"
+        fault(rules.ARGUMENT_KIND, expected=f"a number of type {type_}", given=given)
 
 
-def report_access(
-    state: State, which: str, name: str, arg: BufferArg, expected: Access, source: str
-) -> None:
-    """Reports an argument whose access is not that of the declaration."""
-    state.report(
-        rules.ARGUMENT_ACCESS,
-        which=which,
-        name=name,
-        given=arg.access.value,
-        source=source,
-        expected=expected.value,
-    )
+def check_access(arg: BufferArg, expected: Access, source: str, fault: Fault) -> None:
+    """Checks that an argument's access is that of its declaration."""
+    if arg.access is not expected:
+        given, wanted = arg.access.value, expected.value
+        fault(rules.ARGUMENT_ACCESS, given=given, source=source, expected=wanted)

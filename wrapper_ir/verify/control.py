@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import sympy
@@ -14,7 +15,6 @@ from wrapper_ir.lines import (
     Cond,
     DType,
     NoneValue,
-    ObjectInput,
     Relation,
     ResultBuffer,
     ScalarArg,
@@ -28,18 +28,27 @@ from wrapper_ir.lines import (
 from wrapper_ir.lines.expr import free_symbols, symbol
 from wrapper_ir.lines.traits import loops
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.calls import counted, described
+from wrapper_ir.verify.calls import are, counted, described
 from wrapper_ir.verify.externs import check_alias_source
-from wrapper_ir.verify.layouts import difference
-from wrapper_ir.verify.storage import Kind
+from wrapper_ir.verify.state import Kind
+from wrapper_ir.verify.tables import difference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.lines import Arg, CallResult, Dim, Layout, Region, RegionLine, Value
+    from wrapper_ir.lines import (
+        Arg,
+        CallResult,
+        Dim,
+        Layout,
+        Region,
+        RegionLine,
+        Scalar,
+        Value,
+    )
     from wrapper_ir.verify.lifetimes import Lifetimes
-    from wrapper_ir.verify.state import Frame, State
-    from wrapper_ir.verify.storage import Storage
+    from wrapper_ir.verify.rules import Rule
+    from wrapper_ir.verify.state import Frame, State, Storage
     from wrapper_ir.verify.symbols import Symbols
 
 
@@ -56,78 +65,68 @@ class Control:
     def check_entry(self, line: RegionLine) -> None:
         """Checks what decides, the operands and the parameters of each region."""
         if isinstance(line, Cond):
-            self._check_predicate(line.predicate)
+            self._check_decider(rules.BAD_PREDICATE, line.predicate, "bool", (DType.BOOL,))
         elif isinstance(line, Switch):
-            self._check_selector(line)
+            self._check_decider(rules.BAD_SELECTOR, line.selector, "int", SELECTOR_TYPES)
+            if not line.cases:
+                self.state.report(rules.NO_CASES)
         operands = passed_to_regions(line)
         for name, region in regions_of(line):
             self._check_params(name, region, operands)
         for result in line.results:
             if isinstance(result, ResultBuffer):
-                check_alias_source(self.state, result, iter(operands))
+                check_alias_source(self.state, result, operands)
 
-    def _check_predicate(self, predicate: BufferArg | ScalarArg) -> None:
-        if isinstance(predicate, ScalarArg):
-            self.symbols.check_kinds(predicate.value, self.state.here())
-            if not self.symbols.is_condition(predicate.value):
-                kind = self.symbols.kind_of(predicate.value)
-                self.state.report(rules.BAD_PREDICATE, given=f"{predicate.value} ({kind})")
-            return
-        layout = self.state.program.buffers.get(predicate.buffer)
-        if layout is not None:
-            given = _not_one_of(predicate.buffer, layout, (DType.BOOL,))
-            if given:
-                self.state.report(rules.BAD_PREDICATE, given=given)
-        if predicate.access.writes:
-            self.state.report(rules.BAD_PREDICATE, given=f"%{predicate.buffer}, passed for writing")
-
-    def _check_selector(self, line: Switch) -> None:
-        selector, given = line.selector, ""
-        if isinstance(selector, ScalarArg):
-            self.symbols.check_kinds(selector.value, self.state.here())
-            kind = self.symbols.kind_of(selector.value)
-            given = "" if kind == "int" else f"{selector.value} ({kind})"
+    def _check_decider(
+        self, rule: Rule, arg: BufferArg | ScalarArg, kind: str, types: Sequence[DType]
+    ) -> None:
+        """Checks what chooses a region: a number of a kind, or a buffer of one such element."""
+        if isinstance(arg, ScalarArg):
+            self.symbols.check_kinds(arg.value, self.state.here())
+            faults = [self._not_of(arg.value, kind)]
         else:
-            layout = self.state.program.buffers.get(selector.buffer)
-            if layout is not None:
-                given = _not_one_of(selector.buffer, layout, SELECTOR_TYPES)
-            if selector.access.writes:
-                given = f"%{selector.buffer}, passed for writing"
-        if given:
-            self.state.report(rules.BAD_SELECTOR, given=given)
-        if not line.cases:
-            self.state.report(rules.NO_CASES)
+            is_written = f"%{arg.buffer}, passed for writing" if arg.access.writes else ""
+            faults = [self._not_one(arg.buffer, types), is_written]
+        for given in filter(None, faults):
+            self.state.report(rule, given=given)
+
+    def _not_of(self, value: Scalar, kind: str) -> str:
+        """Describe a number of another kind; empty if it is of this one."""
+        found = self.symbols.kind_of(value)
+        return "" if found == kind else f"{value} ({found})"
+
+    def _not_one(self, name: str, types: Sequence[DType]) -> str:
+        """Describe a buffer that is not one element of one of these types; empty if it is."""
+        layout = self.state.program.buffers.get(name)
+        if layout is None:
+            return ""
+        if layout.dtype not in types:
+            return f"%{name}, which holds {layout.dtype.short}"
+        numel = layout.numel
+        return f"%{name}, which has {numel} elements" if type(numel) is int and numel != 1 else ""
 
     def _check_params(self, name: str, region: Region, operands: tuple[Arg, ...]) -> None:
-        if len(region.params) != len(operands):
-            self.state.report(
-                rules.PARAMS_DIFFER,
-                region=name,
-                expected=counted(len(region.params), "parameter"),
-                given=f"{counted(len(operands), 'operand')} {_is_or_are(len(operands))} given",
-                fix="give one parameter an operand, in order",
-            )
+        fault, params = partial(self.state.report, rules.PARAMS_DIFFER, region=name), region.params
+        if len(params) != len(operands):
+            expected = counted(len(params), "parameter")
+            given = f"{counted(len(operands), 'operand')} {are(len(operands))} given"
+            fault(expected=expected, given=given, fix="give one parameter an operand, in order")
             return
         values = _values_of_params(region, operands)
-        for position, (param, arg) in enumerate(zip(region.params, operands, strict=True)):
+        for position, (param, arg) in enumerate(zip(params, operands, strict=True)):
+            given = expected = ""
             if isinstance(param, BufferInput):
                 given = self._param_fault(param, arg, values)
                 expected = f"buffer %{param.name} as parameter {position}"
-            elif isinstance(param, ObjectInput):
-                continue  # which no region may have
-            else:
-                given = "" if isinstance(arg, ScalarArg) else described(arg)
+            elif isinstance(param, ScalarInput):  # objects are none that a region may have
                 expected = f"number {param.symbol} as parameter {position}"
                 if isinstance(arg, ScalarArg):
                     self.symbols.check_value(param.symbol, arg.value, self.state.here())
+                else:
+                    given = described(arg)
             if given:
-                self.state.report(
-                    rules.PARAMS_DIFFER,
-                    region=name,
-                    expected=expected,
-                    given=f"the operand is {given}",
-                    fix="dtype, device, sizes and strides of parameter and operand are equal",
-                )
+                fix = "dtype, device, sizes and strides of parameter and operand are equal"
+                fault(expected=expected, given=f"the operand is {given}", fix=fix)
 
     def _param_fault(self, param: BufferInput, arg: Arg, values: dict[str, Dim]) -> str:
         if not isinstance(arg, BufferArg):
@@ -165,7 +164,10 @@ class Control:
         operands = passed_to_regions(line)
         bindings = _values_of_params(frame.region, operands)
         for position, ((value, _), result) in enumerate(zip(values, line.results, strict=True)):
-            self._check_result(line, name, position, value, result, bindings)
+            given, expected = self._result_fault(line, value, result, bindings)
+            if given:
+                fault = partial(self.state.report, rules.RESULTS_DIFFER, region=name)
+                fault(position=position, given=given, expected=expected)
         if not (loops(line) and line.stacked):
             self._check_sharing(line, name, frame.region, [s for _, s in values])
 
@@ -175,58 +177,36 @@ class Control:
             self._report_count("body", len(line.carried), len(line.results))
 
     def _report_count(self, name: str, given: int, expected: int) -> None:
+        wanted = f"{expected} {are(expected)}"
         self.state.report(
-            rules.RESULT_COUNT,
-            region=name,
-            given=counted(given, "result"),
-            expected=f"{expected} {_is_or_are(expected)}",
+            rules.RESULT_COUNT, region=name, given=counted(given, "result"), expected=wanted
         )
 
     def _check_condition(self, values: Sequence[tuple[Value, Storage | None]]) -> None:
         if len(values) != 1:
             self._report_count("condition", len(values), 1)
             return
-        value = values[0][0]
-        given = ""
+        value, given = values[0][0], ""
         if isinstance(value, BufferValue):
-            layout = self.state.program.buffers.get(value.buffer)
-            if layout is not None:
-                given = _not_one_of(value.buffer, layout, (DType.BOOL,))
-        elif isinstance(value, ScalarValue) and not self.symbols.is_condition(value.value):
-            given = f"{value.value} ({self.symbols.kind_of(value.value)})"
+            given = self._not_one(value.buffer, (DType.BOOL,))
+        elif isinstance(value, ScalarValue):
+            given = self._not_of(value.value, "bool")
         if given:
             self.state.report(rules.BAD_PREDICATE, given=given)
 
-    def _check_result(
-        self,
-        line: RegionLine,
-        name: str,
-        position: int,
-        value: Value,
-        result: CallResult,
-        bindings: dict[str, Dim],
-    ) -> None:
-        given, expected = "", ""
+    def _result_fault(
+        self, line: RegionLine, value: Value, result: CallResult, bindings: dict[str, Dim]
+    ) -> tuple[str, str]:
+        """Describe a result of the wrong kind or layout, and what is needed; empty if it fits."""
         if isinstance(result, ResultBuffer):
-            expected = f"buffer %{result.out}"
+            given = "a number"
             if isinstance(value, BufferValue):
                 given = self._layout_fault(line, value.buffer, result.out, bindings)
-            else:
-                given = "a number"
-        else:
-            expected = f"number {result.symbol}"
-            if isinstance(value, ScalarValue):
-                self.symbols.check_value(result.symbol, value.value, self.state.here())
-            else:
-                given = "a buffer"
-        if given:
-            self.state.report(
-                rules.RESULTS_DIFFER,
-                position=position,
-                region=name,
-                given=given,
-                expected=expected,
-            )
+            return given, f"buffer %{result.out}"
+        if not isinstance(value, ScalarValue):
+            return "a buffer", f"number {result.symbol}"
+        self.symbols.check_value(result.symbol, value.value, self.state.here())
+        return "", ""
 
     def _layout_fault(
         self, line: RegionLine, inner: str, outer: str, bindings: dict[str, Dim]
@@ -235,23 +215,16 @@ class Control:
         given, expected = buffers.get(inner), buffers.get(outer)
         if given is None or expected is None:
             return ""
-        fault = difference(
-            _with_values(given, bindings),
-            _first_slice(expected) if loops(line) and line.stacked else expected,
-            self._is_known,
-        )
+        if loops(line) and line.stacked:
+            expected = _first_slice(expected)
+        fault = difference(_with_values(given, bindings), expected, self._is_known)
         return f"%{inner}, {fault}" if fault else ""
 
     def _check_sharing(
         self, line: RegionLine, name: str, region: Region, leaving: list[Storage | None]
     ) -> None:
         """Checks that what a result calls fresh is storage that nobody else holds."""
-        operands = passed_to_regions(line)
-        lent = {
-            param.name: arg.buffer
-            for param, arg in zip(region.params, operands, strict=False)
-            if isinstance(param, BufferInput) and isinstance(arg, BufferArg)
-        }
+        lent = {param: arg.buffer for param, arg in _lent(line, region)}
         seen: dict[Storage, int] = {}
         for position, (storage, result) in enumerate(zip(leaving, line.results, strict=True)):
             if storage is None or not isinstance(result, ResultBuffer):
@@ -266,42 +239,23 @@ class Control:
                 what = f"the same storage as result {seen[first]}"
             seen.setdefault(first, position)
             if what:
-                self.state.report(
-                    rules.SHARED_RESULT,
-                    position=position,
-                    region=name,
-                    what=what,
-                    result=result.out,
-                )
+                fault = partial(self.state.report, rules.SHARED_RESULT, region=name)
+                fault(position=position, what=what, result=result.out)
 
     def _check_writes(self, line: RegionLine, name: str, region: Region) -> None:
         """Checks that an operand whose parameter a region changes is passed for writing."""
-        operands = passed_to_regions(line)
-        for param, arg in zip(region.params, operands, strict=False):
-            if not isinstance(param, BufferInput) or not isinstance(arg, BufferArg):
-                continue
-            inside = self.lifetimes.buffers.get(param.name)
-            changed = inside is not None and any(s.first.written for s in inside.storages)
+        for param, arg in _lent(line, region):
+            changed = any(s.first.written for s in self.lifetimes.storages(param))
             if changed and not arg.access.writes:
-                self.state.report(
-                    rules.UNTOLD_WRITE,
-                    region=name,
-                    param=param.name,
-                    operand=arg.buffer,
-                    given=arg.access.value,
-                )
+                fault = partial(self.state.report, rules.UNTOLD_WRITE, region=name)
+                fault(param=param, operand=arg.buffer, given=arg.access.value)
 
 
-def _not_one_of(name: str, layout: Layout, types: Sequence[DType]) -> str:
-    """Describe a buffer that is not one element of one of these types; empty if it is."""
-    if layout.dtype not in types:
-        return f"%{name}, which holds {layout.dtype.short}"
-    numel = layout.numel
-    return f"%{name}, which has {numel} elements" if type(numel) is int and numel != 1 else ""
-
-
-def _is_or_are(count: int) -> str:
-    return "is" if count == 1 else "are"
+def _lent(line: RegionLine, region: Region) -> Iterator[tuple[str, BufferArg]]:
+    """Yield the buffers among a region's parameters, each with the operand that it stands for."""
+    for param, arg in zip(region.params, passed_to_regions(line), strict=False):
+        if isinstance(param, BufferInput) and isinstance(arg, BufferArg):
+            yield param.name, arg
 
 
 def _values_of_params(region: Region, operands: tuple[Arg, ...]) -> dict[str, Dim]:
@@ -324,13 +278,8 @@ def _with_values(layout: Layout, values: dict[str, Dim]) -> Layout:
     def put(value: Dim) -> Dim:
         return value.xreplace(replace) if isinstance(value, sympy.Basic) else value
 
-    return type(layout)(
-        layout.dtype,
-        layout.device,
-        tuple(map(put, layout.size)),
-        tuple(map(put, layout.stride)),
-        put(layout.offset),
-    )
+    size, stride = tuple(map(put, layout.size)), tuple(map(put, layout.stride))
+    return type(layout)(layout.dtype, layout.device, size, stride, put(layout.offset))
 
 
 def _first_slice(layout: Layout) -> Layout:

@@ -1,8 +1,9 @@
-"""Calls of library ops, against the schema under which the op is declared."""
+"""Calls of library ops, against their schemas, and the objects of custom classes."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines import (
@@ -19,32 +20,37 @@ from wrapper_ir.lines import (
     ResultObject,
     ScalarArg,
     StringArg,
-    TorchOp,
 )
 from wrapper_ir.lines.effects import handed_over
+from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.calls import counted, described, report_access
-from wrapper_ir.verify.tables import shown
+from wrapper_ir.verify.calls import check_access, counted, described, shown
+from wrapper_ir.verify.tables import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wrapper_ir.lines import Arg, ExternKernel, OpResult, OpSchema, SchemaArg, SchemaType
-    from wrapper_ir.verify.state import State
+    from wrapper_ir.lines import (
+        Arg,
+        Effects,
+        ExternKernel,
+        ObjectInput,
+        OpResult,
+        OpSchema,
+        SchemaArg,
+        SchemaType,
+    )
+    from wrapper_ir.verify.calls import Fault, Kernels
+    from wrapper_ir.verify.lifetimes import Lifetimes
+    from wrapper_ir.verify.state import Place, State
     from wrapper_ir.verify.symbols import Symbols
-    from wrapper_ir.verify.tables import Kernels
-
-_INTS: Final = ("int",)
-_BOOLS: Final = ("bool",)
-_FLOATS: Final = ("float", "int")
-_NUMBERS: Final = ("int", "float", "bool", "complex")
 
 #: Kinds of number that each scalar type of a schema takes.
 _SCALARS: Final = {
-    **dict.fromkeys(("int", "SymInt"), _INTS),
-    **dict.fromkeys(("bool", "SymBool"), _BOOLS),
-    **dict.fromkeys(("float", "SymFloat"), _FLOATS),
-    **dict.fromkeys(("Scalar", "number", "complex"), _NUMBERS),
+    **dict.fromkeys(("int", "SymInt"), ("int",)),
+    **dict.fromkeys(("bool", "SymBool"), ("bool",)),
+    **dict.fromkeys(("float", "SymFloat"), ("float", "int")),
+    **dict.fromkeys(("Scalar", "number", "complex"), ("int", "float", "bool", "complex")),
 }
 
 #: Classes of argument that the other types take; a type in neither table takes anything.
@@ -73,85 +79,61 @@ class Externs:
 
         None where the op or its schema is not known.
         """
-        kernel = self.kernels.find(line.op)
-        if kernel is None:
-            return []
-        if not isinstance(kernel.source, TorchOp):
-            self.state.report(
-                rules.WRONG_CALL,
-                name=shown(line.op),
-                what="a kernel of this program",
-                mnemonic=line.mnemonic,
-                fix="call it with a call line",
-            )
-            return []
-        schema = self.kernels.schema(line.op)
+        schema = None if self.kernels.find(line) is None else self.kernels.schema(line.op)
         if schema is None:
             return []
-        bound = self._bind(line, schema)
+        fault = partial(self.state.report, name=shown(line.op))
+        bound = self._bind(line, schema, fault)
         for declared, arg in bound:
-            self._check_arg(line, declared, arg)
-        self._check_results(line, schema, bound)
+            self._check_arg(
+                line, declared, arg, partial(fault, which=f"argument '{declared.name}'")
+            )
+        self._check_results(line, schema, bound, fault)
         return bound
 
-    def _bind(self, line: ExternKernel, schema: OpSchema) -> list[tuple[SchemaArg, Arg]]:
+    def _bind(
+        self, line: ExternKernel, schema: OpSchema, fault: Fault
+    ) -> list[tuple[SchemaArg, Arg]]:
         """Each argument with what the schema says of it; checks that all are there, once."""
         positional = schema.positional
         if len(line.args) > len(positional):
-            self.state.report(
-                rules.ARGUMENT_COUNT,
-                name=shown(line.op),
-                expected=f"at most {counted(len(positional), 'argument')} by position",
-                given=f"{len(line.args)} are",
-                fix="arguments behind the '*' of the schema are given by name",
-            )
+            expected = f"at most {counted(len(positional), 'argument')} by position"
+            fix = "arguments behind the '*' of the schema are given by name"
+            fault(rules.ARGUMENT_COUNT, expected=expected, given=f"{len(line.args)} are", fix=fix)
         bound = {d.name: (d, arg) for d, arg in zip(positional, line.args, strict=False)}
         for name, arg in line.kwargs:
             declared = schema.arg(name)
             if declared is None:
                 names = [a.name for a in schema.args]
-                self.state.report(
-                    rules.UNKNOWN_KEYWORD,
-                    name=shown(line.op),
-                    keyword=name,
-                    names=", ".join(names) or "none",
-                    near=self.state.near(name, names),
-                )
+                known, near = ", ".join(names) or "none", self.state.near(name, names)
+                fault(rules.UNKNOWN_KEYWORD, keyword=name, names=known, near=near)
             elif name in bound:
-                self.state.report(rules.ARGUMENT_TWICE, name=shown(line.op), keyword=name)
+                fault(rules.ARGUMENT_TWICE, keyword=name)
             else:
                 bound[name] = (declared, arg)
         missing = [a.name for a in schema.args if a.default is None and a.name not in bound]
         if missing:
-            self.state.report(
-                rules.ARGUMENT_COUNT,
-                name=shown(line.op),
-                expected=f"{', '.join(missing)} as well",
-                given="nothing is",
-                fix="only arguments with a default may be left out",
-            )
+            expected = f"{', '.join(missing)} as well"
+            fix = "only arguments with a default may be left out"
+            fault(rules.ARGUMENT_COUNT, expected=expected, given="nothing is", fix=fix)
         return list(bound.values())
 
     # Arguments.
 
-    def _check_arg(self, line: ExternKernel, declared: SchemaArg, arg: Arg) -> None:
-        which = f"argument '{declared.name}'"
-        fault = self._misfit(
-            arg, declared.type.class_name or declared.type.base, declared.type.suffix
-        )
-        if fault == "none" and _may_be_undefined(line.op, declared):
-            fault = None
-        if fault is not None:
-            wanted = (declared.type.class_name or declared.type.base) + declared.type.suffix
-            rule = rules.UNWANTED_NONE if fault == "none" else rules.ARGUMENT_KIND
-            self.state.report(rule, which=which, name=shown(line.op), expected=wanted, given=fault)
+    def _check_arg(self, line: ExternKernel, declared: SchemaArg, arg: Arg, fault: Fault) -> None:
+        type_ = declared.type
+        base = type_.class_name or type_.base
+        given = self._misfit(arg, base, type_.suffix)
+        if given == "none" and _may_be_undefined(line.op, declared):
+            given = None
+        if given is not None:
+            rule = rules.UNWANTED_NONE if given == "none" else rules.ARGUMENT_KIND
+            fault(rule, expected=base + type_.suffix, given=given)
         for buffer in buffers_in(arg):
-            if declared.type.writes and not buffer.access.writes:
-                report_access(
-                    self.state, which, shown(line.op), buffer, Access.READ_WRITE, "schema"
-                )
-            elif not declared.type.writes and buffer.access is not Access.READ:
-                report_access(self.state, which, shown(line.op), buffer, Access.READ, "schema")
+            if not type_.writes:
+                check_access(buffer, Access.READ, "schema", fault)
+            elif not buffer.access.writes:
+                check_access(buffer, Access.READ_WRITE, "schema", fault)
 
     def _misfit(self, arg: Arg, base: str, suffix: str) -> str | None:
         """Describe an argument that is not of the type ``base + suffix``; None if it fits."""
@@ -169,69 +151,44 @@ class Externs:
         return described(arg)
 
     def _misfit_leaf(self, arg: Arg, base: str) -> str | None:
-        if base in _SCALARS:
-            if not isinstance(arg, ScalarArg):
-                return described(arg)
+        if base in _SCALARS and isinstance(arg, ScalarArg):
             self.symbols.check_kinds(arg.value, self.state.here())
             kind = self.symbols.kind_of(arg.value)
             return None if kind in _SCALARS[base] else f"{described(arg)} ({kind})"
-        if "::" in base:
-            return self._misfit_object(arg, base)
-        if base in _CLASSES:
-            return None if isinstance(arg, _CLASSES[base]) else described(arg)
-        return None
-
-    def _misfit_object(self, arg: Arg, class_name: str) -> str | None:
-        if not isinstance(arg, ObjectArg):
-            return described(arg)
-        given = self.state.objects.get(arg.object, class_name)
-        return None if given == class_name else f"{described(arg)} ({given})"
+        if "::" in base and isinstance(arg, ObjectArg):
+            given = self.state.objects.get(arg.object, base)
+            return None if given == base else f"{described(arg)} ({given})"
+        takes_any = base not in _SCALARS and "::" not in base and base not in _CLASSES
+        return None if takes_any or isinstance(arg, _CLASSES.get(base, ())) else described(arg)
 
     # Results.
 
     def _check_results(
-        self, line: ExternKernel, schema: OpSchema, bound: list[tuple[SchemaArg, Arg]]
+        self,
+        line: ExternKernel,
+        schema: OpSchema,
+        bound: list[tuple[SchemaArg, Arg]],
+        fault: Fault,
     ) -> None:
         seen: set[tuple[int | str, ...]] = set()
+        returns = ", ".join(r.base + r.suffix for r in schema.returns) or "none"
         for result in line.results:
-            type_ = self._leaf(line, schema, result, repeated=result.path in seen)
+            here = partial(fault, path="".join(f"[{s!r}]" for s in result.path) or "the top")
+            type_, why = _resolve(schema, result.path)
+            if result.path in seen:
+                why = " that is not bound already"
             seen.add(result.path)
+            if why:
+                type_ = None
+                here(rules.BAD_RESULT_PATH, why=why, returns=returns)
             if type_ is not None:
-                self._check_kind(line, result, type_)
+                wanted, given = self._misfit_result(result, type_)
+                if wanted:
+                    here(rules.BAD_RESULT_KIND, expected=wanted, given=given)
             if isinstance(result, ResultBuffer):
                 check_alias_source(self.state, result, [arg for _, arg in bound])
                 if type_ is not None and type_.is_tensor:
-                    self._check_relation(line, result, type_, bound)
-
-    def _leaf(
-        self, line: ExternKernel, schema: OpSchema, result: OpResult, *, repeated: bool
-    ) -> SchemaType | None:
-        """The type that the schema gives for a result's path, ``None`` where it gives none."""
-        type_, why = _resolve(schema, result.path)
-        if repeated:
-            why = " that is not bound already"
-        if why:
-            self.state.report(
-                rules.BAD_RESULT_PATH,
-                name=shown(line.op),
-                path=_path(result.path),
-                why=why,
-                returns=", ".join(r.base + r.suffix for r in schema.returns) or "none",
-            )
-            return None
-        return type_
-
-    def _check_kind(self, line: ExternKernel, result: OpResult, type_: SchemaType) -> None:
-        """Checks that a result is of the kind that the op returns."""
-        wanted, given = self._misfit_result(result, type_)
-        if wanted:
-            self.state.report(
-                rules.BAD_RESULT_KIND,
-                name=shown(line.op),
-                path=_path(result.path),
-                expected=wanted,
-                given=given,
-            )
+                    self._check_relation(line, result, type_, bound, fault)
 
     def _misfit_result(self, result: OpResult, type_: SchemaType) -> tuple[str, str]:
         """Describe what the op returns and what the result is; two empty texts if it fits."""
@@ -260,14 +217,10 @@ class Externs:
         result: ResultBuffer,
         type_: SchemaType,
         bound: list[tuple[SchemaArg, Arg]],
+        fault: Fault,
     ) -> None:
         """Checks a result's relation to the arguments against the schema's alias sets."""
-        sets = type_.alias_sets
-        given = result.relation.value.replace("_", "-")
-        if not sets:
-            if result.relation is Relation.ALIAS:
-                self._report_relation(line, result, given, "fresh")
-            return
+        sets, relation = type_.alias_sets, result.relation
         legal = {
             buffer.buffer
             for declared, arg in bound
@@ -277,48 +230,41 @@ class Externs:
         position = handed_over(line.op)
         if position is not None and position < len(line.args):
             legal.update(buffer.buffer for buffer in buffers_in(line.args[position]))
-        listed = ", ".join(f"%{name}" for name in sorted(legal)) or "an argument"
-        if result.relation is Relation.FRESH:
-            self._report_relation(line, result, given, f"a view of {listed}")
-        elif not legal.issuperset(result.of):
-            sources = ", ".join(f"%{name}" for name in result.of)
-            self._report_relation(line, result, f"{given} of {sources}", f"a view of {listed}")
-
-    def _report_relation(
-        self, line: ExternKernel, result: ResultBuffer, given: str, expected: str
-    ) -> None:
-        self.state.report(
-            rules.BAD_RELATION,
-            result=result.out,
-            given=given,
-            name=shown(line.op),
-            expected=expected,
-        )
+        expected = f"a view of {', '.join(f'%{name}' for name in sorted(legal)) or 'an argument'}"
+        given = _worded(relation)
+        if not sets:
+            is_fault, expected = relation is Relation.ALIAS, "fresh"
+        elif relation is Relation.FRESH:
+            is_fault = True
+        else:
+            is_fault = not legal.issuperset(result.of)
+            given += f" of {', '.join(f'%{name}' for name in result.of)}"
+        if is_fault:
+            fault(rules.BAD_RELATION, result=result.out, given=given, expected=expected)
 
 
 def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) -> None:
     """Checks that a view says of which argument, and that any other result is a view of none."""
-    given = result.relation.value.replace("_", "-")
-    fault = ("", "")
-    if result.relation is Relation.FRESH:
+    args = list(args)
+    known = {buffer.buffer for arg in args for buffer in buffers_in(arg)}
+    stranger = next((name for name in result.of if name not in known), "")
+    why = fix = ""
+    if result.relation in (Relation.FRESH, Relation.HELD):
         if result.of:
-            fault = ("but names what it is a view of", "declare it as alias or may-alias")
-    elif result.relation is Relation.HELD:
-        if result.of:
-            fault = ("but names what it is a view of", "declare it as alias or may-alias")
-        elif not any(isinstance(arg, ObjectArg) for arg in args):
-            fault = ("but the call is given no object", "declare it as fresh")
+            why, fix = "but names what it is a view of", "declare it as alias or may-alias"
+        elif result.relation is Relation.HELD and not any(isinstance(a, ObjectArg) for a in args):
+            why, fix = "but the call is given no object", "declare it as fresh"
     elif not result.of:
-        fault = ("but not of what", "name the argument that it is a view of")
-    else:
-        buffers = {buffer.buffer for arg in args for buffer in buffers_in(arg)}
-        strangers = [name for name in result.of if name not in buffers]
-        if strangers:
-            fault = (f"but %{strangers[0]} is not an argument of the call", "name an argument")
-    if fault[0]:
-        state.report(
-            rules.BAD_ALIAS_SOURCE, result=result.out, given=given, why=fault[0], fix=fault[1]
-        )
+        why, fix = "but not of what", "name the argument that it is a view of"
+    elif stranger:
+        why, fix = f"but %{stranger} is not an argument of the call", "name an argument"
+    if fix:
+        given = _worded(result.relation)
+        state.report(rules.BAD_ALIAS_SOURCE, result=result.out, given=given, why=why, fix=fix)
+
+
+def _worded(relation: Relation) -> str:
+    return relation.value.replace("_", "-")
 
 
 def buffers_in(arg: Arg) -> Iterator[BufferArg]:
@@ -349,13 +295,7 @@ def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType 
         if not suffix.endswith("]") or not isinstance(step, int) or step < 0:
             return None, f": it is not a list there, but {type_.base}{type_.suffix}"
         suffix = suffix[: suffix.rindex("[")].removesuffix("?")
-    if suffix:
-        return None, ": it is a list there"
-    return type_, ""
-
-
-def _path(path: tuple[int | str, ...]) -> str:
-    return "".join(f"[{step!r}]" for step in path) or "the top"
+    return (None, ": it is a list there") if suffix else (type_, "")
 
 
 def _may_be_undefined(op: str, declared: SchemaArg) -> bool:
@@ -367,3 +307,54 @@ def _may_be_undefined(op: str, declared: SchemaArg) -> bool:
     namespace, _, name = op.rpartition("::")
     takes_any = namespace != "aten" or name.partition(".")[0].endswith("_backward")
     return takes_any and (declared.type.base, declared.type.suffix) == ("Tensor", "")
+
+
+class Objects:
+    """Objects of custom classes: who may hand them on, and memory that they may hold."""
+
+    def __init__(self, state: State, lifetimes: Lifetimes) -> None:
+        self._state = state
+        self._lifetimes = lifetimes
+
+    def define_constants(self) -> None:
+        """Checks the table of objects that belong to the program."""
+        for name, constant in self._state.program.objects.items():
+            self._enter(name, constant.class_name, self._state.here(f"objects.{name}"))
+
+    def define(self, item: ObjectInput | ResultObject, place: Place) -> None:
+        """Enters an input of the program, or what an op returns; regions have no objects."""
+        if self._state.frame is not self._state.root:
+            self._refuse(item.object, place)
+        elif item.object in self._state.objects:
+            self._report_taken(item.object, "another object", place)
+        else:
+            self._state.objects[item.object] = item.class_name
+            self._enter(item.object, item.class_name, place)
+
+    def _enter(self, name: str, class_name: str, place: Place) -> None:
+        check_name(self._state, name, "object", place)
+        if CLASS_NAME.fullmatch(class_name) is None:
+            self._state.report(rules.BAD_NAME, place=place, name=class_name, what="class")
+        if name in self._state.names.buffers or name in self._state.program.buffers:
+            self._report_taken(name, f"buffer %{name}", place)
+
+    def _report_taken(self, name: str, other: str, place: Place) -> None:
+        self._state.report(rules.OBJECT_NAME_TAKEN, place=place, name=name, other=other)
+
+    def check(self, found: Effects) -> None:
+        """Checks the objects that a line hands on, and notes what they may hold then."""
+        for name in found.objects:
+            if name not in self._state.objects or self._state.frame is not self._state.root:
+                self._refuse(name)
+        for name in found.held:
+            for storage in self._lifetimes.storages(name):
+                storage.held = True
+                if storage.slot is not None:
+                    what = f"which lies in pool %{storage.slot.pool.owner}"
+                    self._state.report(rules.HELD_STORAGE, name=name, what=what)
+
+    def _refuse(self, name: str, place: Place | None = None) -> None:
+        is_known = name in self._state.objects
+        where = "that a region may have" if is_known else "of the program"
+        near = self._state.near(name, self._state.objects)
+        self._state.report(rules.UNKNOWN_OBJECT, place=place, name=name, where=where, near=near)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.proof import end_of
 from wrapper_ir.lines import Stage
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.layouts import check_layout, check_owner, same_device
-from wrapper_ir.verify.storage import Buffer, End, Kind, Storage
-from wrapper_ir.verify.tables import check_name
+from wrapper_ir.verify.state import Buffer, End, Kind, Storage
+from wrapper_ir.verify.tables import (
+    check_alignment,
+    check_layout,
+    check_name,
+    report_devices,
+    same_device,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-    from wrapper_ir.lines import Alias, BufferInput, Layout
+    from wrapper_ir.lines import Alias, BufferInput, Dim
     from wrapper_ir.verify.state import Frame, Place, State
     from wrapper_ir.verify.symbols import Symbols
 
@@ -46,24 +52,21 @@ class Lifetimes:
 
     def define_borrowed(self, item: BufferInput, place: Place, kind: Kind) -> None:
         """Defines an input of the program or a parameter of a region."""
-        buffer = self._add(item.name, place, kind)
+        buffer = self._add(item.name, place, kind, is_pending=True)
         for storage in buffer.storages:
             storage.donated = item.donated
-        if buffer.layout is not None:
-            buffer.pending = buffer.layout.symbols
 
-    def define_owned(self, name: str, *, is_result: bool = False) -> Buffer:
-        """Defines new storage; with ``is_result`` its layout's symbols may be bound later."""
-        buffer = self._add(name, self.state.here(), Kind.OWNED)
-        self._owned.setdefault(self.state.frame, []).extend(buffer.storages)
-        if is_result and buffer.layout is not None:
-            buffer.pending = buffer.layout.symbols
-        return buffer
+    def define(self, name: str, aliases: Sequence[Alias], *, is_result: bool) -> None:
+        """Defines new storage, or what is, or may be, a view of other buffers' storage.
 
-    def define_alias(self, name: str, aliases: Iterable[Alias], *, is_result: bool = False) -> None:
-        """Defines a view, or what may be one, of other buffers' storage."""
-        place = self.state.here()
-        buffer = Buffer(name, self.state.frame, place, self._layout(name, place), ())
+        Symbols in the layouts of results may be bound later.
+        """
+        here = self.state.here()
+        if not aliases:
+            buffer = self._add(name, here, Kind.OWNED, is_pending=is_result)
+            self._owned.setdefault(self.state.frame, []).extend(buffer.storages)
+            return
+        buffer = self._buffer(name, here, is_pending=is_result)
         storages: dict[Storage, None] = {}
         for alias in aliases:
             source = self.buffers.get(alias.source)
@@ -72,31 +75,45 @@ class Lifetimes:
                 buffer.is_certain &= source.is_certain and not alias.may
                 self._check_view(buffer, source, may=alias.may)
         buffer.storages = tuple(storages)
-        if is_result and buffer.layout is not None:
-            buffer.pending = buffer.layout.symbols
         self._enter(buffer)
 
-    def define_unknown(self, name: str) -> None:
-        """Defines a name whose storage cannot be told, so that one fault does not make more."""
-        place = self.state.here()
-        self._enter(Buffer(name, self.state.frame, place, self._layout(name, place), ()))
-
-    def _add(self, name: str, place: Place, kind: Kind) -> Buffer:
-        layout = self._layout(name, place)
-        storage = Storage(name, kind, place)
-        if layout is not None:
-            check_owner(self.state, name, layout, place)
-            storage.capacity = end_of(layout)
-        buffer = Buffer(name, self.state.frame, place, layout, (storage,), owns=True)
+    def _add(self, name: str, place: Place, kind: Kind, *, is_pending: bool = False) -> Buffer:
+        buffer = self._buffer(name, place, is_pending=is_pending)
+        self._own(buffer, Storage(name, kind, place))
+        if buffer.layout is not None:
+            buffer.storages[0].capacity = end_of(buffer.layout)
         self._enter(buffer)
         return buffer
+
+    def _buffer(self, name: str, place: Place, *, is_pending: bool = False) -> Buffer:
+        """A name whose storage is not known; its layout is none where that is unsound."""
+        layout = self.state.program.buffers.get(name)
+        if layout is None:
+            self.state.report(rules.NO_LAYOUT, place=place, name=name)
+        else:
+            if layout.symbols:
+                self.symbols.check_layout(name, layout, place)
+            if not check_layout(self.state, name, layout, place):
+                layout = None
+        pending = layout.symbols if is_pending and layout is not None else frozenset()
+        return Buffer(name, self.state.frame, place, layout, (), pending=pending)
+
+    def _own(self, buffer: Buffer, storage: Storage) -> None:
+        """Makes a buffer the owner of storage, which begins where the buffer does."""
+        buffer.storages, buffer.owns = (storage,), True
+        if buffer.layout is not None and buffer.layout.offset != 0:
+            offset = buffer.layout.offset
+            self.state.report(
+                rules.OWNER_OFFSET, place=buffer.place, name=buffer.name, offset=offset
+            )
 
     def _enter(self, buffer: Buffer) -> None:
         check_name(self.state, buffer.name, "buffer", buffer.place)
         known = self.buffers.get(buffer.name)
         if known is not None:
+            first = f"at {known.place}"
             self.state.report(
-                rules.NAME_TWICE, place=buffer.place, name=buffer.name, first=f"at {known.place}"
+                rules.DEFINED_TWICE, place=buffer.place, name=buffer.name, first=first
             )
             # Which of the two a later line means cannot be told: nothing is said about either.
             buffer.storages = ()
@@ -104,60 +121,23 @@ class Lifetimes:
                 storage.leaves = True
         self.buffers[buffer.name] = buffer
 
-    def _layout(self, name: str, place: Place) -> Layout | None:
-        """The layout of a name, or ``None`` where it is missing or its extent cannot be told."""
-        layout = self.state.program.buffers.get(name)
-        if layout is None:
-            self.state.report(rules.NO_LAYOUT, place=place, name=name)
-            return None
-        if layout.symbols:
-            self.symbols.check_layout(name, layout, place)
-        return layout if check_layout(self.state, name, layout, place) else None
-
     def _check_view(self, view: Buffer, source: Buffer, *, may: bool) -> None:
         """Checks that a view lies on its source's device and within its storage."""
         if view.layout is None or source.layout is None:
             return
         if not same_device(view.layout.device, source.layout.device):
             if not may:
-                self._report_devices(view.name, view.layout, source.name, source.layout)
+                report_devices(self.state, view.name, view.layout, source.name, source.layout)
             return
         if may or not source.is_certain or len(source.storages) != 1:
             return  # where it lies is known only at run time
-        self._check_alignment(view, view.layout, source, source.layout)
-        storage = source.storages[0]
-        capacity = storage.capacity
+        begin = view.layout.offset * view.layout.dtype.itemsize
+        distance = begin - source.layout.offset * source.layout.dtype.itemsize
+        check_alignment(self.state, view.name, view.layout, distance, source.name)
+        owner, capacity = source.storages[0].owner, source.storages[0].capacity
         if capacity is not None and self.state.facts.sticks_out(view.layout, capacity):
-            self.state.report(
-                rules.VIEW_OUT_OF_BOUNDS,
-                name=view.name,
-                end=end_of(view.layout),
-                owner=storage.owner,
-                capacity=capacity,
-            )
-
-    def _check_alignment(self, view: Buffer, layout: Layout, source: Buffer, of: Layout) -> None:
-        """Checks that a view begins a whole number of its own elements into its source."""
-        itemsize = layout.dtype.itemsize
-        distance = layout.offset * itemsize - of.offset * of.dtype.itemsize
-        if type(distance) is int and distance % itemsize:
-            self.state.report(
-                rules.MISALIGNED,
-                name=view.name,
-                distance=distance,
-                source=source.name,
-                dtype=layout.dtype.short,
-                itemsize=itemsize,
-            )
-
-    def _report_devices(self, name: str, layout: Layout, other: str, expected: Layout) -> None:
-        self.state.report(
-            rules.DEVICES_DIFFER,
-            name=name,
-            device=layout.device,
-            other=f"%{other}",
-            expected=expected.device,
-        )
+            fault = partial(self.state.report, rules.VIEW_OUT_OF_BOUNDS, name=view.name)
+            fault(end=end_of(view.layout), owner=owner, capacity=capacity)
 
     # Uses.
 
@@ -165,18 +145,22 @@ class Lifetimes:
         """The buffer, if it is defined and can be seen here; reports it otherwise."""
         buffer = self.buffers.get(name)
         if buffer is None:
-            names = self.state.buffer_names
-            self.state.report(
-                rules.UNDEFINED,
-                place=place,
-                name=name,
-                later=self.state.later(name, names),
-                near=self.state.near(name, names),
-            )
-        elif buffer.frame is not self.state.frame and not buffer.is_global:
+            names = self.state.names.buffers
+            later, near = self.state.later(name, names), self.state.near(name, names)
+            self.state.report(rules.UNDEFINED, place=place, name=name, later=later, near=near)
+        elif not self._is_seen(buffer):
             self.state.report(rules.NOT_ISOLATED, place=place, name=name)
             return None
         return buffer
+
+    def _is_seen(self, buffer: Buffer) -> bool:
+        """Return whether the region may use a buffer."""
+        return buffer.frame is self.state.frame or buffer.is_global
+
+    def storages(self, name: str) -> tuple[Storage, ...]:
+        """The storages that a name is a view of; none where it is not defined."""
+        buffer = self.buffers.get(name)
+        return () if buffer is None else buffer.storages
 
     def use(self, name: str, *, needs_layout: bool = True) -> None:
         """Checks that a buffer is alive and, where its shape matters, its symbols are bound."""
@@ -196,8 +180,7 @@ class Lifetimes:
 
     def write(self, name: str) -> None:
         """Notes a change of the contents; :meth:`use` was called before."""
-        buffer = self.buffers.get(name)
-        for storage in () if buffer is None else buffer.storages:
+        for storage in self.storages(name):
             storage.first.written = True
             storage.blank = False
             if storage.slot is not None:
@@ -212,32 +195,35 @@ class Lifetimes:
         buffer = self.buffers.get(name)
         if buffer is None or not buffer.storages or buffer.layout is None:
             return
-        is_blank = all(storage.blank for storage in buffer.storages)
-        if is_blank and self.state.facts.exceeds(buffer.layout.numel, 0):
+        if self.is_blank(name) and self.state.facts.exceeds(buffer.layout.numel, 0):
             self.state.report(rules.UNWRITTEN_READ, name=name)
 
-    def leave_blank(self, name: str, pool: str | None = None) -> None:
-        """Notes that new storage has undefined contents; a slice's are what the pool's are."""
-        buffer = self.buffers[name]
-        source = self.buffers.get(pool or "")
-        if pool is None or (source is not None and all(s.blank for s in source.storages)):
-            for storage in buffer.storages:
-                storage.blank = True
+    def begin(self, name: str, *, blank: bool, kept: bool = False) -> None:
+        """Notes whether new storage has undefined contents, and may be kept for the next call."""
+        for storage in self.storages(name):
+            storage.blank, storage.kept = blank, kept
 
-    def keep(self, name: str) -> None:
-        """Notes that the memory of new storage may be kept for the next call."""
-        for storage in self.buffers[name].storages:
-            storage.kept = True
+    def is_blank(self, name: str) -> bool:
+        """Return whether the contents of a buffer are undefined for certain."""
+        buffer = self.buffers.get(name)
+        return buffer is not None and all(storage.blank for storage in buffer.storages)
+
+    def escape(self, name: str) -> None:
+        """Notes that code which may hold on to storage gets it, and with a slice its pool."""
+        for storage in self.storages(name):
+            storage.escapes = True
+            if storage.slot is not None:
+                storage.slot.pool.escapes = True
 
     def peek(self, name: str) -> None:
         """Checks that what a probe looks at is there."""
         buffer = self.buffers.get(name)
-        if buffer is None or (buffer.frame is not self.state.frame and not buffer.is_global):
+        if buffer is None or not self._is_seen(buffer):
             self.state.report(rules.DEAD_PEEK, name=name, why="which is not defined here")
             return
-        ends = [s.end for s in buffer.storages if s.end is not None]
-        if ends:
-            self.state.report(rules.DEAD_PEEK, name=name, why=_why(ends[0]))
+        end = next((s.end for s in buffer.storages if s.end is not None), None)
+        if end is not None:
+            self.state.report(rules.DEAD_PEEK, name=name, why=_why(end))
 
     def _report_dead(self, name: str, end: End, place: Place | None = None) -> None:
         by = f" at {end.place}"
@@ -273,65 +259,59 @@ class Lifetimes:
         """Lets the storage of ``donor`` go on as ``out``."""
         buffer = self.find(donor)
         storage = self._takeable(buffer) if buffer is not None else None
-        if buffer is None or storage is None:
-            self.define_unknown(out)
-            return
         place = self.state.here()
-        heir = Storage(
-            out,
-            Kind.OWNED,
-            place,
-            storage.capacity,
-            root=storage.first if storage.first.kind is not Kind.OWNED else None,
-            slot=storage.slot,
-            blank=storage.blank,
-            kept=storage.kept,
-        )
-        self._end(storage, End(place, out), heir)
-        storage.first.written = True
-        layout = self._layout(out, place)
-        if layout is not None:
-            check_owner(self.state, out, layout, place)
-            self._check_fit(out, layout, buffer, storage)
-        self._owned.setdefault(self.state.frame, []).append(heir)
-        self._enter(Buffer(out, self.state.frame, place, layout, (heir,), owns=True))
+        new = self._buffer(out, place)
+        if buffer is not None and storage is not None:
+            heir = Storage(
+                out,
+                Kind.OWNED,
+                place,
+                storage.capacity,
+                root=storage.first if storage.first.kind is not Kind.OWNED else None,
+                slot=storage.slot,
+                blank=storage.blank,
+                kept=storage.kept,
+            )
+            self._end(storage, End(place, out), heir)
+            storage.first.written = True
+            self._own(new, heir)
+            self._check_fit(new, buffer, storage.capacity)
+            self._owned.setdefault(self.state.frame, []).append(heir)
+        self._enter(new)
 
     def _takeable(self, buffer: Buffer) -> Storage | None:
         """The storage behind a donor, if it may go on under another name; reports it otherwise."""
         if not buffer.storages:
             return None
-        storage = buffer.storages[0]
+        name, storage, report = buffer.name, buffer.storages[0], self.state.report
+        borrowed = partial(report, rules.REUSE_OF_BORROWED, donor=name)
         if storage.kind is Kind.CONSTANT:
-            what = storage.kind.value
-            self.state.report(rules.REUSE_OF_BORROWED, donor=buffer.name, what=what)
+            borrowed(what=storage.kind.value)
         elif not buffer.owns:
-            self.state.report(rules.REUSE_OF_VIEW, donor=buffer.name, owner=storage.owner)
+            report(rules.REUSE_OF_VIEW, donor=name, owner=storage.owner)
         elif storage.end is not None:
-            self._report_dead(buffer.name, storage.end)
+            self._report_dead(name, storage.end)
         elif storage.kind is Kind.INPUT and not storage.donated:
-            what = storage.kind.value
-            self.state.report(rules.REUSE_OF_BORROWED, donor=buffer.name, what=what)
+            borrowed(what=storage.kind.value)
         elif storage.kind is Kind.PARAM and not storage.donated:
-            self.state.report(rules.PARAM_ENDED, name=buffer.name, verb="reused")
+            report(rules.PARAM_ENDED, name=name, verb="reused")
         elif storage.space is not None:
-            self.state.report(rules.REUSE_OF_BORROWED, donor=buffer.name, what="a pool")
+            borrowed(what="a pool")
         elif storage.held:
-            self.state.report(rules.HELD_STORAGE, name=buffer.name, what="which is reused")
+            report(rules.HELD_STORAGE, name=name, what="which is reused")
         else:
             return storage
         return None
 
-    def _check_fit(self, out: str, layout: Layout, donor: Buffer, storage: Storage) -> None:
+    def _check_fit(self, new: Buffer, donor: Buffer, capacity: Dim | None) -> None:
+        layout, facts = new.layout, self.state.facts
+        if layout is None:
+            return
         if donor.layout is not None and not same_device(layout.device, donor.layout.device):
-            self._report_devices(out, layout, donor.name, donor.layout)
-        elif storage.capacity is not None and not self.state.facts.fits(layout, storage.capacity):
-            self.state.report(
-                rules.REUSE_DOES_NOT_FIT,
-                name=out,
-                needed=end_of(layout),
-                donor=donor.name,
-                capacity=storage.capacity,
-            )
+            report_devices(self.state, new.name, layout, donor.name, donor.layout)
+        elif capacity is not None and not facts.fits(layout, capacity):
+            fault = partial(self.state.report, rules.REUSE_DOES_NOT_FIT, name=new.name)
+            fault(needed=end_of(layout), donor=donor.name, capacity=capacity)
 
     def _end(self, storage: Storage, end: End, heir: Storage | None = None) -> None:
         if storage.space is not None and heir is None:
@@ -351,33 +331,30 @@ class Lifetimes:
             return None
         for storage in buffer.storages:
             if storage.end is not None:
+                why = _why(storage.end)
                 self.state.report(
-                    rules.DEAD_RESULT,
-                    place=place,
-                    position=position,
-                    name=name,
-                    why=_why(storage.end),
+                    rules.DEAD_RESULT, place=place, position=position, name=name, why=why
                 )
-            self._leave(storage)
+            storage.leaves = True
+            if storage.slot is not None:
+                storage.slot.pool.leaves = True
         return buffer.storages[0]
-
-    def _leave(self, storage: Storage) -> None:
-        storage.leaves = True
-        if storage.slot is not None:
-            storage.slot.pool.leaves = True
 
     def end_region(self) -> None:
         """Reports what is owned, alive and does not leave, in a program whose ends are explicit."""
         is_planned = self.state.program.stage is Stage.PLANNED
         for storage in self._owned.pop(self.state.frame, ()):
-            place, name = storage.place, storage.owner
+            fault = partial(self.state.report, place=storage.place, name=storage.owner)
             if is_planned and storage.end is None and not storage.leaves:
-                self.state.report(rules.LEAK, place=place, name=name)
+                fault(rules.LEAK)
             if storage.kept and storage.leaves:
-                self.state.report(rules.KEPT_RESULT, place=place, name=name)
+                why = "it is a result or may be part of one"
+                fault(rules.KEPT_RESULT, why=why, who="the caller has")
             if storage.kept and storage.held:
-                what = "which is kept for the next call"
-                self.state.report(rules.HELD_STORAGE, place=place, name=name, what=what)
+                fault(rules.HELD_STORAGE, what="which is kept for the next call")
+            elif storage.kept and storage.escapes:
+                why = "a region or an op of others gets it, which may hold on to it"
+                fault(rules.KEPT_RESULT, why=why, who="these may have")
 
 
 def _why(end: End) -> str:

@@ -1,4 +1,4 @@
-"""Calls of library ops that write memory which another of their arguments reads.
+"""Calls of library ops that share memory: with their own arguments, or with what runs beside them.
 
 An op that reads ``%x`` while it writes ``%x`` gives whatever the order of its loops makes of it.
 Its schema says where that is meant: arguments of one alias set, ``Tensor(a)`` and ``Tensor(a!)``,
@@ -14,22 +14,26 @@ what it is called with.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wrapper_ir.analysis.ops import begins_work, waits_for_work
 from wrapper_ir.analysis.proof import end_of, sizes_of
+from wrapper_ir.lines import effects
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.verify import rules
+from wrapper_ir.verify.calls import shown
 from wrapper_ir.verify.externs import buffers_in
-from wrapper_ir.verify.tables import shown
+from wrapper_ir.verify.state import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.analysis.proof import Facts
-    from wrapper_ir.lines import Arg, Dim, ExternKernel, Layout, SchemaArg
+    from wrapper_ir.lines import AnyLine, Arg, Dim, Effects, ExternKernel, Layout, SchemaArg
     from wrapper_ir.verify.lifetimes import Lifetimes
-    from wrapper_ir.verify.state import State
-    from wrapper_ir.verify.storage import Buffer
+    from wrapper_ir.verify.state import Buffer, Place, State
 
 #: Namespaces of ops that come with torch, whose schemas do not say which arguments may be one.
 _OF_TORCH: Final = frozenset("""
@@ -80,20 +84,13 @@ class Overlaps:
         given = list(self._given(bound))
         read = [each for each in given if not each.declared.type.writes]
         for written in given:
-            if written.declared.type.writes:
-                found = (other for other in read if self._is_fault(line, written, other))
-                self._report(line, written, next(found, None))
-
-    def _report(self, line: ExternKernel, written: _Given, read: _Given | None) -> None:
-        if read is not None:
-            self.state.report(
-                rules.SHARED_ARGUMENT,
-                name=shown(line.op),
-                written=written.buffer.name,
-                argument=written.declared.name,
-                read=read.buffer.name,
-                other=read.declared.name,
-            )
+            if not written.declared.type.writes:
+                continue
+            other = next((each for each in read if self._is_fault(line, written, each)), None)
+            if other is not None:
+                fault = partial(self.state.report, rules.SHARED_ARGUMENT, name=shown(line.op))
+                fault = partial(fault, written=written.buffer.name, read=other.buffer.name)
+                fault(argument=written.declared.name, other=other.declared.name)
 
     def _given(self, bound: Sequence[tuple[SchemaArg, Arg]]) -> Iterator[_Given]:
         """The buffers of which it is certain whose storage they are."""
@@ -211,3 +208,73 @@ class _Search:
             if self.reaches(goal - step * times, at + 1):
                 return True
         return False
+
+
+# Collectives that run beside the program until it waits for them.
+#
+# A functional collective starts work and returns; its results, and what it works on in place, hold
+# nothing certain before ``wait_tensor`` was given them, or a view of them. What it was given it may
+# still read until then, so that may be read and freed (an op holds its tensors itself), and neither
+# written nor given to another buffer.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """Work that an op has begun, and the storages that it reads."""
+
+    op: str
+    read: tuple[Storage, ...]
+
+
+class Collectives:
+    """The storages that a collective is still at work on."""
+
+    def __init__(self, state: State, lifetimes: Lifetimes) -> None:
+        self.state = state
+        self.lifetimes = lifetimes
+        self._writing: dict[Storage, _Work] = {}
+        self._reading: dict[Storage, set[_Work]] = {}
+
+    def check(self, line: AnyLine, found: Effects) -> None:
+        """Checks that a line touches nothing that is still worked on, or notes that it waits."""
+        if not self._writing:
+            return
+        waits = waits_for_work(line)
+        for name in dict.fromkeys((*found.reads, *found.writes, *found.takes)):
+            for storage in self.lifetimes.storages(name):
+                work = self._writing.get(storage)
+                if work is not None:
+                    if not waits:
+                        self._report(name, work)
+                    self._end(storage, work)
+        for name in dict.fromkeys((*found.writes, *found.takes)):
+            for storage in self.lifetimes.storages(name):
+                for work in self._reading.pop(storage, ()):
+                    self._report(name, work)
+
+    def check_result(self, name: str, place: Place) -> None:
+        """Checks that a result is not still worked on."""
+        for storage in self.lifetimes.storages(name):
+            work = self._writing.get(storage)
+            if work is not None:
+                self._report(name, work, place)
+
+    def start(self, line: ExternKernel) -> None:
+        """Notes what a collective works on from here on; its results are defined already."""
+        if begins_work(line):
+            found = effects(line)
+            written = [each for name in found.written for each in self.lifetimes.storages(name)]
+            given = [each for name in found.reads for each in self.lifetimes.storages(name)]
+            work = _Work(line.op, tuple(each for each in given if each not in written))
+            self._writing.update(dict.fromkeys(written, work))
+            for storage in work.read:
+                self._reading.setdefault(storage, set()).add(work)
+
+    def _end(self, storage: Storage, work: _Work) -> None:
+        """Forgets work that was waited for; one wait may stand for all results of an op."""
+        del self._writing[storage]
+        for each in work.read:
+            self._reading.get(each, set()).discard(work)
+
+    def _report(self, name: str, work: _Work, place: Place | None = None) -> None:
+        self.state.report(rules.NOT_WAITED_FOR, place=place, name=name, op=shown(work.op))

@@ -1,18 +1,47 @@
-"""Pools: slices lie inside, do not overlap while alive, and end first."""
+"""Pools: slices lie inside, do not overlap while alive, and end first.
+
+Where places depend on symbols, slices are compared for a few choices of these, too.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wrapper_ir.analysis.proof import end_of
-from wrapper_ir.lines.expr import free_symbols
+import sympy
+
+from wrapper_ir.analysis.proof import end_of, grows, within
+from wrapper_ir.lines import ItemOf, SizeOf, StrideOf, SymbolKind, walk
+from wrapper_ir.lines.expr import (
+    Dim,
+    ToFloat,
+    UnsupportedExprError,
+    free_symbols,
+    substitute,
+    symbol,
+)
+from wrapper_ir.lines.traits import asserts, binds, computes
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.storage import PoolSpace, Slot, meeting
+from wrapper_ir.verify.state import PoolSpace, Slot, Span, meeting
+from wrapper_ir.verify.tables import check_alignment, report_devices
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import AllocateFromPool, AllocatePool, Dim, Layout
+    from collections.abc import Callable, Iterator
+
+    from wrapper_ir.analysis.proof import Facts, Interval
+    from wrapper_ir.lines import (
+        AllocateFromPool,
+        AllocatePool,
+        Layout,
+        Program,
+        Scalar,
+        SymbolSource,
+    )
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import State
+
+Choice: TypeAlias = "dict[str, int]"
+"""The value of each symbol that has one."""
 
 
 class Pools:
@@ -42,65 +71,35 @@ class Pools:
         elif out.layout is not None and out.storages and holder.end is None:
             start = line.offset
             end = start + end_of(out.layout)
-            sample = self._sample(start, end)
-            slot = Slot(start, end, out.storages[0], holder, sample)
+            slot = Slot(start, end, out.storages[0], holder)
             if not slot.is_static and self.state.frame is self.state.root:
-                slot.spans = self.state.choices.spans(start, end, out.layout)
+                slot.spans = self.choices.spans(start, end, out.layout)
             out.storages[0].slot = slot
             self._check_place(line, out.layout, slot)
-            self._check_overlap(line, slot, holder.space)
+            other = holder.space.overlapping(slot, self.state.facts)
+            if other is not None:
+                fault = partial(self.state.report, rules.SLICES_OVERLAP, name=line.out)
+                where, beside = self._example(slot, other), other.storage.owner
+                fault(other=beside, pool=line.pool, where=where)
             holder.space.add(slot)
 
-    def _sample(self, start: Dim, end: Dim) -> tuple[int, int] | None:
-        first, last = self.state.facts.sample(start), self.state.facts.sample(end)
-        return None if first is None or last is None else (first, last)
+    @cached_property
+    def choices(self) -> Choices:
+        """A few choices of the symbols; made where the first symbolic slice asks for them."""
+        return Choices(self.state.program, self.state.facts)
 
     def _check_place(self, line: AllocateFromPool, layout: Layout, slot: Slot) -> None:
-        facts = self.state.facts
-        capacity = slot.pool.capacity
-        if facts.negative(slot.start):
-            self.state.report(
-                rules.NEGATIVE, name=line.out, what="offset in its pool", value=slot.start
-            )
-        elif capacity is not None and facts.exceeds(slot.end, capacity):
-            self.state.report(
-                rules.SLICE_OUT_OF_POOL,
-                name=line.out,
-                start=slot.start,
-                end=slot.end,
-                pool=line.pool,
-                capacity=capacity,
-            )
-        itemsize = layout.dtype.itemsize
-        if type(slot.start) is int and slot.start % itemsize:
-            self.state.report(
-                rules.MISALIGNED,
-                name=line.out,
-                distance=slot.start,
-                source=line.pool,
-                dtype=layout.dtype.short,
-                itemsize=itemsize,
-            )
+        facts, fault = self.state.facts, partial(self.state.report, name=line.out)
+        start, end, capacity = slot.start, slot.end, slot.pool.capacity
+        if facts.negative(start):
+            fault(rules.NEGATIVE, what="offset in its pool", value=start)
+        elif capacity is not None and facts.exceeds(end, capacity):
+            fault = partial(fault, start=start, end=end)
+            fault(rules.SLICE_OUT_OF_POOL, pool=line.pool, capacity=capacity)
+        check_alignment(self.state, line.out, layout, start, line.pool)
         pool = self.lifetimes.buffers[line.pool].layout
         if pool is not None and pool.device != layout.device:
-            self.state.report(
-                rules.DEVICES_DIFFER,
-                name=line.out,
-                device=layout.device,
-                other=f"%{line.pool}",
-                expected=pool.device,
-            )
-
-    def _check_overlap(self, line: AllocateFromPool, slot: Slot, space: PoolSpace) -> None:
-        other = space.overlapping(slot, self.state.facts)
-        if other is not None:
-            self.state.report(
-                rules.SLICES_OVERLAP,
-                name=line.out,
-                other=other.storage.owner,
-                pool=line.pool,
-                where=self._example(slot, other),
-            )
+            report_devices(self.state, line.out, layout, line.pool, pool)
 
     def _example(self, slot: Slot, other: Slot) -> str:
         """In words, values of the symbols for which both share a byte."""
@@ -109,6 +108,152 @@ class Pools:
             return ""
         ends = (slot.start, slot.end, other.start, other.end)
         names = sorted(frozenset().union(*map(free_symbols, ends)))
-        choice = self.state.choices.all[at]
+        choice = self.choices.all[at]
         said = [f"{name} is {choice[name]}" for name in names if name in choice]
         return f", for example where {' and '.join(said)}"
+
+
+# A few choices of a program's symbols that the program allows: what fails for one is wrong.
+#
+# A choice keeps to the ranges and, as far as the lines say, to how symbols depend on each other:
+# what is computed is computed, a size of a buffer is what the layout says, no size of any layout is
+# negative, and every assertion holds. Relations that only a condition around a region states are
+# not looked at, so choices say nothing of the lines of regions.
+
+_ANY: Final[Interval] = (None, None)
+
+#: From a hint, or a usual value, and a symbol's number among the symbols to what is tried.
+_TRIES: Final[tuple[Callable[[int, int, int], int], ...]] = (
+    lambda hint, _, __: max(hint, 1),
+    lambda _, __, ___: 1,
+    lambda hint, at, _: 2 * hint + at + 1,
+    lambda hint, at, count: 7 * hint + 3 * (count - at),
+)
+
+
+class Choices:
+    """The choices for one program, and what is where in its pools for each."""
+
+    def __init__(self, program: Program, facts: Facts) -> None:
+        self._ranges = facts.ranges
+        self._defined = dict(_definitions(program))
+        self._asserted = [_exact(line.condition) for _, line in walk(program) if asserts(line)]
+        self._sizes = {
+            size
+            for layout in program.buffers.values()
+            for size in layout.size
+            if not isinstance(size, (int, sympy.Symbol))
+        }
+        self._known: dict[Dim, tuple[int | None, ...]] = {}
+        self.all = tuple(filter(self._is_allowed, self._made(program)))
+
+    def spans(self, start: Dim, end: Dim, layout: Layout) -> tuple[Span, ...]:
+        """Bytes ``start`` to ``end`` for each choice; none where the layout has no element."""
+        sizes = [self._values(size) for size in layout.size if type(size) is not int]
+        ends = zip(self._values(start), self._values(end), strict=True)
+        return tuple(
+            _span(first, last, [values[at] for values in sizes])
+            for at, (first, last) in enumerate(ends)
+        )
+
+    def _values(self, value: Dim) -> tuple[int | None, ...]:
+        """The value for each choice; nothing where the choice does not say."""
+        found = self._known.get(value)
+        if found is None:
+            values = (_value(value, choice) for choice in self.all)
+            found = tuple(v if type(v) is int else None for v in values)
+            self._known[value] = found
+        return found
+
+    def _made(self, program: Program) -> Iterator[Choice]:
+        free = {
+            name: within(_ANY, info.hint)
+            for name, info in program.symbols.items()
+            if info.kind is SymbolKind.INT and name not in self._defined
+        }
+        for choose in _TRIES:
+            choice = {
+                name: within(self._ranges.get(name, _ANY), choose(hint, at, len(free)))
+                for at, (name, hint) in enumerate(free.items())
+            }
+            for name, definition in self._defined.items():
+                value = _value(definition, choice)
+                if type(value) is int:
+                    choice[name] = value
+            yield choice
+
+    def _is_allowed(self, choice: Choice) -> bool:
+        return (
+            all(within(self._ranges.get(n, _ANY), value) == value for n, value in choice.items())
+            and not any(_is_negative(_value(size, choice)) for size in self._sizes)
+            and all(_holds(condition, choice) for condition in self._asserted)
+        )
+
+
+def _span(first: int | None, last: int | None, sizes: list[int | None]) -> Span:
+    if first is None or last is None:
+        return None
+    known = [size for size in sizes if size is not None]
+    if any(size <= 0 for size in known):
+        return first, first
+    return (first, last) if len(known) == len(sizes) else None
+
+
+def _is_negative(value: Scalar) -> bool:
+    return type(value) is int and value < 0
+
+
+def _holds(condition: Scalar, choice: Choice) -> bool:
+    """Return whether a condition holds for a choice; one about other symbols counts as held."""
+    names = free_symbols(condition)
+    if names and names.isdisjoint(choice):
+        return True
+    return _value(condition, choice) is True
+
+
+def _exact(condition: Scalar) -> Scalar:
+    """The condition about integers rather than floating-point numbers near them."""
+    if isinstance(condition, sympy.Basic) and condition.has(ToFloat):
+        try:
+            return condition.replace(ToFloat, lambda value: value)
+        except (TypeError, ValueError):
+            return condition
+    return condition
+
+
+def _value(value: Scalar, choice: Choice) -> Scalar:
+    """The value for one choice, or an expression of what the choice does not say."""
+    if not isinstance(value, sympy.Basic) or grows(value):
+        return value
+    try:
+        found: Scalar = substitute(value, choice)
+    except UnsupportedExprError:
+        return value
+    return found
+
+
+def _definitions(program: Program) -> Iterator[tuple[str, Scalar]]:
+    """Yield the values that lines give to symbols that depend on others, in their order."""
+    items: dict[str, str] = {}
+    for _, line in walk(program):
+        if computes(line):
+            yield line.symbol, line.value
+        elif binds(line):
+            value = _source(line.source, program, items, line.symbol)
+            if value is not None and line.symbol not in free_symbols(value):
+                yield line.symbol, value
+
+
+def _source(
+    source: SymbolSource, program: Program, items: dict[str, str], name: str
+) -> Scalar | None:
+    """Return what a symbol is bound to. What is read twice is taken to be the same."""
+    if isinstance(source, ItemOf):
+        return symbol(items.setdefault(source.buffer, name))
+    layout = program.buffers.get(source.buffer)
+    if layout is None:
+        return None
+    if not isinstance(source, (SizeOf, StrideOf)):
+        return layout.offset
+    values = layout.size if isinstance(source, SizeOf) else layout.stride
+    return values[source.dim] if 0 <= source.dim < len(values) else None

@@ -52,7 +52,7 @@ BAD_NAME = _rule(
     "{name!r} is not a legal name for a {what}",
     "a name is ASCII letters, digits and underscores, and does not begin with a digit",
 )
-NAME_TWICE = _rule(
+DEFINED_TWICE = _rule(
     1002,
     "defined-twice",
     "a buffer is defined once in the whole program, regions included",
@@ -332,9 +332,10 @@ HELD_STORAGE = _rule(
 KEPT_RESULT = _rule(
     1048,
     "kept-result",
-    "what is kept for the next call is no result, and no part of one",
-    "%{name} is kept for the next call, but it is a result or may be part of one",
-    "the next call writes to it while the caller has it: take the mark off",
+    "what is kept for the next call is no result, no part of one, and nothing that regions or ops "
+    "of other libraries get: they may hold on to it",
+    "%{name} is kept for the next call, but {why}",
+    "the next call writes to it while {who} it: take the mark off",
 )
 
 # Symbols.

@@ -1,26 +1,33 @@
-"""State that all checks share: the program, the current place, and the faults so far."""
+"""What all checks share: the program, the current place, the faults so far; names and storage.
+
+A buffer name is a view; a :class:`Storage` is what ends. Names of one storage share one object, so
+ending it ends every alias at once, however many there are: each line costs what it mentions.
+"""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+import enum
+from bisect import bisect_left
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from wrapper_ir.analysis.proof import Facts
 from wrapper_ir.lines import (
     BufferInput,
+    Dim,
+    Layout,
     Path,
     Region,
     ScalarInput,
     effects,
     regions_of,
 )
-from wrapper_ir.verify.choices import Choices
 from wrapper_ir.verify.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container
+    from collections.abc import Collection, Container, Iterator
 
     from wrapper_ir.lines import Origin, Program
     from wrapper_ir.verify.rules import Rule
@@ -31,8 +38,15 @@ _MOST_NAMES_TO_COMPARE: Final = 2000
 _MOST_SUGGESTIONS: Final = 20
 """So many a program: they cost far more than finding the fault."""
 
+_MOST_SYMBOLIC_PAIRS: Final = 64
+"""A slice with a symbolic place is compared with at most this many others, to stay linear."""
+
 _BEFORE: Final = -1
 _BEHIND: Final = 1 << 62
+
+
+Span: TypeAlias = "tuple[int, int] | None"
+"""Where bytes start and end, at the same place where there are none; nothing if unknown."""
 
 
 @dataclass(slots=True, eq=False)
@@ -151,42 +165,208 @@ class State:
         return f"; did you mean {found[0]!r}?" if found else ""
 
     @cached_property
-    def choices(self) -> Choices:
-        """A few choices of the symbols; made where the first symbolic slice asks for them."""
-        return Choices(self.program, self.facts)
-
-    @cached_property
-    def buffer_names(self) -> dict[str, None]:
-        """Every buffer that something in the program defines, in order."""
-        return self._names[0]
-
-    @cached_property
-    def kernel_names(self) -> dict[str, None]:
-        """Every kernel that something in the program declares, in order."""
-        return self._names[1]
-
-    @cached_property
-    def symbol_names(self) -> dict[str, None]:
-        """Every symbol that something in the program binds, in order."""
-        return self._names[2]
-
-    @cached_property
-    def _names(self) -> tuple[dict[str, None], dict[str, None], dict[str, None]]:
-        buffers: dict[str, None] = dict.fromkeys(self.program.constants)
-        kernels: dict[str, None] = {}
-        symbols: dict[str, None] = {}
+    def names(self) -> Names:
+        """Every name that something in the program defines."""
+        names = Names(dict.fromkeys(self.program.constants), {}, {})
         todo = [self.program.region]
         while todo:
             region = todo.pop()
             for item in region.params:
                 if isinstance(item, BufferInput):
-                    buffers[item.name] = None
+                    names.buffers[item.name] = None
                 elif isinstance(item, ScalarInput):
-                    symbols[item.symbol] = None
+                    names.symbols[item.symbol] = None
             for line in region.body:
                 found = effects(line, self.program)
-                buffers.update(dict.fromkeys(found.defines))
-                symbols.update(dict.fromkeys(found.defines_symbols))
-                kernels.update(dict.fromkeys(found.declares))
+                names.buffers.update(dict.fromkeys(found.defines))
+                names.symbols.update(dict.fromkeys(found.defines_symbols))
+                names.kernels.update(dict.fromkeys(found.declares))
                 todo.extend(inner for _, inner in regions_of(line))
-        return buffers, kernels, symbols
+        return names
+
+
+class Names(NamedTuple):
+    """Names of buffers, kernels and symbols, in the order in which they are defined."""
+
+    buffers: dict[str, None]
+    kernels: dict[str, None]
+    symbols: dict[str, None]
+
+
+# Memory: names, and the storage behind them.
+
+
+class Kind(enum.Enum):
+    """Source of a storage."""
+
+    OWNED = "owned"
+    INPUT = "an input that the caller keeps"
+    CONSTANT = "a constant"
+    PARAM = "a parameter of the region"
+
+
+class End(NamedTuple):
+    """End of a storage: the place, and the name under which it went on (empty if it was freed)."""
+
+    place: Place
+    taken_by: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Storage:
+    """A piece of memory under its present owner."""
+
+    owner: str
+    kind: Kind
+    place: Place
+    capacity: Dim | None = None
+    """Bytes; ``None`` where the owner's layout is missing or unsound."""
+    donated: bool = False
+    mutable: bool = True
+    root: Storage | None = None
+    """The borrowed storage that this one goes on with, for donated inputs and parameters."""
+    space: PoolSpace | None = None
+    """What is cut out of it, for a pool."""
+    slot: Slot | None = None
+    """The part of a pool that it is, for a slice."""
+    end: End | None = None
+    written: bool = False
+    blank: bool = False
+    """Whether the contents are undefined for certain: new, not zeroed, never written to."""
+    leaves: bool = False
+    kept: bool = False
+    """Whether its memory may be kept for the next call."""
+    held: bool = False
+    """Whether an object may hold it, and look at it whenever it likes."""
+    escapes: bool = False
+    """Whether code that may hold on to it gets it: regions, and ops of other libraries."""
+
+    @property
+    def first(self) -> Storage:
+        """The storage before any reuse."""
+        return self.root or self
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """A defined name: the storage that it is a view of, and where it can be seen."""
+
+    name: str
+    frame: Frame
+    place: Place
+    layout: Layout | None
+    storages: tuple[Storage, ...]
+    """One; more for what may be a view of several arguments; none for a faulty definition."""
+    owns: bool = False
+    is_certain: bool = True
+    """Whether it is known that the storage is these; not for what may be a view."""
+    is_global: bool = False
+    pending: frozenset[str] = field(default_factory=frozenset)
+    """Symbols of the layout that were not bound yet when the buffer came into being."""
+
+
+# The slices of a pool.
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """Bytes ``start`` to ``end`` of a pool, and the storage that is there."""
+
+    start: Dim
+    end: Dim
+    storage: Storage
+    pool: Storage
+    spans: tuple[Span, ...] = ()
+    """Both ends for each of a few choices that the program allows; empty in regions."""
+
+    @property
+    def is_static(self) -> bool:
+        """True if both ends are known numbers."""
+        return type(self.start) is int and type(self.end) is int
+
+    def span(self, choice: int) -> Span:
+        """Both ends for one of the choices, where they are known."""
+        if self.is_static:
+            return self.start, self.end
+        return self.spans[choice] if choice < len(self.spans) else None
+
+    def hand_on(self, heir: Storage | None) -> None:
+        """Gives the place to the storage that takes over, or gives it up."""
+        if heir is not None:
+            self.storage = heir
+        elif self.pool.space is not None:
+            self.pool.space.remove(self)
+
+
+class PoolSpace:
+    """The slices of one pool that are alive.
+
+    Those with known places are sorted and do not overlap, so a new one is compared with its
+    neighbours only.
+    """
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._static: list[Slot] = []
+        self._symbolic: dict[Slot, None] = {}
+        self._empty: dict[Slot, None] = {}
+        """Slices of no bytes: they overlap with nothing, and end before their pool all the same."""
+
+    def alive(self) -> Iterator[Storage]:
+        """The storages of all slices that are alive."""
+        for slot in (*self._static, *self._symbolic, *self._empty):
+            yield slot.storage
+
+    def overlapping(self, slot: Slot, facts: Facts) -> Slot | None:
+        """A slice alive that provably shares bytes with ``slot``."""
+        if not slot.is_static:
+            others = (*self._symbolic, *self._static)[-_MOST_SYMBOLIC_PAIRS:]
+            return next((o for o in others if _overlap(slot, o, facts)), None)
+        at = bisect_left(self._starts, slot.start)
+        others = (*self._static[max(at - 1, 0) : at + 1], *self._last_symbolic())
+        return next((o for o in others if _overlap(slot, o, facts)), None)
+
+    def add(self, slot: Slot) -> None:
+        """Notes a slice that begins to live."""
+        if not slot.is_static:
+            self._symbolic[slot] = None
+        elif slot.start == slot.end:
+            self._empty[slot] = None
+        else:
+            at = bisect_left(self._starts, slot.start)
+            self._starts.insert(at, slot.start)
+            self._static.insert(at, slot)
+
+    def remove(self, slot: Slot) -> None:
+        """Notes that a slice ended."""
+        self._symbolic.pop(slot, None)
+        self._empty.pop(slot, None)
+        if slot.is_static:
+            at = bisect_left(self._starts, slot.start)
+            while at < len(self._static) and self._static[at].start == slot.start:
+                if self._static[at] is slot:
+                    del self._static[at], self._starts[at]
+                    return
+                at += 1
+
+    def _last_symbolic(self) -> tuple[Slot, ...]:
+        return tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:]
+
+
+def meeting(a: Slot, b: Slot) -> int | None:
+    """The first choice of the symbols for which both share a byte."""
+    for choice in range(max(len(a.spans), len(b.spans))):
+        one, other = a.span(choice), b.span(choice)
+        if one is not None and other is not None and max(one[0], other[0]) < min(one[1], other[1]):
+            return choice
+    return None
+
+
+def _overlap(a: Slot, b: Slot, facts: Facts) -> bool:
+    """Return whether both provably share a byte, for one choice of the symbols or for all."""
+    if a.is_static and b.is_static:
+        return bool(a.start < b.end and b.start < a.end)
+    if meeting(a, b) is not None:
+        return True
+    holds_bytes = facts.exceeds(a.end, a.start) and facts.exceeds(b.end, b.start)
+    return holds_bytes and facts.exceeds(b.end, a.start) and facts.exceeds(a.end, b.start)

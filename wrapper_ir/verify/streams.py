@@ -23,13 +23,12 @@ from wrapper_ir.lines.traits import ends, works
 from wrapper_ir.verify import rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.lines import AnyLine, Device, Effects, Stream
+    from wrapper_ir.lines import AnyLine, Device, Effects, MemoryPool, Stream
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.rules import Rule
-    from wrapper_ir.verify.state import State
-    from wrapper_ir.verify.storage import Storage
+    from wrapper_ir.verify.state import State, Storage
 
 
 @dataclass(slots=True)
@@ -71,8 +70,8 @@ class Streams(PartialLineVisitor[str]):
         assert self.state.index is not None
         position = self.state.index + 1
         for name in found.takes:
-            for old in self._storages(name):
-                for new in self._storages(found.defines[0]):
+            for old in self.lifetimes.storages(name):
+                for new in self.lifetimes.storages(found.defines[0]):
                     self._histories[new] = self._history(old)
         self._do(touch(line, self.state.program), position)
         if works(line):
@@ -135,12 +134,7 @@ class Streams(PartialLineVisitor[str]):
         what = self._check_stream(line.stream, device)
         if not line.mempool:
             return what
-        pools = self.state.program.mempools
-        why = ""
-        if not 0 < line.mempool <= len(pools):
-            why = "it is not declared"
-        elif device is not None and pools[line.mempool - 1].device != device:
-            why = f"it is of {pools[line.mempool - 1].device}, the line of {device}"
+        why = _why_not(line.mempool, self.state.program.mempools, device)
         if why:
             self._report(rules.BAD_MEMPOOL, mempool=line.mempool, why=why)
         return "a memory pool"
@@ -149,12 +143,7 @@ class Streams(PartialLineVisitor[str]):
         """Checks a line's stream; gives it in words unless it is the caller's."""
         if stream == CALLER:
             return ""
-        streams = self.state.program.streams
-        why = ""
-        if not 0 < stream <= len(streams):
-            why = "it is not declared"
-        elif device is not None and streams[stream - 1].device != device:
-            why = f"it is of {streams[stream - 1].device}, the line of {device}"
+        why = _why_not(stream, self.state.program.streams, device)
         if why:
             self._report(rules.BAD_STREAM, stream=stream, why=why)
         return f"stream {stream}"
@@ -182,18 +171,18 @@ class Streams(PartialLineVisitor[str]):
         """Checks that what a line does to memory comes after what was done to it before."""
         for names, writes in ((work.reads, False), (work.writes, True)):
             for name in names:
-                for storage in self._storages(name):
+                for storage in self.lifetimes.storages(name):
                     self._order(name, self._history(storage), work.stream, writes=writes)
         for name in work.reads:
-            for storage in self._storages(name):
+            for storage in self.lifetimes.storages(name):
                 self._history(storage).readers[work.stream] = position
         for name in work.writes:
-            for storage in self._storages(name):
+            for storage in self.lifetimes.storages(name):
                 history = self._history(storage)
                 history.writer = (work.stream, position)
                 history.readers.clear()
         for name in work.made:
-            for storage in self._storages(name):
+            for storage in self.lifetimes.storages(name):
                 self._histories[storage] = _History(work.stream, (work.stream, position))
 
     def _order(self, name: str, history: _History, stream: int, *, writes: bool) -> None:
@@ -204,15 +193,14 @@ class Streams(PartialLineVisitor[str]):
 
     def _check_end(self, line: Free) -> None:
         """Checks that nothing is at work on memory that others may get."""
-        for storage in self._storages(line.buffer):
+        for storage in self.lifetimes.storages(line.buffer):
             history = self._history(storage)
             for other, position in history.before(writes=True):
                 told = other in line.after and storage.slot is None  # a pool has nobody to tell
-                if told or self.clocks.sees(history.stream, other, position):
-                    continue
-                self.state.report(
-                    rules.ENDS_EARLY, name=line.buffer, other=other, stream=history.stream
-                )
+                stream = history.stream
+                if not told and not self.clocks.sees(stream, other, position):
+                    fault = rules.ENDS_EARLY
+                    self.state.report(fault, name=line.buffer, other=other, stream=stream)
 
     def finish(self) -> None:
         """Checks that the caller need not know of the program's own streams."""
@@ -222,7 +210,7 @@ class Streams(PartialLineVisitor[str]):
         own = {n for n, s in enumerate(program.streams, start=1) if s.user_object is None}
         open_: dict[str, tuple[str, int]] = {}
         for part, name in self._callers_names():
-            for storage in self._storages(name):
+            for storage in self.lifetimes.storages(name):
                 history = self._history(storage)
                 if history.stream in own:
                     open_[part] = (name, history.stream)
@@ -256,9 +244,13 @@ class Streams(PartialLineVisitor[str]):
             if isinstance(value, BufferValue):
                 yield f"results[{position}]", value.buffer
 
-    def _storages(self, name: str) -> tuple[Storage, ...]:
-        buffer = self.lifetimes.buffers.get(name)
-        return () if buffer is None else buffer.storages
-
     def _history(self, storage: Storage) -> _History:
         return self._histories.setdefault(storage, _History())
+
+
+def _why_not(number: int, declared: Sequence[Stream | MemoryPool], device: Device | None) -> str:
+    """Why a line on a device cannot name a stream or memory pool; empty where it can."""
+    if not 0 < number <= len(declared):
+        return "it is not declared"
+    known = declared[number - 1].device
+    return f"it is of {known}, the line of {device}" if device not in (None, known) else ""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import sympy
 
-from wrapper_ir.lines import ItemOf, ScalarArg, SizeOf, StrideOf, SymbolKind
-from wrapper_ir.lines.expr import free_symbols, is_relation
+from wrapper_ir.lines import ItemOf, SizeOf, StrideOf, SymbolKind
+from wrapper_ir.lines.expr import is_relation
 from wrapper_ir.verify import rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wrapper_ir.lines import AssertSymbol, BindSymbol, ComputeSymbol, Layout, Scalar
+    from wrapper_ir.lines import AssertSymbol, BindSymbol, DType, Layout, Scalar
     from wrapper_ir.verify.state import Place, State
 
 
@@ -31,23 +31,12 @@ class Symbols:
     def check_table(self) -> None:
         """Checks that no symbol's range is empty, and that None has neither range nor hint."""
         for name, info in self.state.program.symbols.items():
-            bounds = (info.lower, info.upper, info.hint)
-            if info.kind is SymbolKind.NONE and bounds != (None, None, None):
-                self.state.report(
-                    rules.SYMBOL_KIND,
-                    part=f"symbols.{name}",
-                    name=name,
-                    kind=_with_article(info.kind.value),
-                    what="it has a range or a hint, as numbers have",
-                )
+            fault = partial(self.state.report, part=f"symbols.{name}", name=name)
+            if info.kind is SymbolKind.NONE and (info.lower, info.upper, info.hint) != (None,) * 3:
+                what = "it has a range or a hint, as numbers have"
+                fault(rules.SYMBOL_KIND, kind=_with_article(info.kind.value), what=what)
             if info.lower is not None and info.upper is not None and info.lower > info.upper:
-                self.state.report(
-                    rules.EMPTY_RANGE,
-                    part=f"symbols.{name}",
-                    name=name,
-                    lower=info.lower,
-                    upper=info.upper,
-                )
+                fault(rules.EMPTY_RANGE, lower=info.lower, upper=info.upper)
 
     def bind(self, name: str, place: Place) -> None:
         """Notes that ``name`` is bound at ``place``."""
@@ -71,19 +60,18 @@ class Symbols:
         """Reports those of ``names`` that have no value at ``place``."""
         for name in self.missing(names):
             self._listed(name, place)
+            fault = partial(self.state.report, place=place, name=name)
             if name in self.bound:
                 outside = self.bound[name].frame
-                self.state.report(
-                    rules.SYMBOL_OUT_OF_REGION,
-                    place=place,
-                    name=name,
-                    where=f"the {outside.name} region of {outside.holder}",
-                )
+                region = f"the {outside.name} region of {outside.holder}"
+                fault(rules.SYMBOL_OUT_OF_REGION, where=region)
             else:
-                later = self.state.later(name, self.state.symbol_names)
-                self.state.report(
-                    rules.SYMBOL_UNBOUND, place=place, name=name, where=where or later
-                )
+                later = self.state.later(name, self.state.names.symbols)
+                fault(rules.SYMBOL_UNBOUND, where=where or later)
+
+    def _report_kind(self, name: str, kind: SymbolKind, what: str, place: Place) -> None:
+        worded = _with_article(kind.value)
+        self.state.report(rules.SYMBOL_KIND, place=place, name=name, kind=worded, what=what)
 
     def _listed(self, name: str, place: Place) -> None:
         """Reports a symbol without an entry in the table, once."""
@@ -96,13 +84,8 @@ class Symbols:
         for symbol in sorted(layout.symbols):
             info = self.state.program.symbols.get(symbol)
             if info is not None and info.kind is not SymbolKind.INT:
-                self.state.report(
-                    rules.SYMBOL_KIND,
-                    place=place,
-                    name=symbol,
-                    kind=_with_article(info.kind.value),
-                    what=f"the layout of %{name} needs an int",
-                )
+                what = f"the layout of %{name} needs an int"
+                self._report_kind(symbol, info.kind, what, place)
         for value in (*layout.size, *layout.stride, layout.offset):
             self.check_kinds(value, place)
 
@@ -118,14 +101,8 @@ class Symbols:
             is_none = info.kind is SymbolKind.NONE
             if is_none or is_integer is (info.kind is SymbolKind.FLOAT):
                 sound = False
-                used = "an int" if is_integer else "a float"
-                self.state.report(
-                    rules.SYMBOL_KIND,
-                    place=place,
-                    name=name,
-                    kind=_with_article(info.kind.value),
-                    what=f"the expression {value} uses it as {used}",
-                )
+                used = f"the expression {value} uses it as {'an int' if is_integer else 'a float'}"
+                self._report_kind(name, info.kind, used, place)
         if sound:
             self._sound.add(value)
 
@@ -135,13 +112,7 @@ class Symbols:
         info = self.state.program.symbols.get(name)
         found = self.kind_of(value)
         if info is not None and found not in _ACCEPTED[info.kind]:
-            self.state.report(
-                rules.SYMBOL_KIND,
-                place=place,
-                name=name,
-                kind=_with_article(info.kind.value),
-                what=f"{value} is {_with_article(found)}",
-            )
+            self._report_kind(name, info.kind, f"{value} is {_with_article(found)}", place)
 
     def kind_of(self, value: Scalar) -> str:
         """Return the type of a scalar: ``int``, ``float``, ``bool``, ``complex``."""
@@ -163,56 +134,31 @@ class Symbols:
             found = _with_article(self.kind_of(line.condition))
             self.state.report(rules.NOT_A_CONDITION, value=line.condition, found=found)
 
-    def check_compute(self, line: ComputeSymbol) -> None:
-        """Checks that the symbol can hold the value."""
-        self.check_value(line.symbol, line.value, self.state.here())
-
     def check_bind(self, line: BindSymbol) -> None:
         """Checks that the buffer has the dimension or the element that the symbol is bound to."""
-        source = line.source
-        layout = self.state.program.buffers.get(source.buffer)
+        source, here = line.source, self.state.here()
+        name, is_item = source.buffer, isinstance(source, ItemOf)
+        layout = self.state.program.buffers.get(name)
         info = self.state.program.symbols.get(line.symbol)
-        kind = None if info is None else info.kind
-        if isinstance(source, ItemOf):
-            if layout is not None:
-                self._check_item(source.buffer, layout, line.symbol, kind)
-            return
-        if kind is not None and kind is not SymbolKind.INT:
-            self.state.report(
-                rules.SYMBOL_KIND,
-                name=line.symbol,
-                kind=_with_article(kind.value),
-                what="sizes, strides and offsets are ints",
-            )
-        if (
-            isinstance(source, (SizeOf, StrideOf))
-            and layout is not None
-            and not 0 <= source.dim < layout.rank
-        ):
-            self.state.report(
-                rules.NO_SUCH_DIM, name=source.buffer, rank=layout.rank, dim=source.dim
-            )
+        kinds: tuple[SymbolKind, ...] = (SymbolKind.INT,)
+        what = "sizes, strides and offsets are ints"
+        if is_item and layout is not None:
+            if layout.numel != 1 and type(layout.numel) is int:
+                self.state.report(rules.NOT_ONE_ELEMENT, name=name, numel=layout.numel)
+            kinds, what = _kinds_of(layout.dtype), f"%{name} holds {layout.dtype.short}"
+        if info is not None and info.kind not in kinds and not (is_item and layout is None):
+            self._report_kind(line.symbol, info.kind, what, here)
+        if isinstance(source, (SizeOf, StrideOf)) and layout is not None:
+            dim, rank = source.dim, layout.rank
+            if not 0 <= dim < rank:
+                self.state.report(rules.NO_SUCH_DIM, name=name, rank=rank, dim=dim)
 
-    def _check_item(
-        self, buffer: str, layout: Layout, symbol: str, kind: SymbolKind | None
-    ) -> None:
-        if layout.numel != 1 and type(layout.numel) is int:
-            self.state.report(rules.NOT_ONE_ELEMENT, name=buffer, numel=layout.numel)
-        if kind is None:
-            return
-        dtype = layout.dtype
-        if dtype.is_floating:
-            fits = kind is SymbolKind.FLOAT
-        else:
-            is_whole = kind in (SymbolKind.INT, SymbolKind.BOOL)
-            fits = not dtype.is_complex and is_whole
-        if not fits:
-            self.state.report(
-                rules.SYMBOL_KIND,
-                name=symbol,
-                kind=_with_article(kind.value),
-                what=f"%{buffer} holds {dtype.short}",
-            )
+
+def _kinds_of(dtype: DType) -> tuple[SymbolKind, ...]:
+    """The kinds of symbol that can hold an element."""
+    if dtype.is_floating:
+        return (SymbolKind.FLOAT,)
+    return () if dtype.is_complex else (SymbolKind.INT, SymbolKind.BOOL)
 
 
 _ACCEPTED = {
@@ -221,11 +167,6 @@ _ACCEPTED = {
     SymbolKind.BOOL: ("bool",),
     SymbolKind.NONE: (),
 }
-
-
-def symbols_in(arg: object) -> frozenset[str]:
-    """Names of the symbols that a scalar argument mentions."""
-    return free_symbols(arg.value) if isinstance(arg, ScalarArg) else frozenset()
 
 
 def _kind_of(value: Scalar) -> str:

@@ -1,168 +1,229 @@
-"""The program's own tables: names, layouts, constants; declarations of kernels and ops."""
+"""The program's own tables: names, constants and layouts; one layout against another."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
-from wrapper_ir.lines import DeviceKernel, SchemaError, TorchOp, parse_schema
-from wrapper_ir.lines.schema import QUALIFIED_OP_NAME
+from wrapper_ir.analysis.proof import end_of, same
+from wrapper_ir.lines import BufferInput, LayoutKind
+from wrapper_ir.lines.args import Access, Arg, BufferArg, BufferValue, ListArg, NoneArg, ScalarArg
+from wrapper_ir.lines.base import Trait
+from wrapper_ir.lines.expr import INT64_MAX
+from wrapper_ir.lines.program import PACKING_OPS, AnyLine, Constant, ConstantKind
+from wrapper_ir.text.words import IDENTIFIER
 from wrapper_ir.verify import rules
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
-    from wrapper_ir.lines import KernelDefinition, OpSchema
+    from wrapper_ir.lines import Device, Dim, Effects, Layout
     from wrapper_ir.verify.state import Place, State
 
 
-# The program's own tables: names, layouts, constants.
-
-
-def check_tables(state: State) -> None:
-    """Checks the tables of the program, before its lines are looked at."""
-    program = state.program
-    check_name(state, program.name, "program", state.here())
-    _check_constants(state)
-    for name in program.symbols:
-        check_name(state, name, "symbol", state.here(f"symbols.{name}"))
-
-
-def check_layouts_used(state: State, defined: Container[str]) -> None:
-    """Checks that each layout belongs to something that is defined, once all lines are known."""
-    for name in state.program.buffers:
-        if name not in defined and name not in state.buffer_names:
-            place = state.here(f"buffers.{name}")
-            state.report(rules.LAYOUT_OF_NOTHING, place=place, name=name)
-
-
-def _check_constants(state: State) -> None:
-    constants = state.program.constants
-    for name, constant in constants.items():
-        place = state.here(f"constants.{name}")
-        layout = state.program.buffers.get(name)
-        if layout is not None and layout.symbols:
-            symbols = ", ".join(sorted(layout.symbols))
-            state.report(rules.SYMBOLIC_CONSTANT, place=place, name=name, symbols=symbols)
-        tied = constant.tied_to
-        if tied is None:
-            continue
-        holder = constants.get(tied)
-        if holder is None:
-            why = "is not a constant of the program"
-        elif holder.tied_to is not None:
-            why = "is itself tied to another" if tied != name else "is itself"
-        else:
-            continue
-        state.report(rules.BAD_TIE, place=place, name=name, tied=tied, why=why)
-
-
-# Declarations of kernels and library ops: once, before use, outside regions, well formed.
-
-IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-
-class Kernels:
-    """Kernels and ops that calls may name, as far as the program declared them."""
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-        self._declared: dict[str, tuple[KernelDefinition, Place]] = {}
-        self._schemas: dict[str, OpSchema] = {}
-
-    def declare(self, line: KernelDefinition) -> None:
-        """Checks a declaration and enters it."""
-        place = self.state.here()
-        if self.state.frame is not self.state.root:
-            self.state.report(rules.KERNEL_IN_REGION, name=shown(line.name))
-        if line.name in self._declared:
-            first = f"at {self._declared[line.name][1]}"
-            self.state.report(rules.KERNEL_TWICE, name=shown(line.name), first=first)
-            return
-        self._declared[line.name] = (line, place)
-        if isinstance(line.source, TorchOp):
-            self._check_op(line, line.source)
-        else:
-            check_name(self.state, line.name, "kernel")
-            self._check_params(line)
-            self._check_entry(line)
-
-    def find(self, name: str) -> KernelDefinition | None:
-        """The declaration of ``name``, which must have come before; reports it otherwise."""
-        found = self._declared.get(name)
-        if found is not None:
-            return found[0]
-        names = self.state.kernel_names
-        self.state.report(
-            rules.UNKNOWN_KERNEL,
-            name=shown(name),
-            later=self.state.later(name, names),
-            near=self.state.near(name, names),
-        )
-        return None
-
-    def schema(self, name: str) -> OpSchema | None:
-        """The schema of a declared op, ``None`` where it could not be read."""
-        return self._schemas.get(name)
-
-    def _check_op(self, line: KernelDefinition, source: TorchOp) -> None:
-        if QUALIFIED_OP_NAME.fullmatch(line.name) is None:
-            self.state.report(rules.BAD_NAME, name=line.name, what="library op")
-        try:
-            schema = parse_schema(source.schema)
-        except SchemaError as error:
-            fields = error.fields
-            self.state.report(
-                rules.BAD_SCHEMA,
-                name=shown(line.name),
-                reason=fields["reason"],
-                column=fields["column"],
-            )
-            return
-        if schema.name != line.name:
-            why = f"with the schema of {schema.name}"
-            self.state.report(rules.BAD_OP_DECLARATION, name=shown(line.name), why=why)
-        elif line.params:
-            why = "with parameters besides its schema"
-            self.state.report(rules.BAD_OP_DECLARATION, name=shown(line.name), why=why)
-        elif source.is_method and not _is_method(schema):
-            why = "as a method, but its first argument is no object of the class"
-            self.state.report(rules.BAD_OP_DECLARATION, name=shown(line.name), why=why)
-        else:
-            self._schemas[line.name] = schema
-
-    def _check_params(self, line: KernelDefinition) -> None:
-        seen: set[str] = set()
-        for param in line.params:
-            check_name(self.state, param.name, "parameter")
-            if param.name in seen:
-                self.state.report(rules.BAD_PARAM, name=shown(line.name), param=param.name)
-            seen.add(param.name)
-
-    def _check_entry(self, line: KernelDefinition) -> None:
-        if not isinstance(line.source, TorchOp):
-            check_name(self.state, line.source.entry, "kernel's entry")
-        if isinstance(line.source, DeviceKernel):
-            self._check_group(line, line.source)
-
-    def _check_group(self, line: KernelDefinition, source: DeviceKernel) -> None:
-        if len(source.group) > 3 or any(size < 1 for size in source.group):
-            sizes = ", ".join(map(str, source.group))
-            self.state.report(rules.BAD_GROUP, name=shown(line.name), sizes=sizes)
-
-
-def _is_method(schema: OpSchema) -> bool:
-    """Return whether the first argument is of the class that the name begins with."""
-    class_name, _, method = schema.name.partition(".")
-    return bool(method and schema.args) and schema.args[0].type.class_name == class_name
-
-
-def shown(name: str) -> str:
-    """A kernel's or op's name as the text form writes it in calls."""
-    return name if "::" in name else f"@{name}"
+# Names and constants.
 
 
 def check_name(state: State, name: str, what: str, place: Place | None = None) -> None:
     """Checks that a name is ASCII letters, digits and underscores, not beginning with a digit."""
     if IDENTIFIER.fullmatch(name) is None:
         state.report(rules.BAD_NAME, place=place, name=name, what=what)
+
+
+def check_tables(state: State) -> None:
+    """Checks the tables of the program, before its lines are looked at."""
+    program = state.program
+    check_name(state, program.name, "program", state.here())
+    for name, constant in program.constants.items():
+        place = state.here(f"constants.{name}")
+        layout = program.buffers.get(name)
+        if layout is not None and layout.symbols:
+            symbols = ", ".join(sorted(layout.symbols))
+            state.report(rules.SYMBOLIC_CONSTANT, place=place, name=name, symbols=symbols)
+        why = _why_untied(state, name, constant.tied_to)
+        if why:
+            state.report(rules.BAD_TIE, place=place, name=name, tied=constant.tied_to, why=why)
+    for name in program.symbols:
+        check_name(state, name, "symbol", state.here(f"symbols.{name}"))
+
+
+def _why_untied(state: State, name: str, tied: str | None) -> str:
+    """Why a constant cannot be tied to another, in words; empty where it can, or is not."""
+    if tied is None:
+        return ""
+    holder = state.program.constants.get(tied)
+    if holder is None:
+        return "is not a constant of the program"
+    if holder.tied_to is None:
+        return ""
+    return "is itself tied to another" if tied != name else "is itself"
+
+
+def check_layouts_used(state: State, defined: Container[str]) -> None:
+    """Checks that each layout belongs to something that is defined, once all lines are known."""
+    for name in state.program.buffers:
+        if name not in defined and name not in state.names.buffers:
+            state.report(rules.LAYOUT_OF_NOTHING, part=f"buffers.{name}", name=name)
+
+
+# Layouts by themselves, and of one layout against another.
+
+
+def check_layout(state: State, name: str, layout: Layout, place: Place) -> bool:
+    """Checks ranks, signs and the number of bytes; whether the layout's extent can be computed."""
+    sizes, strides = layout.size, layout.stride
+    if len(sizes) != len(strides):
+        fault = partial(state.report, rules.RANKS_DIFFER, place=place, name=name)
+        fault(sizes=len(sizes), strides=len(strides))
+        return False
+    sound = True
+    for what, values in (("size", sizes), ("stride", strides), ("offset", (layout.offset,))):
+        for value in values:
+            if value < 0 if type(value) is int else state.facts.negative(value):
+                sound = False
+                state.report(rules.NEGATIVE, place=place, name=name, what=what, value=value)
+    end = end_of(layout) if sound else 0
+    if type(end) is int and end > INT64_MAX:
+        state.report(rules.TOO_LARGE, place=place, name=name, nbytes=end)
+        return False
+    return sound
+
+
+def same_device(a: Device, b: Device) -> bool:
+    """Return whether two devices may be the same: no index means the current one."""
+    return a.type == b.type and (a.index == b.index or a.index is None or b.index is None)
+
+
+def report_devices(state: State, name: str, given: Layout, other: str, expected: Layout) -> None:
+    """Reports a buffer that is not on the device of its storage."""
+    fault = partial(state.report, rules.DEVICES_DIFFER, name=name, device=given.device)
+    fault(other=f"%{other}", expected=expected.device)
+
+
+def check_alignment(state: State, name: str, layout: Layout, distance: Dim, source: str) -> None:
+    """Checks that a buffer begins a whole number of its own elements into its source."""
+    itemsize = layout.dtype.itemsize
+    if type(distance) is int and distance % itemsize:
+        fault = partial(state.report, rules.MISALIGNED, name=name, source=source)
+        fault(distance=distance, dtype=layout.dtype.short, itemsize=itemsize)
+
+
+def difference(
+    given: Layout, expected: Layout, is_known: Callable[[Dim], bool] = lambda _: True
+) -> str:
+    """Describe how two layouts differ as values; empty if they do not. Offsets do not count.
+
+    Strides of dimensions of size one and of buffers without elements do not count, and dims for
+    which ``is_known`` says no are taken as equal.
+    """
+    if given.dtype is not expected.dtype:
+        return f"{given.dtype.short} instead of {expected.dtype.short}"
+    if not same_device(given.device, expected.device):
+        return f"on {given.device} instead of {expected.device}"
+    if given.rank != expected.rank:
+        return f"of rank {given.rank} instead of {expected.rank}"
+    pairs = (("size", given.size, expected.size), ("stride", given.stride, expected.stride))
+    for what, ours, theirs in pairs:
+        for position, (a, b) in enumerate(zip(ours, theirs, strict=False)):
+            if what == "stride" and (
+                given.size[position : position + 1] == (1,) or 0 in given.size
+            ):
+                continue
+            if not same(a, b) and is_known(a) and is_known(b):
+                return f"of {what} {_listed(ours)} instead of {_listed(theirs)}"
+    return ""
+
+
+def _listed(values: tuple[Dim, ...]) -> str:
+    return f"[{', '.join(map(str, values))}]"
+
+
+# Buffers with a layout of their own: those that keep their elements otherwise than at strides, and
+# packed constants, whose form only a library knows.
+
+
+class Opaque:
+    """The checks of what may be done with such buffers; of most programs there are none."""
+
+    def __init__(self, state: State) -> None:
+        program = state.program
+        self.state = state
+        self.not_strided = frozenset(
+            name for name, each in program.buffers.items() if each.kind is not LayoutKind.STRIDED
+        )
+        self.packed = frozenset(
+            n for n, c in program.constants.items() if c.kind is ConstantKind.PACKED
+        )
+
+    def check_tables(self) -> None:
+        """Checks packed constants, then that inputs and constants are strided."""
+        program = self.state.program
+        for name, constant in program.constants.items():
+            if constant.packing is not None:
+                self._check_packing(name, constant)
+            if name in self.packed and constant.mutable:
+                self._report(name, "mutable too", f"constants.{name}")
+            elif constant.tied_to is not None and self.packed & {name, constant.tied_to}:
+                self._report(name, "tied to another constant", f"constants.{name}")
+        inputs = [item.name for item in program.inputs if isinstance(item, BufferInput)]
+        for name in sorted(self.not_strided.intersection((*inputs, *program.constants))):
+            self._report_kind(name, "programs are given tensors with strides")
+
+    def _check_packing(self, name: str, constant: Constant) -> None:
+        """Checks that a constant is packed by an op that packs, of constants that never change."""
+        packing, constants = constant.packing, self.state.program.constants
+        assert packing is not None
+        faults = []
+        if name not in self.packed:
+            faults.append("its kind is another")
+        if packing.op not in PACKING_OPS:
+            faults.append(f"by '{packing.op}', which is none of {', '.join(PACKING_OPS)}")
+        if not packing.sources or not all(map(_is_number, packing.args)):
+            faults.append("of something else than constants and numbers")
+        if packing.position is not None and packing.position < 0:
+            faults.append("at a place before the first of a list")
+        for source in packing.sources:
+            found = constants.get(source)
+            if found is None or source in self.packed or found.mutable:
+                faults.append(f"of %{source}, which is no constant that stays as it is")
+        for why in faults:
+            self._report(name, why, f"constants.{name}")
+
+    def check_line(self, line: AnyLine, found: Effects) -> None:
+        """Checks that a line leaves such buffers alone, or is one that may have them."""
+        if self.packed:
+            mentioned = self.packed & {*found.touched, *found.peeks}
+            if Trait.CALLS_OP in line.traits:
+                changed = {*found.writes, *(alias.source for alias in found.aliases)}
+                mentioned -= self.packed.intersection(found.reads) - changed
+            for name in sorted(mentioned):
+                self._report(name, f"'{line.mnemonic}' does more than read it by an op")
+        if self.not_strided and Trait.ANY_KIND not in line.traits:
+            mentioned = self.not_strided & {*found.defines, *found.touched, *found.peeks}
+            for name in sorted(mentioned):
+                self._report_kind(name, f"'{line.mnemonic}' wants strides")
+
+    def check_results(self) -> None:
+        """Checks that no region returns a packed constant."""
+        for position, value in enumerate(self.state.frame.region.results):
+            if isinstance(value, BufferValue) and value.buffer in self.packed:
+                self._report(value.buffer, "it is a result", f"results[{position}]")
+
+    def _report(self, name: str, why: str, part: str = "") -> None:
+        self.state.report(rules.PACKED_USE, part=part, name=name, why=why)
+
+    def _report_kind(self, name: str, why: str) -> None:
+        kind = self.state.program.buffers[name].kind.value
+        self.state.report(rules.NOT_STRIDED, name=name, kind=kind, why=why)
+
+
+def _is_number(arg: Arg) -> bool:
+    match arg:
+        case BufferArg(access=Access.READ) | NoneArg():
+            return True
+        case ScalarArg(value=value):
+            return isinstance(value, (bool, int, float))
+        case ListArg(items=items):
+            return all(isinstance(i, ScalarArg) and type(i.value) is int for i in items)
+        case _:
+            return False

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.ops import escapes_to
 from wrapper_ir.lines import (
-    BindSymbol,
     BufferInput,
     BufferValue,
-    Cond,
-    ExternKernel,
-    Free,
-    LineVisitor,
     ObjectInput,
+    PartialLineVisitor,
     Program,
     RegionLine,
+    ResultObject,
     ScalarInput,
     ScalarValue,
-    Switch,
-    While,
     effects,
     regions_of,
 )
@@ -28,54 +24,35 @@ from wrapper_ir.lines.fields import misfits
 from wrapper_ir.lines.traits import calls_op, loops
 from wrapper_ir.text.words import MAX_DEPTH
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.calls import Calls
-from wrapper_ir.verify.collectives import Collectives
+from wrapper_ir.verify.calls import Calls, Kernels
 from wrapper_ir.verify.control import Control
 from wrapper_ir.verify.diagnostics import Diagnostic
-from wrapper_ir.verify.externs import Externs
-from wrapper_ir.verify.layouts import (
-    check_kinds,
-    check_kinds_of_inputs,
-    check_packed_line,
-    check_packed_results,
-    check_packed_table,
-    not_strided,
-    packed_constants,
-)
+from wrapper_ir.verify.externs import Externs, Objects
 from wrapper_ir.verify.lifetimes import Lifetimes
-from wrapper_ir.verify.objects import Objects
-from wrapper_ir.verify.overlaps import Overlaps
+from wrapper_ir.verify.overlaps import Collectives, Overlaps
 from wrapper_ir.verify.pools import Pools
-from wrapper_ir.verify.state import Frame, Place, State
-from wrapper_ir.verify.storage import Kind
+from wrapper_ir.verify.state import Frame, Kind, Place, State
 from wrapper_ir.verify.streams import Streams
 from wrapper_ir.verify.symbols import Symbols
-from wrapper_ir.verify.tables import Kernels, check_layouts_used, check_tables
+from wrapper_ir.verify.tables import Opaque, check_layouts_used, check_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from wrapper_ir.lines import (
         Allocate,
         AllocateFromPool,
         AllocatePool,
         AnyLine,
-        AssertLayout,
         AssertSymbol,
-        Comment,
+        BindSymbol,
         ComputeSymbol,
         Effects,
+        ExternKernel,
         KernelCall,
         KernelDefinition,
         Probe,
-        RecordEvent,
-        Reinterpret,
-        Reuse,
-        Synchronize,
-        WaitEvent,
     )
     from wrapper_ir.lines.fields import Misfit
-    from wrapper_ir.verify.storage import Storage
+    from wrapper_ir.verify.state import Storage
 
 
 #: A program without tables: what a line mentions by itself is its effect here.
@@ -101,7 +78,7 @@ def _wrong_type(found: Misfit) -> Diagnostic:
     return Diagnostic(rule, message, found.path, hint=rule.hint)
 
 
-class _Verifier(LineVisitor[None]):
+class _Verifier(PartialLineVisitor[None]):
     """One walk over a program.
 
     What all lines share comes from their effects, in :meth:`line`; the visitor's methods hold what
@@ -121,14 +98,12 @@ class _Verifier(LineVisitor[None]):
         self.objects = Objects(self.state, self.lifetimes)
         self.pools = Pools(self.state, self.lifetimes)
         self.streams = Streams(self.state, self.lifetimes)
-        self.packed = packed_constants(self.state)
-        self.not_strided = not_strided(self.state)
+        self.opaque = Opaque(self.state)
 
     def run(self) -> tuple[Diagnostic, ...]:
         """Checks the whole program."""
         check_tables(self.state)
-        check_packed_table(self.state, self.packed)
-        check_kinds_of_inputs(self.state, self.not_strided)
+        self.opaque.check_tables()
         self.symbols.check_table()
         self.lifetimes.define_constants()
         self.objects.define_constants()
@@ -160,15 +135,15 @@ class _Verifier(LineVisitor[None]):
             if isinstance(item, ScalarInput):
                 self.symbols.bind(item.symbol, Place(frame, None, f"{part}[{position}]"))
         for position, item in enumerate(frame.region.params):
+            place = Place(frame, None, f"{part}[{position}]")
             if isinstance(item, BufferInput):
-                place = Place(frame, None, f"{part}[{position}]")
                 self.lifetimes.define_borrowed(item, place, kind)
             elif isinstance(item, ObjectInput):
-                self.objects.define_input(item, Place(frame, None, f"{part}[{position}]"))
+                self.objects.define(item, place)
 
     def results(self, frame: Frame) -> list[Storage | None]:
         """Checks what leaves a region."""
-        check_packed_results(self.state, self.packed)
+        self.opaque.check_results()
         leaving: list[Storage | None] = []
         for position, value in enumerate(frame.region.results):
             place = Place(frame, None, f"results[{position}]")
@@ -189,10 +164,13 @@ class _Verifier(LineVisitor[None]):
             count = len(state.program.origins)
             state.report(rules.BAD_ORIGIN, origin=line.origin, count=count)
         found = effects(line, state.program)
-        check_packed_line(state, line, found, self.packed)
-        check_kinds(state, line, found, self.not_strided)
-        if found.uses_symbols:
-            self.uses_symbols(line, found)
+        self.opaque.check_line(line, found)
+        # A call's results exist whatever their layouts say, so the symbols of those may be bound
+        # later, from the results' own sizes.
+        is_result = Trait.MAKES_RESULTS in line.traits
+        named = effects(line, _NOWHERE) if is_result and found.uses_symbols else found
+        if self.symbols.missing(named.uses_symbols):
+            self.symbols.need(named.uses_symbols, self.state.here())
         # Metadata and ends do not ask for the numbers in a layout.
         needs_layout = Trait.NO_NUMBERS not in line.traits
         for name in dict.fromkeys((*found.uses, *found.reads, *found.writes)):
@@ -209,41 +187,37 @@ class _Verifier(LineVisitor[None]):
         if isinstance(line, RegionLine):
             self.regions(line)
         self.collectives.check(line, found)
-        for name in found.kills:
-            lifetimes.kill(name)
+        self.lets_go(line, found)
         self.defines(line, found)
         self.streams.check(line, found)
         self.visit(line)
 
-    def uses_symbols(self, line: AnyLine, found: Effects) -> None:
-        """Checks that the symbols are bound.
-
-        A call's results exist whatever their layouts say, so the symbols of those may be bound
-        later, from the results' own sizes.
-        """
-        names: Iterable[str] = found.uses_symbols
-        if Trait.MAKES_RESULTS in line.traits:
-            names = effects(line, _NOWHERE).uses_symbols
-        if self.symbols.missing(names):
-            self.symbols.need(names, self.state.here())
+    def lets_go(self, line: AnyLine, found: Effects) -> None:
+        """Notes the storage that code of others gets, and ends what the line ends."""
+        if escapes_to(line, found):
+            for name in found.touched:
+                self.lifetimes.escape(name)
+        for name in found.kills:
+            self.lifetimes.kill(name)
 
     def defines(self, line: AnyLine, found: Effects) -> None:
-        """Enters the symbols and buffers that a line defines."""
+        """Enters the symbols, buffers and objects that a line defines."""
+        here = self.state.here()
         for name in found.defines_symbols:
-            self.symbols.bind(name, self.state.here())
+            self.symbols.bind(name, here)
         is_result = Trait.MAKES_RESULTS in line.traits
         for name in found.defines:
-            aliases = [alias for alias in found.aliases if alias.name == name]
             if found.takes:
                 self.lifetimes.take(found.takes[0], name)
-            elif aliases:
-                self.lifetimes.define_alias(name, aliases, is_result=is_result)
             else:
-                self.lifetimes.define_owned(name, is_result=is_result)
+                aliases = [alias for alias in found.aliases if alias.name == name]
+                self.lifetimes.define(name, aliases, is_result=is_result)
         if found.objects or found.held:
             self.objects.check(found)
         if found.defines_objects and calls_op(line):
-            self.objects.define_results(line)
+            for result in line.results:
+                if isinstance(result, ResultObject):
+                    self.objects.define(result, here)
 
     def regions(self, line: RegionLine) -> None:
         """Checks the regions of a line and what crosses their borders."""
@@ -259,36 +233,25 @@ class _Verifier(LineVisitor[None]):
             leaving = self.region(frame, Kind.PARAM)
             self.control.check_results(line, frame, leaving)
 
-    # What is particular to a class of lines.
+    # What is particular to a class of lines; of others all is said by their effects.
+
+    def visit_unsupported(self, line: AnyLine) -> None:
+        """Nothing more."""
 
     def visit_allocate(self, line: Allocate) -> None:
-        """Notes that the contents are undefined, and that the memory is kept."""
-        if not line.zeroed:
-            self.lifetimes.leave_blank(line.out)
-        if line.kept:
-            self.lifetimes.keep(line.out)
-
-    def visit_free(self, line: Free) -> None:
-        """Nothing more."""
-
-    def visit_reuse(self, line: Reuse) -> None:
-        """Nothing more."""
-
-    def visit_reinterpret(self, line: Reinterpret) -> None:
-        """Nothing more."""
+        """Notes whether the contents are undefined, and the memory is kept."""
+        self.lifetimes.begin(line.out, blank=not line.zeroed, kept=line.kept)
 
     def visit_allocate_pool(self, line: AllocatePool) -> None:
         """Notes that the buffer is a pool, of undefined contents."""
         self.pools.enter_pool(line)
-        self.lifetimes.leave_blank(line.out)
-        if line.kept:
-            self.lifetimes.keep(line.out)
+        self.lifetimes.begin(line.out, blank=True, kept=line.kept)
 
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
-        """Checks the slice's place."""
+        """Checks the slice's place; its contents are what the pool's are."""
         self.symbols.check_kinds(line.offset, self.state.here())
         self.pools.enter_slice(line)
-        self.lifetimes.leave_blank(line.out, line.pool)
+        self.lifetimes.begin(line.out, blank=self.lifetimes.is_blank(line.pool))
 
     def visit_kernel_definition(self, line: KernelDefinition) -> None:
         """Enters the kernel."""
@@ -309,40 +272,13 @@ class _Verifier(LineVisitor[None]):
 
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:
         """Checks that the symbol can hold the value."""
-        self.symbols.check_compute(line)
-
-    def visit_assert_layout(self, line: AssertLayout) -> None:
-        """Nothing more."""
+        self.symbols.check_value(line.symbol, line.value, self.state.here())
 
     def visit_assert_symbol(self, line: AssertSymbol) -> None:
         """Checks that the condition is one."""
         self.symbols.check_assert(line)
 
-    def visit_record_event(self, line: RecordEvent) -> None:
-        """Nothing more."""
-
-    def visit_wait_event(self, line: WaitEvent) -> None:
-        """Nothing more."""
-
-    def visit_synchronize(self, line: Synchronize) -> None:
-        """Nothing more."""
-
-    def visit_cond(self, line: Cond) -> None:
-        """Nothing more: the regions are done."""
-
-    def visit_switch(self, line: Switch) -> None:
-        """Nothing more: the regions are done."""
-
-    def visit_while(self, line: While) -> None:
-        """Nothing more: the regions are done."""
-
-    def visit_comment(self, line: Comment) -> None:
-        """Nothing more."""
-
     def visit_probe(self, line: Probe) -> None:
         """Checks the kinds of the numbers shown."""
         for value in line.scalars:
             self.symbols.check_kinds(value, self.state.here())
-
-
-_MAKERS_OF_RESULTS: Final = (ExternKernel, Cond, Switch, While)

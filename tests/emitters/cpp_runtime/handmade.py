@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wrapper_ir.aot.build import Sources, build_loadable
+from wrapper_ir.aot.build import build_loadable
 from wrapper_ir.aot.load import load_library
+from wrapper_ir.emitters.cpp.artifact import Sources
 
 __all__ = ["arguments", "expected", "function", "library", "text"]
 

@@ -20,8 +20,7 @@ from tests.emitters.fx import support
 from tests.emitters.test_python_gpus import STATES
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.fx import declare_kernels
-from wrapper_ir.emitters.fx.checks import LaunchError
-from wrapper_ir.emitters.fx.triton import LAUNCH, NO_CONSTANTS, kernel_index, launched
+from wrapper_ir.emitters.fx.triton import LAUNCH, NO_CONSTANTS, LaunchError, kernel_index, launched
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import CPU, CppSide, DeviceKind, accelerators
 from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
+from wrapper_ir.emitters.triton import GpuUnit
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
-from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,20 +43,6 @@ class KernelUnit:
 
     symbol: str
     source: CppSource
-
-
-@dataclass(frozen=True, slots=True)
-class GpuUnit:
-    """A Triton kernel that the generated files launch.
-
-    Attributes:
-        symbol: The C symbol of its machine code, which the build makes. It follows from the
-            kernel's content, so two kernels share one exactly when they are the same.
-        source: The kernel.
-    """
-
-    symbol: str
-    source: TritonSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +71,38 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CppArtifact:
+class Sources:
+    """The files and kernels that a library is built from.
+
+    Attributes:
+        sources: The text of each file by name. Names that end in ``.cpp`` are compiled, each by
+            itself; the others are headers, in the same folder.
+        kernels: The C++ kernels, each once.
+        gpu_kernels: The Triton kernels, each once; the build has Triton compile them.
+        manifest: What the files need besides: parts of the runtime.
+    """
+
+    sources: Mapping[str, str]
+    kernels: tuple[KernelUnit, ...]
+    gpu_kernels: tuple[GpuUnit, ...] = ()
+    manifest: Manifest = Manifest()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CppArtifact(Sources):
     """An emitted program.
 
     Attributes:
         source: The text of the whole program, for readers; the files of ``sources`` in a row.
-        sources: The text of each file by name. Names that end in ``.cpp`` are compiled, each by
-            itself; the others are headers, in the same folder.
         source_map: Which line of ``source`` came from which line of the program.
-        kernels: The C++ kernels, each once.
         program: What it was made from. Values of constants are in ``program.data``.
-        gpu_kernels: The Triton kernels, each once; the build has Triton compile them.
         graphs: How its calls are captured as CUDA graphs, once it is loaded; ``None`` if not.
-        manifest: What the files need besides: parts of the runtime.
     """
 
     source: str
-    sources: Mapping[str, str]
     source_map: SourceMap
-    kernels: tuple[KernelUnit, ...]
     program: Program
-    gpu_kernels: tuple[GpuUnit, ...] = ()
     graphs: CaptureFacts | None = None
-    manifest: Manifest = Manifest()
 
     @property
     def module_source(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.devices import number_of
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, ScalarArg
@@ -58,20 +59,6 @@ DTYPE_CODES: Final[dict[DType, int]] = {
     DType.FLOAT4_E2M1FN_X2: 45,
 }
 """Numbers of ``c10::ScalarType``: they are stored in files and never change."""
-
-DEVICE_TYPES: Final[dict[str, int]] = {
-    "cpu": 0,
-    "cuda": 1,
-    "hip": 6,
-    "xla": 9,
-    "xpu": 12,
-    "mps": 13,
-    "meta": 14,
-    "hpu": 15,
-    "mtia": 19,
-    "privateuseone": 20,
-}
-"""Numbers of ``c10::DeviceType``."""
 
 _TYPES: Final = {
     ConstantKind.PARAMETER: 1,
@@ -154,7 +141,7 @@ def constant_table(program: Program) -> ConstantTable:
                 written=constant.mutable,
                 tied_to=-1 if constant.tied_to is None else indices[root],
                 dtype=DTYPE_CODES[layout.dtype],
-                device_type=DEVICE_TYPES.get(layout.device.type, DEVICE_TYPES["privateuseone"]),
+                device_type=number_of(layout.device.type),
                 device_index=-1 if layout.device.index is None else layout.device.index,
                 size=tuple(int(size) for size in layout.size),
                 stride=tuple(int(stride) for stride in layout.stride),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cpp.constants import DEVICE_TYPES
+from wrapper_ir.devices import number_of
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import Device
 from wrapper_ir.lines.walk import walk
@@ -65,4 +65,4 @@ def device_type(device: Device) -> str:
     side = device.kind.cpp
     if side is not None:
         return f"wir::device::{side.name}"
-    return str(DEVICE_TYPES.get(device.type, DEVICE_TYPES["privateuseone"]))
+    return str(number_of(device.type))

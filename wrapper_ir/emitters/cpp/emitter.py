@@ -16,7 +16,7 @@ from wrapper_ir.emitters.cpp.devices import accelerators_of
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
-from wrapper_ir.emitters.cuda_graphs.capture import capture_facts, graph_options
+from wrapper_ir.emitters.cuda_graphs.capture import Captures, capture_facts
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.effects import effects
@@ -26,23 +26,15 @@ from wrapper_ir.lines.memory import Free, Reinterpret
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.options import Option, check_options
+from wrapper_ir.options import check_options
 from wrapper_ir.options import declared as take
-from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
+from wrapper_ir.options.gpu import PRODUCTS
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
 _KEEP: Final = 1024 * 1024
-
-PRODUCTS: Final = Option(
-    "products",
-    str,
-    "aten",
-    "what makes products of matrices on a GPU: PyTorch's ops, or cuBLAS itself",
-    choices=("aten", "cublas"),
-)
 
 _QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
 
@@ -54,7 +46,7 @@ _WITHOUT_DATA: Final = (*_PASSING_ON, BindSymbol, Reinterpret)
 
 
 @dataclass(frozen=True)
-class CppEmitter(Emitter):
+class CppEmitter(Captures, Emitter):
     """Emits C++ that calls the program's kernels and library ops over PyTorch's C shim.
 
     Attributes:
@@ -85,10 +77,6 @@ class CppEmitter(Emitter):
     keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
     out: bool = take.OUT.field()
     products: str = PRODUCTS.field()
-    cuda_graph: bool = GRAPHS.field()
-    cuda_graph_limit: int = GRAPH_LIMIT.field()
-    cuda_graph_branches: int = GRAPH_BRANCHES.field()
-    cuda_graph_results: str = GRAPH_RESULTS.field()
     profile: bool = take.PROFILE.field()
 
     def __post_init__(self) -> None:
@@ -105,7 +93,7 @@ class CppEmitter(Emitter):
         context = self._context(_objects_as_inputs(program), program, problems)
         _refuse_devices(context.program, problems)
         if problems.found:  # what is on a device has no form from here on
-            return CppArtifact("", {}, SourceMap(()), (), program)
+            return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
         files = render_files(context, origins=self.origins)
         sources = {name: writer.text() for name, writer in files.writers.items()}
         whole = CodeWriter()
@@ -116,14 +104,14 @@ class CppEmitter(Emitter):
             whole.extend(writer)
         levels = dict.fromkeys(row.line.level for row in context.probes)
         return CppArtifact(
-            whole.text(),
             sources,
-            whole.source_map(),
-            files.kernels,
-            program,
-            files.gpu_kernels,
-            context.graphs,
+            files.declared.callees.units,
+            files.declared.launched.units,
             Manifest(frozenset(context.parts), tuple(levels)),
+            source=whole.text(),
+            source_map=whole.source_map(),
+            program=program,
+            graphs=context.graphs,
         )
 
     def _context(self, program: Program, given: Program, problems: Problems) -> Context:
@@ -145,7 +133,7 @@ class CppEmitter(Emitter):
             program, self.keep_buffers, elsewhere, arena=self.arena, storages=storages
         )
         is_kept = self.arena == "kept"
-        options = graph_options(self)
+        options = self.graphs
         return Context(
             program,
             gather_statics(program, storages, keep_arenas=is_kept, accelerated=is_one),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, GpuUnit, KernelUnit
+from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
 from wrapper_ir.emitters.cpp.devices import device_index, side_of
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
@@ -60,11 +60,10 @@ _PART: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files of a program, in the order in which to read them, and the kernels they call."""
+    """The files of a program, in the order in which to read them, and what they declare."""
 
     writers: dict[str, CodeWriter]
-    kernels: tuple[KernelUnit, ...]
-    gpu_kernels: tuple[GpuUnit, ...]
+    declared: Declarations
 
 
 def render_files(context: Context, *, origins: bool) -> Files:
@@ -99,7 +98,7 @@ class _Module:
         writers = self._long(parts, tables, info) if self._is_long else {}
         if not self._is_long:
             writers[MAIN_FILE] = self._short(parts[0], tables, info)
-        return Files(writers, self._declared.callees.units, self._declared.launched.units)
+        return Files(writers, self._declared)
 
     # The program's lines.
 

@@ -6,12 +6,11 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.artifact import GpuUnit
 from wrapper_ir.emitters.cpp.devices import device_index
 from wrapper_ir.emitters.cpp.literals import statement
 from wrapper_ir.emitters.cpp.state import element_type
 from wrapper_ir.emitters.cpp.types import CType
-from wrapper_ir.emitters.triton import source_of
+from wrapper_ir.emitters.triton import GpuUnit, source_of
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, KernelCall, KernelDefinition, TritonKernel
 from wrapper_ir.lines.walk import walk

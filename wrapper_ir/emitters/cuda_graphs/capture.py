@@ -2,13 +2,13 @@
 
 A graph repeats work on the GPU and nothing else. So whatever the host computes, reads or decides in
 a call would be repeated as it was when the graph was captured. What only a run can tell is found
-when the capture fails; see ``wrapper_ir.runtime.graphs``.
+when the capture fails; see ``wrapper_ir.runtime.cuda_graphs``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import draws, drops
 from wrapper_ir.analysis.storage import mutated_inputs
@@ -27,7 +27,7 @@ from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
-from wrapper_ir.options.gpu import GRAPH_LIMIT
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,41 +41,35 @@ _MOST: Final = 3
 """Reasons of one kind that are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphOptions:
-    """Options of captures.
+@dataclass(frozen=True)
+class Captures:
+    """Base of emitters whose programs' calls can be captured: the options for that.
 
-    Attributes:
-        limit: How many graphs are kept, one for each set of sizes.
-        results: Whether callers get ``fresh`` memory, or the graph's, ``shared`` with later calls;
-            in training it is always fresh.
+    In training, results have fresh memory whatever they say.
     """
 
-    limit: int
-    results: str
-
-
-class Captures(Protocol):
-    """An emitter with the options of captures."""
+    cuda_graph: bool = GRAPHS.field()
+    cuda_graph_limit: int = GRAPH_LIMIT.field()
+    cuda_graph_branches: int = GRAPH_BRANCHES.field()
+    cuda_graph_results: str = GRAPH_RESULTS.field()
 
     @property
-    def cuda_graph(self) -> bool:
-        """True if calls are captured."""
-
-    @property
-    def cuda_graph_limit(self) -> int:
-        """Number of graphs that are kept."""
-
-    @property
-    def cuda_graph_results(self) -> str:
-        """Whose memory results are."""
+    def graphs(self) -> Captures | None:
+        """The options, if calls are captured."""
+        return self if self.cuda_graph else None
 
 
-def graph_options(emitter: Captures) -> GraphOptions | None:
-    """An emitter's options of captures; none where nothing is captured."""
-    if not emitter.cuda_graph:
-        return None
-    return GraphOptions(emitter.cuda_graph_limit, emitter.cuda_graph_results)
+@dataclass(frozen=True)
+class CapturesPieces(Captures):
+    """Likewise, of emitters whose programs can be captured piece by piece."""
+
+    cuda_graph_cuts: bool = GRAPH_CUTS.field()
+
+
+def hand_graphs_on(source: object, function: object) -> None:
+    """Show the graphs of a module, or of a function, on the function that users call."""
+    if hasattr(source, "cuda_graphs"):
+        function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +100,7 @@ class CaptureFacts:
     has_branches: bool = False
 
 
-def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
+def capture_facts(program: Program, options: Captures) -> CaptureFacts:
     """Return what must be known of a program to capture its calls."""
     reasons = why_not_captured(program)
     if reasons:
@@ -120,8 +114,8 @@ def capture_facts(program: Program, options: GraphOptions) -> CaptureFacts:
         str(device),
         tuple(mutated_inputs(program)),
         tuple(constants),
-        options.limit,
-        options.results if is_inference else "fresh",
+        options.cuda_graph_limit,
+        options.cuda_graph_results if is_inference else "fresh",
         is_random=any(draws(program, line) for _, line in walk(program)),
         has_branches=any(stream.captured for stream in program.streams),
     )

@@ -50,16 +50,6 @@ class KernelDeviceError(WrapperIRError):
     template = "kernel '{kernel}' is a C++ function: it cannot take a tensor on {device}"
 
 
-class LaunchError(WrapperIRError):
-    """A node launches a Triton kernel with arguments that it cannot take.
-
-    Fields: ``kernel`` and ``reason``.
-    """
-
-    code = "WIR2302"
-    template = "Triton kernel '{kernel}' cannot be launched: {reason}"
-
-
 _KINDS: Final = {"int": int, "float": float, "bool": bool, "none": type(None)}
 
 

@@ -28,7 +28,7 @@ from typing_extensions import override
 
 from wrapper_ir.devices import TRITON
 from wrapper_ir.emitters.fx import library
-from wrapper_ir.emitters.fx.checks import LaunchError
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
 from wrapper_ir.runtime import TritonKernels, current_stream, on_device
 from wrapper_ir.toolchain.triton import TritonKernelError, TritonSource, jit_function
@@ -39,6 +39,16 @@ if TYPE_CHECKING:
 _LOST: Final = {"launch_cooperative_grid": False, "maxnreg": None, "num_ctas": 1}
 """Options that Inductor leaves out when it compiles a kernel of a graph again, and what they are
 then. A kernel whose blocks wait for each other might wait for ever."""
+
+
+class LaunchError(WrapperIRError):
+    """A node launches a Triton kernel with arguments that it cannot take.
+
+    Fields: ``kernel`` and ``reason``.
+    """
+
+    code = "WIR2302"
+    template = "Triton kernel '{kernel}' cannot be launched: {reason}"
 
 
 def _kept(op: Any) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions
+    from wrapper_ir.emitters.cuda_graphs.capture import Captures
     from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.program import Program
@@ -80,7 +80,7 @@ class Context:
         facts: Facts,
         problems: Problems,
         *,
-        graphs: GraphOptions | None,
+        graphs: Captures | None,
         checks: str,
         takes_out: bool,
         profiles: bool,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.emitters.cuda_graphs.capture import capture_facts
@@ -13,19 +13,32 @@ from wrapper_ir.lines.control import Switch
 from wrapper_ir.lines.effects import effects
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.cuda_graphs.capture import GraphOptions
+    from wrapper_ir.emitters.cuda_graphs.capture import Captures
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.writer import CodeWriter
 
 
-def render_graphs(context: Context, options: GraphOptions) -> None:
-    """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use."""
-    if context.pieces:
-        _render_cuts(context, options)
-        return
+_GRAPHS: Final = "cuda_graphs"
+
+
+def render_graphs(context: Context) -> str | None:
+    """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use.
+
+    Returns:
+        Its name; None where calls are not captured.
+    """
+    options = context.graphs
+    if options is None:
+        return None
+    made = _cuts(context, options) if context.pieces else _whole(context, options)
+    context.section("kept").lines(*statement(made, 0, head=f"{_GRAPHS} = "))
+    return _GRAPHS
+
+
+def _whole(context: Context, options: Captures) -> Node:
+    """Return what captures a program as a whole."""
     facts = capture_facts(context.program, options)
     args: list[Node] = [literals.string(facts.program)]
-    writer = context.section("kept")
     if facts.reasons:
         texts = tuple_of([literals.string(reason) for reason in facts.reasons])
         args.append(keyword("reasons", texts))
@@ -36,6 +49,7 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
             args.append(keyword("writes", tuple_of([str(position) for position in facts.writes])))
         if facts.constants:
             constants = list_of([context.buffer(name) for name in facts.constants])
+            writer = context.section("kept")
             writer.lines(*statement(constants, 0, head="cuda_constants = lambda: "))
             args.append(keyword("constants", "cuda_constants"))
         args.append(keyword("limit", str(facts.limit)))
@@ -45,19 +59,17 @@ def render_graphs(context: Context, options: GraphOptions) -> None:
             args.append(keyword("results", literals.string(facts.results)))
         if context.checks != "always":
             args.append(keyword("checks", "False"))
-    made = call(context.helper("CudaGraphs"), *args)
-    writer.lines(*statement(made, 0, head="cuda_graphs = "))
+    return call(context.helper("CudaGraphs"), *args)
 
 
-def _render_cuts(context: Context, options: GraphOptions) -> None:
-    """Defines ``cuda_graphs`` for a program whose pieces are captured one by one."""
+def _cuts(context: Context, options: Captures) -> Node:
+    """Return what has the pieces of a program captured one by one."""
     assert context.accelerator is not None, "programs on several GPUs have no pieces"
     args: list[Node] = [literals.string(context.program.name), context.device(context.accelerator)]
-    args.append(keyword("limit", str(options.limit)))
+    args.append(keyword("limit", str(options.cuda_graph_limit)))
     if context.checks != "always":
         args.append(keyword("checks", "False"))
-    made = call(context.helper("CutGraphs"), *args)
-    context.section("kept").lines(*statement(made, 0, head="cuda_graphs = "))
+    return call(context.helper("CutGraphs"), *args)
 
 
 def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
@@ -104,7 +116,7 @@ def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
     constants = [context.buffer(n) for n in program.constants if n in touched]
     if constants:
         args.append(keyword("constants", f"lambda: [{', '.join(constants)}]"))
-    writer.lines(*statement(call("cuda_graphs.piece", *args), 0, head="@"))
+    writer.lines(*statement(call(f"{_GRAPHS}.piece", *args), 0, head="@"))
 
 
 def _shared(context: Context, line: Switch) -> list[int]:

@@ -30,6 +30,7 @@ class DeviceSection:
 
     name: ClassVar[str] = "device_kernels"
     title: ClassVar[str] = "Kernels in languages of devices."
+    source: ClassVar[type] = DeviceKernel
 
     def __init__(self, context: Context) -> None:
         self._context = context

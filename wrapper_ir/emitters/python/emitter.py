@@ -9,14 +9,13 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.storage import StorageMap
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.cuda_graphs.capture import graph_options
+from wrapper_ir.emitters.cuda_graphs.capture import CapturesPieces
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context
 from wrapper_ir.emitters.python.module import render_module
 from wrapper_ir.options import check_options
 from wrapper_ir.options import declared as take
-from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
@@ -26,7 +25,7 @@ _KEEP: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
-class PythonEmitter(Emitter):
+class PythonEmitter(CapturesPieces, Emitter):
     """Emits a module of Python that calls the program's kernels and library ops.
 
     Attributes:
@@ -58,11 +57,6 @@ class PythonEmitter(Emitter):
     keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
     arena: str = take.ARENA.field()
     out: bool = take.OUT.field()
-    cuda_graph: bool = GRAPHS.field()
-    cuda_graph_limit: int = GRAPH_LIMIT.field()
-    cuda_graph_branches: int = GRAPH_BRANCHES.field()
-    cuda_graph_cuts: bool = GRAPH_CUTS.field()
-    cuda_graph_results: str = GRAPH_RESULTS.field()
     profile: bool = take.PROFILE.field()
 
     def __post_init__(self) -> None:
@@ -88,7 +82,7 @@ class PythonEmitter(Emitter):
             kept,
             facts,
             problems,
-            graphs=graph_options(self),
+            graphs=self.graphs,
             checks=self.checks,
             takes_out=self.out,
             profiles=self.profile,

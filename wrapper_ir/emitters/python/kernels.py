@@ -20,16 +20,13 @@ from wrapper_ir.emitters.python.triton import TritonSection
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
 from wrapper_ir.lines.kernels import (
     CppKernel,
-    DeviceKernel,
     ExternKernel,
     KernelDefinition,
     TorchOp,
-    TritonKernel,
 )
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
 
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
@@ -140,6 +137,7 @@ class Section(Protocol):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    source: ClassVar[type]
 
     def __init__(self, context: Context) -> None: ...
 
@@ -155,6 +153,7 @@ class KernelSection:
 
     name: ClassVar[str] = "kernels"
     title: ClassVar[str] = "Compiled kernels."
+    source: ClassVar[type] = CppKernel
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -209,6 +208,7 @@ class OpSection:
 
     name: ClassVar[str] = "ops"
     title: ClassVar[str] = "Library ops."
+    source: ClassVar[type] = TorchOp
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -241,14 +241,9 @@ class OpSection:
         """There is nothing to load."""
 
 
-_BY_SOURCE: Final[Mapping[type, type[Section]]] = {
-    TorchOp: OpSection,
-    CppKernel: KernelSection,
-    TritonKernel: TritonSection,
-    DeviceKernel: DeviceSection,
-}
-
-SECTIONS: Final[tuple[type[Section], ...]] = tuple(_BY_SOURCE.values())
+SECTIONS: Final[tuple[type[Section], ...]] = (
+    *(OpSection, KernelSection, TritonSection, DeviceSection),
+)
 """The sections of definitions, in the order of the file."""
 
 
@@ -260,7 +255,7 @@ class Definitions:
     """
 
     def __init__(self, context: Context) -> None:
-        self._sections = {key: make(context) for key, make in _BY_SOURCE.items()}
+        self._sections = {make.source: make(context) for make in SECTIONS}
 
     def section(self, line: KernelDefinition) -> Section:
         """The section of a definition."""

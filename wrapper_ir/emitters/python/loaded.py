@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.analysis.storage import mutated_inputs
+from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on
 from wrapper_ir.emitters.functions import bump_versions, present
 from wrapper_ir.runtime import InputCountError, NoOutError
 from wrapper_ir.runtime._private import any_autocast_enabled, no_autocast
@@ -66,8 +67,7 @@ def as_function(
     present(run, program)
     run.module = module  # type: ignore[attr-defined]
     run.release = release_of(module)  # type: ignore[attr-defined]
-    if hasattr(module, "cuda_graphs"):
-        run.cuda_graphs = module.cuda_graphs  # type: ignore[attr-defined]
+    hand_graphs_on(module, run)
     return run
 
 

@@ -52,14 +52,14 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
         kept.append("scratch")
-    if context.graphs is not None:
-        render_graphs(context, context.graphs)
-        kept.append("cuda_graphs")
+    graphs = render_graphs(context)
+    if graphs is not None:
+        kept.append(graphs)
     heap = keep_heap(context)
     if heap is not None:
         kept.append(heap)
         body.line(f"@{heap}.serves")
-    _call(context, renderer, body)
+    _call(context, renderer, body, graphs)
     definitions.finish()
     main = _main(context)
     file = CodeWriter()
@@ -142,10 +142,10 @@ def _constants(context: Context) -> None:
 # The function.
 
 
-def _call(context: Context, renderer: RegionRenderer, body: CodeWriter) -> None:
+def _call(context: Context, renderer: RegionRenderer, body: CodeWriter, graphs: str | None) -> None:
     entry = Entry(context, renderer)
-    if context.graphs is not None:
-        body.line("@cuda_graphs")
+    if graphs is not None:
+        body.line(f"@{graphs}")
     if (device := context.accelerator) is not None:
         body.line(f"@{context.helper(device.kind.python.guard)}({context.device(device)})")
     # Past autograd, it would not learn that ops write to what the caller has given.

@@ -32,6 +32,7 @@ class TritonSection:
 
     name: ClassVar[str] = "triton"
     title: ClassVar[str] = "Triton kernels."
+    source: ClassVar[type] = TritonKernel
 
     def __init__(self, context: Context) -> None:
         self._context = context

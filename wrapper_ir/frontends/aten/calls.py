@@ -4,35 +4,52 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils import _pytree as pytree
 
-from wrapper_ir.frontends.aten.schemas import (
+from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
+from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, to_dtype
+from wrapper_ir.frontends.common.ops import (
+    NUMBERS,
+    SYMBOLIC,
+    Bound,
     Path,
-    convert_arguments,
-    relation_of,
-    schema_of,
+    bind_arguments,
+    call_of,
+    is_op,
+    plain_argument,
+    source_of,
+    to_device,
     type_at,
 )
-from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, tensors_in
-from wrapper_ir.frontends.aten.unbacked import Binding, bind_unbacked, bindings_of, kind_of
-from wrapper_ir.frontends.common.ops import SYMBOLIC, declare, number_overload, to_device
-from wrapper_ir.lines.args import CallResult, Relation, ResultBuffer, ResultSymbol
+from wrapper_ir.frontends.common.symbols import Binding
+from wrapper_ir.lines.args import (
+    Access,
+    Arg,
+    BufferArg,
+    CallResult,
+    DeviceArg,
+    DTypeArg,
+    Relation,
+    ResultBuffer,
+    ResultSymbol,
+    ScalarArg,
+)
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import CPU, Device
+from wrapper_ir.lines.schema import parse_schema
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
     from wrapper_ir.frontends.aten.state import GraphWalk, State
-    from wrapper_ir.lines.schema import OpSchema
-
-__all__ = ["Expected", "auto_functionalized", "call_op", "emit_call", "expected_of"]
+    from wrapper_ir.lines.schema import SchemaArg
 
 
 def call_op(walk: GraphWalk, node: Node) -> Any:
@@ -67,8 +84,15 @@ class Expected:
 
 def expected_of(node: Node) -> Expected:
     """Return what a node's call gives."""
-    names = dict(_names_of_parts(node))
-    return Expected(node.name, node.meta.get("val"), names, _used_parts(node), bindings_of(node))
+    parts = {user: user.args[1] for user in node.users if user.target is operator.getitem}
+    names: dict[Path, str] = {(i,): u.name for u, i in parts.items() if isinstance(i, int)}
+    # A part may also be an index, or be counted from the end; then all is used.
+    is_whole = len(parts) < len(node.users) or any(
+        user.args[0] is not node or not isinstance(index, int) or index < 0
+        for user, index in parts.items()
+    )
+    used = None if is_whole else set(names)
+    return Expected(node.name, node.meta.get("val"), names, used, noted_by(node))
 
 
 def emit_call(
@@ -81,36 +105,39 @@ def emit_call(
 ) -> Any:
     """Emit the call of an op with given values; the node tells what comes out of it."""
     expected = expected or expected_of(node)
-    if schema_of(op) is None:
-        text = str(op._schema)  # noqa: SLF001 - its only text
-        raise UnsupportedNodeError(f"the schema cannot be read: {text}")
-    chosen = number_overload(op, args)
-    schema = schema_of(chosen)
-    assert schema is not None
-    if torch.Tag.inplace_view in chosen.tags:
+    bound = bind_arguments(op, args, kwargs, partial(_argument, walk.state))
+    if torch.Tag.inplace_view in bound.op.tags:
         raise UnsupportedNodeError("it changes the shape of its argument in place")
-    ordered, named = convert_arguments(walk.state, schema, args, kwargs)
-    call = _Call(walk.state, chosen, schema, _sources(schema, args, kwargs), expected)
+    call = _Call(walk.state, bound, expected)
     value = call.results(expected.value)
-    line = ExternKernel(
-        op=declare(walk.state.draft, chosen),
-        args=ordered,
-        kwargs=named,
-        results=tuple(call.defined),
-        device=call.device(),
+    results, device = tuple(call.defined), call.device()
+    line = call_of(
+        walk.state.draft, bound.op, bound.args, bound.kwargs, results=results, device=device
     )
     held = call.held(node.name)
     values = tuple(held.get(name, "") for name in effects(line).written)
     walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
-    bind_unbacked(walk, node, expected.bindings, call.leaves)
+    bind_unbacked(walk, node, call.leaves)
     return value
 
 
-def _sources(
-    schema: OpSchema, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> dict[str, tuple[str, ...]]:
-    pairs = [(a.name, value) for a, value in zip(schema.positional, args, strict=False)]
-    return {name: tuple(tensors_in(value)) for name, value in (*pairs, *kwargs.items())}
+def _argument(state: State, value: Any, declared: SchemaArg, access: Access) -> Arg:
+    try:
+        if isinstance(value, Ref):
+            return BufferArg(value.name, access)
+        if isinstance(value, NUMBERS):
+            return ScalarArg(state.scalar(value))
+        if declared.type.base == "Device" and isinstance(value, str):
+            return DeviceArg(Device.parse(value))
+        if isinstance(value, torch.dtype):
+            return DTypeArg(to_dtype(value))
+        found = plain_argument(value)
+        if found is not None:
+            return found
+        kind = type(value).__name__
+        raise UnsupportedNodeError(f"a value of type {kind} is no argument of a line")
+    except UnsupportedNodeError as error:
+        raise UnsupportedNodeError(f"argument {declared.name!r}: {error}") from None
 
 
 class _Call:
@@ -121,18 +148,9 @@ class _Call:
         leaves: Values of the leaves of the result, by path.
     """
 
-    def __init__(
-        self,
-        state: State,
-        op: Any,
-        schema: OpSchema,
-        sources: Mapping[str, tuple[str, ...]],
-        expected: Expected,
-    ) -> None:
+    def __init__(self, state: State, bound: Bound, expected: Expected) -> None:
         self._state = state
-        self._op = op
-        self._schema = schema
-        self._sources = sources
+        self._bound = bound
         self._expected = expected
         self._needed = {binding.path for binding in expected.bindings}
         self.defined: list[CallResult] = []
@@ -144,7 +162,7 @@ class _Call:
             return POISON
         if isinstance(value, (list, tuple)):
             return [self.results(item, (*path, index)) for index, item in enumerate(value)]
-        if not self._schema.returns or value is None:
+        if not self._bound.schema.returns or value is None:
             return self._untold(path)
         is_tensor = isinstance(value, torch.Tensor)
         leaf = self._tensor(value, path) if is_tensor else self._number(value, path)
@@ -165,10 +183,10 @@ class _Call:
 
     def _untold(self, path: Path) -> Any:
         """Return what a result is that torch tells nothing of."""
-        type_ = type_at(self._schema, path)
+        type_ = type_at(self._bound.schema, path)
         if type_ is None or path or not type_.is_tensor or type_.is_optional:
             return None
-        _, of = relation_of(self._op, self._schema, path, self._sources)
+        _, of = self._bound.relation(path)
         if type_.writes and of and not type_.is_list:
             return Ref(of[0])
         if self._expected.used is None or self._expected.used:
@@ -177,8 +195,8 @@ class _Call:
 
     def _tensor(self, value: torch.Tensor, path: Path) -> Ref:
         state = self._state
-        type_ = type_at(self._schema, path)
-        relation, of = relation_of(self._op, self._schema, path, self._sources)
+        type_ = type_at(self._bound.schema, path)
+        relation, of = self._bound.relation(path)
         if type_ is not None and type_.writes and of:
             # In place: what comes back is the argument itself.
             index = path[-1] if type_.is_list and path and isinstance(path[-1], int) else 0
@@ -196,7 +214,7 @@ class _Call:
         state = self._state
         own = [b for b in self._expected.bindings if b.path == path and not b.keys]
         if own and isinstance(value, SYMBOLIC):
-            name = state.bind(own[0].symbol, kind_of(value), unbacked=True)
+            name = state.bind(own[0].name, kind_of(value), unbacked=True)
             self.defined.append(ResultSymbol(name, path))
             return state.draft.symbol(name)
         if isinstance(value, (bool, int, float, *SYMBOLIC)):
@@ -205,12 +223,8 @@ class _Call:
 
     def device(self) -> Device:
         """Return where the call runs: where its results are, or else its arguments."""
-        for value in _tensors(self._expected.value):
-            return to_device(value.device)
-        for names in self._sources.values():
-            for name in names:
-                return self._state.draft.buffers[name].device
-        return CPU
+        made = [to_device(value.device) for value in _tensors(self._expected.value)]
+        return next(iter((*made, *map(self._state.device, self._bound.buffers))), CPU)
 
 
 def same_layout(state: State, name: str, value: torch.Tensor) -> str:
@@ -225,32 +239,8 @@ def same_layout(state: State, name: str, value: torch.Tensor) -> str:
     return name
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-
-
-def _names_of_parts(node: Node) -> Iterator[tuple[Path, str]]:
-    """Yield what nodes that take a part of a node's result are called, by the part's path."""
-    for user in node.users:
-        if user.target is operator.getitem and isinstance(user.args[1], int):
-            yield (user.args[1],), user.name
-
-
-def _used_parts(node: Node) -> set[Path] | None:
-    """Return the paths of the parts that others use; None where it is used as a whole."""
-    found: set[Path] = set()
-    for user in node.users:
-        if user.target is not operator.getitem or user.args[0] is not node:
-            return None
-        index = user.args[1]
-        if not isinstance(index, int) or index < 0:
-            return None
-        found.add((index,))
-    return found
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 # Ops that write, in graphs that do not: torch wraps them to work on copies.
@@ -262,10 +252,10 @@ def auto_functionalized(walk: GraphWalk, node: Node) -> Any:
     The node's value is what the op returns, and then the clones.
     """
     op: Any = node.args[0]
-    schema = schema_of(op)
     whole = node.meta.get("val")
-    if schema is None or not isinstance(whole, (list, tuple)):
+    if not is_op(op) or not isinstance(whole, (list, tuple)):
         raise UnsupportedNodeError("its op cannot be told")
+    schema = parse_schema(source_of(op).schema)
     given = {name: walk.value(value) for name, value in node.kwargs.items()}
     bases = list(given.pop("_all_bases", []))
     clones = [_cloned(walk, node, base, index) for index, base in enumerate(bases)]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
@@ -12,11 +11,11 @@ from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.aten.calls import auto_functionalized, expected_of
+from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
 from wrapper_ir.frontends.aten.sources import completed
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError
-from wrapper_ir.frontends.aten.unbacked import bind_unbacked, bindings_of, kind_of
 from wrapper_ir.frontends.common.ops import SYMBOLIC
-from wrapper_ir.frontends.common.regions import copied, own_results
+from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed
 from wrapper_ir.lines.args import (
     Access,
     Arg,
@@ -41,17 +40,13 @@ from wrapper_ir.lines.control import (
     While,
 )
 from wrapper_ir.lines.expr import is_relation
-from wrapper_ir.lines.program import AnyLine, SymbolKind
+from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
     from wrapper_ir.frontends.aten.state import GraphWalk
     from wrapper_ir.lines.layout import Layout
-
-__all__ = ["HIGHER_ORDER", "to_value"]
-
-Results: TypeAlias = tuple[CallResult, ...]
 
 
 def operand(value: Any) -> BufferArg | ScalarArg:
@@ -74,20 +69,6 @@ def to_value(value: Any) -> Value:
     raise UnsupportedNodeError(f"a result of type {type(value).__name__} has no form")
 
 
-@dataclass(slots=True)
-class Built:
-    """A region that is being made, to whose body lines may be added."""
-
-    params: tuple[Input, ...]
-    body: list[AnyLine]
-    results: list[Value]
-
-    @property
-    def region(self) -> Region:
-        """The region as it is now."""
-        return Region(self.params, tuple(self.body), tuple(self.results))
-
-
 class RegionBuilder:
     """Builds the regions of one line.
 
@@ -105,12 +86,9 @@ class RegionBuilder:
         self._walk = walk
         self._node = node
         self._given = tuple(given)
-        self._carried = carried
+        self._passed = [n for n, v in enumerate(given) if n < carried or isinstance(v, Ref)]
 
-    def _is_passed(self, position: int) -> bool:
-        return position < self._carried or isinstance(self._given[position], Ref)
-
-    def build(self, module: Any) -> Built:
+    def build(self, module: Any) -> RegionDraft:
         """Convert a graph into a region."""
         if not isinstance(module, GraphModule):
             raise UnsupportedNodeError("what it calls is no graph")
@@ -120,7 +98,7 @@ class RegionBuilder:
         if len(places) != len(self._given):
             raise UnsupportedNodeError("a graph takes another number of arguments")
         known = dict(state.known)
-        params: list[Input] = []
+        params: list[Input | None] = []
         inside = [
             self._param(position, place, value, params)
             for position, (place, value) in enumerate(zip(places, self._given, strict=True))
@@ -131,19 +109,18 @@ class RegionBuilder:
             values = list(out) if isinstance(out, (list, tuple)) else [out]
             if len(state.problems) > problems or any(value is POISON for value in values):
                 raise UnsupportedNodeError("its graph has nodes without a form")
-            lent = [item.name for item in inside if isinstance(item, Ref)]
-            results = own_results(
-                state.draft, map(to_value, values), lent, lambda: state.origin(self._node)
-            )
+            built = RegionDraft(state.draft, body, params, list(map(to_value, values)))
+            built.own_results(lambda: state.origin(self._node))
         state.known = known
-        return Built(tuple(params), body, results)
+        return built
 
-    def _param(self, position: int, place: Node, value: Any, params: list[Input]) -> Any:
+    def _param(self, position: int, place: Node, value: Any, params: list[Input | None]) -> Any:
         """Return what a placeholder of a graph is inside of the region."""
         state = self._walk.state
         known = place.meta.get("val")
-        if not self._is_passed(position):
+        if position not in self._passed:
             self._learn(known, value)
+            params.append(None)
             return value
         if isinstance(value, Ref):
             outer = state.draft.buffers[value.name]
@@ -168,7 +145,7 @@ class RegionBuilder:
             if self._walk.state.is_new(expr) and isinstance(outer, (int, float, sympy.Basic)):
                 self._walk.state.known[expr.name] = outer
 
-    def finish(self, built: Built, results: Sequence[CallResult]) -> None:
+    def finish(self, built: RegionDraft, results: Sequence[CallResult]) -> None:
         """Bring what a region gives into the layouts of the line's results."""
         outer = iter(results)
         for position, value in enumerate(built.results):
@@ -179,7 +156,7 @@ class RegionBuilder:
                 layout = self._walk.state.draft.buffers[wanted.out]
                 built.results[position] = self._conformed(built, value, layout)
 
-    def _conformed(self, built: Built, value: BufferValue, wanted: Layout) -> BufferValue:
+    def _conformed(self, built: RegionDraft, value: BufferValue, wanted: Layout) -> BufferValue:
         state = self._walk.state
         have = state.draft.buffers[value.buffer]
         is_same = have.stride == wanted.stride or have.size != wanted.size
@@ -188,18 +165,14 @@ class RegionBuilder:
         with state.draft.region(built.body):
             return BufferValue(copied(state.draft, value.buffer, wanted, state.origin(self._node)))
 
-    def operands(self, *regions: Built) -> tuple[Arg, ...]:
+    def operands(self, *regions: RegionDraft) -> tuple[Arg, ...]:
         """Return what the line passes, for writing where a region writes."""
-        passed = [v for n, v in enumerate(self._given) if self._is_passed(n)]
-        found: list[Arg] = []
-        for position, value in enumerate(passed):
-            arg: Arg = operand(value)
-            if isinstance(arg, BufferArg):
-                names = {getattr(built.params[position], "name", "") for built in regions}
-                if any(map(self._walk.state.draft.is_written, names)):
-                    arg = BufferArg(arg.buffer, Access.READ_WRITE)
-            found.append(arg)
-        return tuple(found)
+        given: dict[int, Arg] = {n: operand(self._given[n]) for n in self._passed}
+        return passed(given, given, set().union(*(built.written for built in regions)))
+
+    def region(self, built: RegionDraft) -> Region:
+        """Return a region as it is now."""
+        return built.region(self._passed)
 
 
 # Higher-order ops.
@@ -207,43 +180,39 @@ class RegionBuilder:
 
 def _cond(walk: GraphWalk, node: Node) -> Any:
     predicate, then, orelse, *rest = (walk.value(arg) for arg in node.args)
-
-    def line(results: Results, operands: tuple[Arg, ...], regions: list[Region]) -> Cond:
-        return Cond(results, operand(predicate), operands, *regions)
-
-    return _choice(walk, node, (then, orelse), tuple(rest[0]) if rest else (), line)
+    return _choice(walk, node, Cond, operand(predicate), (then, orelse), *rest)
 
 
 def _switch(walk: GraphWalk, node: Node) -> Any:
     given, cases, *rest = (walk.value(arg) for arg in node.args)
     selector = operand(given)
-
-    def line(results: Results, operands: tuple[Arg, ...], regions: list[Region]) -> Switch:
-        return Switch(results, selector, operands, tuple(regions))
-
     if isinstance(selector, BufferArg):
         dtype = walk.state.draft.buffers[selector.buffer].dtype
         if dtype not in SELECTOR_TYPES:
             raise UnsupportedNodeError(f"what it chooses by is {dtype.torch_name}, not an integer")
-    return _choice(walk, node, cases, tuple(rest[0]) if rest else (), line)
+    return _choice(walk, node, Switch, selector, cases, *rest)
 
 
 def _choice(
     walk: GraphWalk,
     node: Node,
+    line: type[Cond | Switch],
+    selector: BufferArg | ScalarArg,
     graphs: Sequence[Any],
-    given: tuple[Any, ...],
-    line: Callable[[Results, tuple[Arg, ...], list[Region]], Cond | Switch],
+    given: Sequence[Any] = (),
 ) -> Any:
-    """Convert a choice between graphs into a line, which ``line`` makes, and return its value."""
+    """Convert a choice between graphs into a line, and return its value."""
     builder = RegionBuilder(walk, node, given)
     built = [builder.build(graph) for graph in graphs]
-    whole = node.meta.get("val")
-    results, value = _defined(walk, node, whole, built[0].results)
+    results, value = _defined(walk, node, node.meta.get("val"), built[0].results)
     for each in built:
         builder.finish(each, results)
-    made = line(results, builder.operands(*built), [each.region for each in built])
-    walk.emit(replace(made, origin=walk.state.origin(node)))
+    operands, regions = builder.operands(*built), tuple(map(builder.region, built))
+    origin = walk.state.origin(node)
+    if line is Cond:
+        walk.emit(Cond(results, selector, operands, *regions, origin=origin))
+    else:
+        walk.emit(Switch(results, selector, operands, regions, origin=origin))
     _bind_sizes(walk, node, value)
     return value
 
@@ -264,8 +233,8 @@ def _while(walk: GraphWalk, node: Node) -> Any:
             results=results,
             carried=operands[: len(carried)],
             captured=operands[len(carried) :],
-            condition=first.region,
-            body=second.region,
+            condition=builder.region(first),
+            body=builder.region(second),
             origin=walk.state.origin(node),
         )
     )
@@ -321,9 +290,9 @@ def _buffer(walk: GraphWalk, wanted: str, value: Any, inside: BufferValue) -> st
 
 
 def _symbol(walk: GraphWalk, node: Node, index: int, value: Any) -> str:
-    for binding in bindings_of(node):
+    for binding in noted_by(node):
         if binding.path in ((index,), ()) and not binding.keys:
-            return walk.state.bind(binding.symbol, kind_of(value), unbacked=True)
+            return walk.state.bind(binding.name, kind_of(value), unbacked=True)
     name = walk.state.bind_fresh(f"{node.name}_{index}", kind_of(value))
     if isinstance(value, SYMBOLIC):
         expr = value.node.expr
@@ -333,8 +302,7 @@ def _symbol(walk: GraphWalk, node: Node, index: int, value: Any) -> str:
 
 
 def _bind_sizes(walk: GraphWalk, node: Node, value: list[Any]) -> None:
-    bindings = bindings_of(node)
-    bind_unbacked(walk, node, bindings, {(i,): leaf for i, leaf in enumerate(value)})
+    bind_unbacked(walk, node, {(i,): leaf for i, leaf in enumerate(value)})
 
 
 def _inlined(position: int) -> Convert:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.aten.state import GraphWalk
     from wrapper_ir.lines.kernels import KernelDefinition
 
-__all__ = ["LAUNCH", "NAMESPACE", "convert_launch", "convert_own", "is_emitted", "kernels_of"]
-
 NAMESPACE: Final = "wrapper_ir::"
 
 #: What launches a Triton kernel.

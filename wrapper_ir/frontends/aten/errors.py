@@ -6,14 +6,6 @@ from dataclasses import dataclass
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = [
-    "ExportError",
-    "NotAModelError",
-    "NotAnAtenGraphError",
-    "Problem",
-    "UnsupportedGraphError",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:

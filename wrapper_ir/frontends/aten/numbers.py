@@ -1,4 +1,4 @@
-"""Arithmetic on symbolic numbers: what fx nodes call, in our vocabulary.
+"""Symbolic numbers: arithmetic of fx nodes in our vocabulary, and numbers that data gives.
 
 Torch knows each such node's value too, but simplified by all that was learnt later: of a check
 ``u0 == 4`` only ``True`` would be left. So what a node computes is computed again, from what went
@@ -10,16 +10,34 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
 
+from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
 from wrapper_ir.frontends.common.expressions import to_scalar
+from wrapper_ir.frontends.common.ops import SYMBOLIC, Path
+from wrapper_ir.frontends.common.symbols import Binding, bind_along, bindings_of
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import is_relation
+from wrapper_ir.lines.layout import DType
+from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.symbols import (
+    BindSymbol,
+    ItemOf,
+    SizeOf,
+    StorageOffsetOf,
+    StrideOf,
+    SymbolSource,
+)
 
-__all__ = ["FUNCTIONS", "apply", "find"]
+if TYPE_CHECKING:
+
+    from torch.fx import Node
+
+    from wrapper_ir.frontends.aten.state import GraphWalk
+
 
 Make = Callable[..., Any]
 
@@ -70,6 +88,17 @@ def _ite(condition: Any, a: Any, b: Any) -> Any:
     return ours.Where(condition, a, b)
 
 
+#: Functions of a real number, by the name that they have in ``math`` and in torch.
+_REAL: Final[Mapping[str, Make]] = {
+    "exp": ours.Exp,
+    "log": ours.Log,
+    "log2": ours.Log2,
+    "sqrt": ours.Sqrt,
+    "sin": ours.Sin,
+    "cos": ours.Cos,
+    "tanh": ours.Tanh,
+}
+
 #: What a node may call -> what makes its value; None where the vocabulary lacks it.
 FUNCTIONS: Final[Mapping[Any, Make]] = {
     operator.add: lambda a, b: a + b,
@@ -111,27 +140,12 @@ FUNCTIONS: Final[Mapping[Any, Make]] = {
     float: _to_float,
     max: sympy.Max,
     min: sympy.Min,
-    math.sqrt: ours.Sqrt,
-    math.exp: ours.Exp,
-    math.log: ours.Log,
-    math.log2: ours.Log2,
-    math.sin: ours.Sin,
-    math.cos: ours.Cos,
-    math.tanh: ours.Tanh,
+    **{getattr(math, name): make for name, make in _REAL.items()},
     complex: lambda *parts: None,
 }
 
 #: The same by name, for functions that torch keeps to itself and those of our own FX emitter.
-_BY_NAME: Final[Mapping[str, Make]] = {
-    "where": _ite,
-    "exp": ours.Exp,
-    "log": ours.Log,
-    "log2": ours.Log2,
-    "sqrt": ours.Sqrt,
-    "sin": ours.Sin,
-    "cos": ours.Cos,
-    "tanh": ours.Tanh,
-}
+_BY_NAME: Final[Mapping[str, Make]] = {"where": _ite, **_REAL}
 
 
 def find(target: Any) -> Make | None:
@@ -168,3 +182,104 @@ def _sympified(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_sympified(item) for item in value]
     return value if isinstance(value, sympy.Basic) else sympy.sympify(value)
+
+
+# Symbols whose value only the data gives: sizes of results, numbers read from tensors.
+
+
+def kind_of(value: Any) -> SymbolKind:
+    """Return what one of torch's symbolic numbers is."""
+    return SymbolKind.FLOAT if isinstance(value, torch.SymFloat) else SymbolKind.INT
+
+
+def bind_unbacked(walk: GraphWalk, node: Node, leaves: Mapping[Path, Any]) -> None:
+    """Bind what the metadata of a node's results decides."""
+    for binding in noted_by(node):
+        leaf = leaves.get(binding.path)
+        if binding.keys and isinstance(leaf, Ref) and binding.name not in walk.state.draft.bound:
+            _bind(walk, node, binding, leaf.name)
+
+
+def noted_by(node: Node) -> list[Binding]:
+    """Return the symbols that a node binds, as torch noted them."""
+    return bindings_of(node.meta.get("unbacked_bindings"))
+
+
+def bind_item(walk: GraphWalk, node: Node) -> Any:
+    """Convert the reading of a tensor's only element on the host."""
+    (tensor,) = (walk.value(arg) for arg in node.args)
+    state, value = walk.state, node.meta.get("val")
+    if isinstance(value, (bool, int, float)):
+        return value  # of a tensor that always holds this
+    if not isinstance(tensor, Ref):
+        raise UnsupportedNodeError("what is read is no tensor")
+    if not isinstance(value, SYMBOLIC):
+        name = state.bind_fresh(node.name, _kind_in(state.draft.buffers[tensor.name].dtype))
+        walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
+        return state.draft.symbol(name)
+    kind = kind_of(value)
+    for binding in noted_by(node):
+        if binding.name not in state.draft.bound:
+            _bind(walk, node, binding, ItemOf(tensor.name), kind)
+            number = state.draft.symbol(binding.name)
+            return sympy.Ne(number, 0) if isinstance(value, torch.SymBool) else number
+    known = value.node.expr
+    if known.is_Symbol and known.name in state.draft.bound:
+        return state.draft.symbol(known.name)  # read before
+    # Torch has noted nothing: it knows the number by now, or another tool has made the graph.
+    if known.is_Symbol and known.name not in state.known:
+        name = state.bind(known.name, kind, unbacked=True)
+    else:
+        name = state.bind_fresh(node.name, kind)
+    walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
+    return state.draft.symbol(name)
+
+
+def _kind_in(dtype: DType) -> SymbolKind:
+    """Return what numbers a tensor holds."""
+    if dtype.is_complex:
+        raise UnsupportedNodeError("a complex number is read")
+    if dtype is DType.BOOL:
+        return SymbolKind.BOOL
+    return SymbolKind.FLOAT if dtype.is_floating else SymbolKind.INT
+
+
+def bind_metadata(walk: GraphWalk, node: Node) -> None:
+    """Bind a symbol to the size, stride or offset that a node reads, if nothing has before.
+
+    Torch notes what binds a symbol; other tools that make graphs may not.
+    """
+    state = walk.state
+    value: Any = node.meta["val"]
+    tensor, *rest = (walk.value(arg) for arg in node.args)
+    expr = value.node.expr
+    is_new = expr.is_Symbol and expr.name not in (state.draft.bound | state.known.keys())
+    if not is_new or not isinstance(tensor, Ref):
+        return
+    target: Any = node.target
+    sources: dict[str, SymbolSource] = {"sym_storage_offset": StorageOffsetOf(tensor.name)}
+    if rest:
+        sources["sym_size"] = SizeOf(tensor.name, rest[0])
+        sources["sym_stride"] = StrideOf(tensor.name, rest[0])
+    source = sources.get(target.name().removeprefix("aten::").partition(".")[0])
+    if source is not None:
+        name = state.bind(expr.name, unbacked=True)
+        walk.emit(BindSymbol(name, source, origin=state.origin(node)))
+
+
+def _bind(
+    walk: GraphWalk,
+    node: Node,
+    binding: Binding,
+    start: str | SymbolSource,
+    kind: SymbolKind = SymbolKind.INT,
+) -> None:
+    state = walk.state
+    bind_along(
+        state.draft,
+        binding,
+        start,
+        bind=lambda: state.bind(binding.name, kind, unbacked=True),
+        dim=state.dim,
+        origin=state.origin(node),
+    )

@@ -23,24 +23,15 @@ from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.errors import ExportError, NotAnAtenGraphError
-from wrapper_ir.frontends.aten.schemas import is_op
 from wrapper_ir.frontends.aten.state import is_guard, target_of
+from wrapper_ir.frontends.common.expressions import bound_of
+from wrapper_ir.frontends.common.ops import is_op
 from wrapper_ir.lines.program import ConstantKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torch.export import ExportedProgram
-
-__all__ = [
-    "Place",
-    "PlaceKind",
-    "Source",
-    "completed",
-    "export_module",
-    "source_of_export",
-    "source_of_module",
-]
 
 
 class PlaceKind(enum.Enum):
@@ -138,7 +129,7 @@ def source_of_export(exported: ExportedProgram) -> Source:
         elif output.kind is not OutputKind.TOKEN:
             source.results.append(position)
     for symbol, values in exported.range_constraints.items():
-        source.ranges[str(symbol)] = _bound(values.lower), _bound(values.upper)
+        source.ranges[str(symbol)] = bound_of(values.lower), bound_of(values.upper)
     source.in_spec = _spec(exported.call_spec.in_spec)
     source.out_spec = _spec(exported.call_spec.out_spec)
     return source
@@ -231,10 +222,6 @@ def export_module(
         raise ExportError(problem=str(error)) from error
 
 
-def _bound(value: Any) -> int | None:
-    return int(value) if getattr(value, "is_Integer", isinstance(value, int)) else None
-
-
 def _spec(tree: pytree.TreeSpec | None) -> str:
     """Return a tree's form as JSON, empty where it holds a type that has no name there."""
     try:
@@ -287,10 +274,7 @@ def _complete(module: GraphModule, node: Node, mode: Any) -> None:
 def _stand_in(module: GraphModule, node: Node) -> Any:
     if node.op != "get_attr" or "val" in node.meta:
         return node.meta["val"]
-    found: Any = module
-    for part in str(node.target).split("."):
-        found = getattr(found, part)
-    return found
+    return operator.attrgetter(str(node.target))(module)
 
 
 def _in_mode(value: Any, mode: Any) -> Any:

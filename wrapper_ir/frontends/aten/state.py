@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,31 +15,17 @@ from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.aten.errors import Problem
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
-from wrapper_ir.frontends.common.ops import NoOverloadError, to_device
+from wrapper_ir.frontends.common.ops import MisfitError, to_device
 from wrapper_ir.frontends.common.origins import origin_of
-from wrapper_ir.frontends.common.unbacked import UnknownWayError
+from wrapper_ir.frontends.common.symbols import UnknownWayError
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, scalar
 from wrapper_ir.lines.kernels import KernelDefinition
-from wrapper_ir.lines.layout import DType, Layout
+from wrapper_ir.lines.layout import Device, DType, Layout
 from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
     from torch.fx import Node
-
-__all__ = [
-    "POISON",
-    "GraphWalk",
-    "KernelOp",
-    "Ref",
-    "State",
-    "UnsupportedNodeError",
-    "elements",
-    "is_guard",
-    "target_of",
-    "tensors_in",
-    "to_dtype",
-]
 
 
 class UnsupportedNodeError(Exception):
@@ -156,6 +142,10 @@ class State:
             tuple(map(self.dim, tensor.stride())),
         )
 
+    def device(self, name: str) -> Device:
+        """Return the device that a buffer is on."""
+        return self.draft.buffers[name].device
+
     def start_of(self, tensor: torch.Tensor) -> Dim:
         """Return where a tensor begins in its storage, in bytes."""
         return dim(self.dim(tensor.storage_offset()) * tensor.element_size())
@@ -271,7 +261,7 @@ class GraphWalk:
             return POISON
         try:
             return self._convert(self, node)
-        except (UnsupportedNodeError, NoOverloadError, UnknownWayError) as error:
+        except (UnsupportedNodeError, MisfitError, UnknownWayError) as error:
             self.state.report(node, str(error))
         except WrapperIRError as error:
             self.state.report(node, error.message)
@@ -296,15 +286,6 @@ def target_of(node: Node) -> str:
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
     is_op = hasattr(target, "overloadpacket") or hasattr(target, "overloads")
     return str(target) if is_op or name is None else f"{getattr(target, '__module__', '')}.{name}"
-
-
-def tensors_in(value: Any) -> Iterator[str]:
-    """Yield the names of the buffers in a node's value."""
-    if isinstance(value, Ref):
-        yield value.name
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
 
 
 def elements(distance: Dim, itemsize: int) -> Dim:

@@ -21,8 +21,6 @@ from sympy.core.relational import Relational
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError
 
-__all__ = ["from_torch", "to_dim", "to_scalar"]
-
 Make = Callable[..., sympy.Basic]
 
 #: How torch names its floating-point symbols: of inputs, and read from tensors.
@@ -102,19 +100,23 @@ def to_scalar(value: Any) -> Scalar:
     return ours.scalar(_unwrap(value))
 
 
-def from_torch(expr: sympy.Basic) -> sympy.Basic:
-    """Return torch's expression with every function of torch's replaced by ours.
+def bound_of(value: Any) -> int | None:
+    """Return a bound of a range of torch's; None where there is none, or none that is a number."""
+    is_known = isinstance(value, int) or getattr(value, "is_Integer", False)
+    return int(value) if is_known else None
 
-    Raises:
-        UnsupportedExprError: It uses a function that the vocabulary lacks.
-    """
-    return _from_torch(expr)
+
+def is_about_layout(guard: Any) -> bool:
+    """Return whether a guard of torch's only decided a convolution's layout, which is asserted."""
+    place = getattr(getattr(guard, "sloc", None), "framework_loc", None)
+    file, function = getattr(place, "filename", ""), getattr(place, "name", "")
+    return str(file).endswith("_subclasses/fake_impls.py") and function == "conv"
 
 
 def _unwrap(value: Any) -> Any:
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         value = value.node.expr
-    return from_torch(value) if isinstance(value, sympy.Basic) else value
+    return _from_torch(value) if isinstance(value, sympy.Basic) else value
 
 
 @lru_cache(maxsize=65536)

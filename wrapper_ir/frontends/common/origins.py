@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     import torch
 
-__all__ = ["origin_of"]
-
 _FRAME: Final = re.compile(
     r'^\s*File "(?P<file>.*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$'
 )

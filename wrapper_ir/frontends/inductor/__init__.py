@@ -18,10 +18,13 @@ from wrapper_ir.frontends.inductor.errors import (
 )
 from wrapper_ir.frontends.inductor.exported import FixedSizeWarning
 from wrapper_ir.frontends.inductor.install import Installation, install, uninstall
-from wrapper_ir.frontends.inductor.record import record
-from wrapper_ir.frontends.inductor.session import Statistics, statistics
+from wrapper_ir.frontends.inductor.session import (
+    Statistics,
+    StockFallbackWarning,
+    record,
+    statistics,
+)
 from wrapper_ir.frontends.inductor.settings import Settings
-from wrapper_ir.frontends.inductor.unsupported import StockFallbackWarning
 from wrapper_ir.frontends.releases import UntriedTorchWarning
 
 __all__ = [

@@ -17,7 +17,20 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.common.names import free_names, with_symbols_named
+from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
+from wrapper_ir.frontends.inductor.captured import (
+    PackedBy,
+    checked_examples,
+    noted_guards,
+    noted_packing,
+    take_numbers,
+    take_strings,
+    with_exported_ranges,
+    with_guards,
+    with_numbers,
+    with_packing,
+    with_truth_values,
+)
 from wrapper_ir.frontends.inductor.compat import (
     InductorError,
     aot_compile,
@@ -34,20 +47,7 @@ from wrapper_ir.frontends.inductor.exported import (
     shape_env_of,
     warn_of_fixed_sizes,
 )
-from wrapper_ir.frontends.inductor.flags import compiling_for
-from wrapper_ir.frontends.inductor.freezing import PackedBy, noted_packing, with_packing
-from wrapper_ir.frontends.inductor.guards import (
-    noted_guards,
-    with_exported_ranges,
-    with_guards,
-)
-from wrapper_ir.frontends.inductor.leaves import (
-    checked_examples,
-    take_numbers,
-    take_strings,
-    with_numbers,
-    with_truth_values,
-)
+from wrapper_ir.frontends.inductor.notes import compiling_for
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings

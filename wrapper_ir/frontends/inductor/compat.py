@@ -16,49 +16,6 @@ from torch.fx.experimental import proxy_tensor
 from wrapper_ir.frontends import releases
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 
-__all__ = [
-    "GPU_ALIGN_BYTES",
-    "AOTAutogradBypass",
-    "AsyncCompile",
-    "BackwardState",
-    "BaseSchedulerNode",
-    "ConstantFolder",
-    "CppScheduling",
-    "CurrentStreamSource",
-    "CustomGraphModulePass",
-    "FxGraphBypass",
-    "InductorError",
-    "KernelArgs",
-    "MultiKernelCall",
-    "MultiKernelState",
-    "Placeholder",
-    "PythonWrapperCodegen",
-    "SizeHintMultiKernelCall",
-    "SubgraphPythonWrapperCodegen",
-    "SymT",
-    "TracingContext",
-    "V",
-    "ValueWithLineMap",
-    "aot_compile",
-    "codegen_common",
-    "compile_fx",
-    "compile_fx_inner",
-    "compile_lock",
-    "dynamo_timed",
-    "extern_kernels",
-    "forget_last_trace",
-    "functorch_config",
-    "inductor_config",
-    "ir",
-    "list_mode_options",
-    "pick_vec_isa",
-    "run_intermediate_hooks",
-    "symbol_is_type",
-    "triton_cache_dir",
-    "user_objects",
-    "wrapper_lines",
-]
-
 
 def _check_version() -> None:
     """Refuse a torch that is not supported, unless the environment asks to try it.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.settings import Settings
 
-__all__ = ["compile_graph"]
-
 
 def compile_graph(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from wrapper_ir.options.gpu import GRAPHS
 
-__all__ = ["CAPTURES", "OTHERS", "keep_whole"]
-
 #: Inductor's option for what ours does.
 CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
 

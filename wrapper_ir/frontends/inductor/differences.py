@@ -15,16 +15,6 @@ from wrapper_ir.frontends.inductor.compat import inductor_config, ir, user_objec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "Choice",
-    "checked_op",
-    "choice_of",
-    "current_stream",
-    "gives_data",
-    "processor",
-    "user_streams",
-]
-
 _CONDITIONAL: Any = getattr(ir, "Conditional", ())
 _SWITCH: Any = getattr(ir, "Switch", ())
 _SHALLOW_COPY: Any = getattr(getattr(torch.ops.aten, "shallow_copy_data_", ()), "default", ())

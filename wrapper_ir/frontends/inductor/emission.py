@@ -17,11 +17,9 @@ from wrapper_ir.runtime.passing import pass_by
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wrapper_ir.frontends.inductor.convert import Passing
+    from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.session import Session
     from wrapper_ir.lines.program import Program
-
-__all__ = ["CapturedModule", "emit_module", "graph_of"]
 
 
 class CapturedModule:

@@ -5,15 +5,6 @@ from __future__ import annotations
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.releases import in_words
 
-__all__ = [
-    "CaptureError",
-    "InstallOrderError",
-    "UnsupportedConfigError",
-    "UnsupportedDeviceError",
-    "UnsupportedLineError",
-    "UnsupportedTorchError",
-]
-
 
 class UnsupportedLineError(WrapperIRError):
     """One of Inductor's wrapper lines has no typed form.

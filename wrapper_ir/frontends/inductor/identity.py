@@ -23,8 +23,6 @@ from wrapper_ir.frontends.inductor.session import Session, open_recorders
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["IdentityPass"]
-
 
 class IdentityPass(CustomGraphModulePass):
     """A pass that does nothing but carry our identity into Inductor's cache keys.

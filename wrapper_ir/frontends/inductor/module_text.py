@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     #: Takes the list of arguments, which it empties, and gives the results.
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
-__all__ = ["boxed_call", "module_text"]
-
 
 def module_text(program: Program, settings: Settings) -> str:
     """Return a module that defines ``call``: it takes one list, which it empties.

@@ -1,27 +1,36 @@
-"""Typed facts that are known while Inductor schedules, and lost in the lines that it writes."""
+"""Typed facts that are known while Inductor schedules, and lost in the lines that it writes.
+
+The C++ scheduling that notes them is here, too; that for Triton is beside it.
+"""
 
 from __future__ import annotations
 
-import enum
+import contextlib
+import contextvars
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import sympy
 import torch
 
+from wrapper_ir.frontends.inductor.compat import (
+    CppScheduling,
+    KernelArgs,
+    Placeholder,
+    SymT,
+    V,
+    inductor_config,
+    pick_vec_isa,
+    symbol_is_type,
+)
+from wrapper_ir.frontends.inductor.differences import processor
 from wrapper_ir.lines.args import Access
+from wrapper_ir.lines.kernels import ScalarType
+from wrapper_ir.options.declared import ISA
 
-__all__ = [
-    "AlternativesNote",
-    "BufferNote",
-    "CallNote",
-    "ControlNote",
-    "KernelNote",
-    "PartNote",
-    "SizeNote",
-    "TritonNote",
-]
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +43,13 @@ class BufferNote:
     access: Access
 
 
-class SizeType(enum.Enum):
-    """The C type of a number that a kernel takes."""
-
-    INT64 = "int64_t"
-    FLOAT = "float"
-
-
 @dataclass(frozen=True, slots=True)
 class SizeNote:
     """A number parameter of a kernel: its name there and the expression passed."""
 
     param: str
     value: sympy.Expr
-    type: SizeType = SizeType.INT64
+    type: ScalarType = ScalarType.INT64
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +155,133 @@ class AlternativesNote:
 
 CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote
 """What a line calls: a kernel, or the one of several that is chosen."""
+
+
+# Inductor's C++ kernels: a typed note of each that it defines, and what it is compiled with.
+#
+# The definition line that Inductor writes holds one string of Python, the call line strings too.
+# But where ``define_kernel`` is called the source is plain C++, and the parameters are still
+# objects: the buffers by role, the sizes as expressions. That is where we look.
+
+
+class NotingCppScheduling(CppScheduling):
+    """C++ scheduling whose kernels are noted in the wrapper, for the calls that follow."""
+
+    def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
+        """Define a kernel as Inductor does, and leave a note for the call that comes next."""
+        stock: Any = super()
+        name: str = stock.define_kernel(src_code, nodes, kernel_args)
+        leave_note = getattr(V.graph.wrapper_code, "note_kernel", None)
+        if leave_note is not None:
+            args = self.kernel_group.args if kernel_args is None else kernel_args
+            leave_note(kernel_note(name, src_code, args, nodes))
+        return name
+
+
+def kernel_note(name: str, src_code: str, args: KernelArgs, nodes: Sequence[Any]) -> KernelNote:
+    """Note a kernel: its source under its own name, and its parameters with what is passed."""
+    code = src_code.replace(str(Placeholder.KERNEL_NAME), name)
+    code = code.replace(str(Placeholder.DESCRIPTIVE_NAME), name)
+    code = code.replace("#pragma CMT", "//")
+    produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
+    params: tuple[BufferNote | SizeNote, ...] = (*buffers_of(args, produced), *_sizes(args))
+    return KernelNote(name, code.strip() + "\n", params, nodes_of(nodes))
+
+
+def buffers_of(args: KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
+    """Yield the pointers in the order of ``KernelArgs.cpp_argdefs``.
+
+    The access is the narrowest one that is certain. What a fused kernel makes itself it need not
+    read before, even where it is passed as an in-out pointer: then the first name under which the
+    storage goes is one of the kernel's own. A buffer that the kernel writes but does not make is
+    changed in place, perhaps in part, so its old contents count as read.
+    """
+    seen: set[int] = set()
+    inplaced: Any
+    for inplaced in args.inplace_buffers.values():
+        if args._buffer_is_marked_removed(inplaced) or id(inplaced) in seen:
+            continue
+        seen.add(id(inplaced))
+        access = Access.WRITE if inplaced.other_names[0] in produced else Access.READ_WRITE
+        yield _note(inplaced.inner_name, inplaced.other_names[-1], access)
+    for outer, inner in args.input_buffers.items():
+        if outer not in args.inplace_buffers:
+            yield _note(inner, outer, Access.READ)
+    mutated = frozenset(V.graph.scheduler.mutation_real_name.values())
+    for outer, maybe in args.output_buffers.items():
+        if outer in args.inplace_buffers or args._buffer_is_marked_removed(maybe):
+            continue
+        partial = outer in mutated and outer not in produced
+        yield _note(str(maybe), outer, Access.READ_WRITE if partial else Access.WRITE)
+
+
+def _note(param: str, buffer: str, access: Access) -> BufferNote:
+    return BufferNote(param, buffer, V.graph.get_dtype(buffer), access)
+
+
+def _sizes(args: KernelArgs) -> Iterator[SizeNote]:
+    for value, param in args.sizevars.items():
+        is_float = isinstance(value, sympy.Symbol) and symbol_is_type(value, SymT.UNBACKED_FLOAT)
+        yield SizeNote(param, value, ScalarType.FLOAT32 if is_float else ScalarType.INT64)
+
+
+def nodes_of(nodes: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the IR nodes of scheduled nodes."""
+    found = (inner.node for node in nodes for inner in node.get_nodes())
+    return tuple(node for node in found if node is not None)
+
+
+# Inductor's settings for C++ kernels that the toolchain does not know by itself.
+#
+# The toolchain's own flags are Inductor's defaults, so only what Inductor is configured to do
+# differently is kept beside a kernel, besides the instruction set that its text was written for.
+# No path is among it: a program is the same text on every machine that has the instruction set.
+
+
+NATIVE: Final = "native"
+"""The best instruction set that this processor has."""
+
+#: Bits of a vector, by the level of the processors that kernels are written for. Where there is
+#: nothing to vectorise with, a width that no instruction set has keeps Inductor from trying.
+_WIDTHS: Final = {"x86-64-v2": 1, "x86-64-v3": 256, "x86-64-v4": 512}
+
+_LEVEL: contextvars.ContextVar[str] = contextvars.ContextVar("_LEVEL", default="")
+
+
+@contextlib.contextmanager
+def compiling_for(isa: str) -> Iterator[None]:
+    """Have Inductor write kernels for one instruction set, whatever this processor has.
+
+    Args:
+        isa: ``native``, or a level of the x86-64 psABI.
+
+    Raises:
+        OptionValueError: It is none of those.
+    """
+    ISA.check(isa)
+    if isa == NATIVE:
+        yield
+        return
+    token = _LEVEL.set(isa)
+    try:
+        with inductor_config.patch({"cpp.simdlen": _WIDTHS[isa]}):
+            yield
+    finally:
+        _LEVEL.reset(token)
+
+
+def kernel_flags() -> tuple[str, tuple[str, ...]]:
+    """Return the name of the instruction set, and the flags that follow the toolchain's own."""
+    cpp = inductor_config.cpp
+    flags = []
+    if cpp.enable_unsafe_math_opt_flag:
+        flags.append("-funsafe-math-optimizations")
+    contract = cpp.enable_floating_point_contract_flag
+    if contract and contract != "off":
+        flags.append(f"-ffp-contract={contract}")
+    level = _LEVEL.get()
+    if level:
+        return level, tuple(flags)
+    if processor():
+        flags.append(f"-march={processor()}")
+    return str(pick_vec_isa()), tuple(flags)

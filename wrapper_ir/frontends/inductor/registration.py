@@ -22,15 +22,12 @@ from wrapper_ir.frontends.inductor.compat import codegen_common
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import IdentityPass
 from wrapper_ir.frontends.inductor.makers import maker
-from wrapper_ir.frontends.inductor.own_scheduling import own_scheduling
-from wrapper_ir.frontends.inductor.session import Session, use_session
-from wrapper_ir.frontends.inductor.unsupported import announce, refuse
+from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
+from wrapper_ir.frontends.inductor.triton import own_scheduling
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-__all__ = ["acquire", "registered", "release"]
 
 Slot = tuple[bool, bool]
 """Which wrapper of a device: (C++ wrapper, fx wrapper)."""

@@ -2,13 +2,15 @@
 
 Inductor's registration tables belong to the process, but whether a compilation is ours must not:
 two threads may compile at once, one through us and one not. So every decision is taken from a
-``ContextVar``, which each thread (and each asyncio task) has for itself.
+``ContextVar``, which each thread (and each asyncio task) has for itself. A session also says who
+records the programs, and what becomes of a graph without a typed form.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -22,16 +24,6 @@ if TYPE_CHECKING:
     import torch
 
     from wrapper_ir.lines.program import Program
-
-__all__ = [
-    "Recorder",
-    "Recording",
-    "Session",
-    "Statistics",
-    "current_session",
-    "statistics",
-    "use_session",
-]
 
 
 @dataclass(slots=True)
@@ -145,19 +137,74 @@ def set_session(session: Session | None) -> Session | None:
     return before
 
 
-@contextlib.contextmanager
-def use_recorder(recorder: Recorder) -> Iterator[None]:
-    """Record in this context for the length of a block; blocks nest, each collects."""
-    token = _recorders.set((*_recorders.get(), recorder))
-    try:
-        yield
-    finally:
-        recorder.is_open = False
-        _recorders.reset(token)
-
-
 def open_recorders(session: Session | None = None) -> tuple[Recorder, ...]:
     """Return the recorders of this context and those that the session brought along."""
     carried = session.recorders if session is not None else ()
     both = dict.fromkeys((*carried, *_recorders.get()))
     return tuple(recorder for recorder in both if recorder.is_open)
+
+
+# ``record``: look at the programs that compilations make.
+
+
+@contextlib.contextmanager
+def record() -> Iterator[Recording]:
+    """Collect every program that compilations in this block make, in order, and their graphs.
+
+    Forward, backward and the graphs between breaks are programs of their own. Caches are passed by
+    in the block, so a program is made also of what was compiled before by another process.
+
+    Yields:
+        The list, which grows while the block runs; its ``graphs`` are what the programs were made
+        of, for ``bisect(..., b="eager", graph=...)``.
+    """
+    programs = Recording()
+    recorder = Recorder(programs)
+    token = _recorders.set((*_recorders.get(), recorder))
+    try:
+        yield programs
+    finally:
+        recorder.is_open = False
+        _recorders.reset(token)
+
+
+# Refusals of graphs without a typed form: an error, or Inductor's wrapper and a warning.
+
+
+class StockFallbackWarning(UserWarning):
+    """A graph was compiled with Inductor's own wrapper because it has no typed form."""
+
+
+def may_refuse(session: Session) -> bool:
+    """Return whether a graph without a typed form is an error, not left to Inductor."""
+    return session.settings.on_unsupported == "raise" or session.capture
+
+
+def refuse(session: Session, error: Exception) -> None:
+    """Raise ``error``, unless the session lets Inductor's own wrapper stand in.
+
+    Raises:
+        Exception: ``error``, unless the session asks for ``on_unsupported="stock"``.
+    """
+    if may_refuse(session):
+        raise error
+
+
+def announce(message: str) -> None:
+    """Count a graph that Inductor's own wrapper serves, and warn of it."""
+    statistics.count_fallback()
+    warnings.warn(
+        f"a graph is compiled with Inductor's own wrapper: {message}",
+        StockFallbackWarning,
+        stacklevel=2,
+    )
+
+
+def announcing(source: str, error: Exception) -> str:
+    """Return Inductor's module with a last statement that announces it where it is loaded.
+
+    A later process may load it from a cache, without any of our code having run; so the module
+    itself has to say it.
+    """
+    module = __name__
+    return f"{source}\n\nfrom {module} import announce\nannounce({str(error)!r})\n"

@@ -17,8 +17,6 @@ from wrapper_ir.options import declared as take
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BACKEND_OPTIONS", "Settings", "with_cpp_wrapper"]
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import Placeholder, V, ir
+from wrapper_ir.frontends.inductor.compat import CppScheduling, Placeholder, V, ir
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
-from wrapper_ir.frontends.inductor.notes import BufferNote, PartNote, TritonNote
-from wrapper_ir.frontends.inductor.scheduling import buffers_of, nodes_of
+from wrapper_ir.frontends.inductor.notes import (
+    BufferNote,
+    NotingCppScheduling,
+    PartNote,
+    TritonNote,
+    buffers_of,
+    nodes_of,
+)
 from wrapper_ir.lines.args import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-__all__ = ["note_of_users_kernel", "noting_triton"]
 
 
 def noting_triton(scheduler: Any) -> Any:
@@ -133,3 +137,19 @@ def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -
             access = Access.READ_WRITE if original.get_name() in changed else Access.READ
             buffers[param] = BufferNote(param, value.get_name(), value.get_dtype(), access)
     return TritonNote(name, code.strip() + "\n", entry, buffers, nodes)
+
+
+# Choice of the scheduling that notes the kernels of a device.
+
+
+def own_scheduling(made: Any, scheduler: Any) -> Any:
+    """Return the scheduling to use instead of ``made``, Inductor's own of a device.
+
+    That of NVIDIA GPUs is made of several, of which the one for Triton is ours.
+    """
+    if type(made) is CppScheduling:
+        noting: Any = NotingCppScheduling
+        return noting(scheduler)
+    if hasattr(made, "_triton_scheduling"):
+        made._triton_scheduling = noting_triton(scheduler)
+    return made

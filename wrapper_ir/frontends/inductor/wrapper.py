@@ -24,24 +24,28 @@ from wrapper_ir.frontends.inductor.compat import (
     inductor_config,
     ir,
 )
-from wrapper_ir.frontends.inductor.convert import convert_graph, passing_of
+from wrapper_ir.frontends.inductor.convert.graph import convert_graph, passing_of
 from wrapper_ir.frontends.inductor.cuda_graphs import keep_whole
 from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
-from wrapper_ir.frontends.inductor.session import Session, open_recorders, statistics
+from wrapper_ir.frontends.inductor.session import (
+    Session,
+    announcing,
+    may_refuse,
+    open_recorders,
+    refuse,
+    statistics,
+)
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
-from wrapper_ir.frontends.inductor.unsupported import announcing, may_refuse, refuse
 from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.verify import VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.frontends.inductor.convert import Passing
+    from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.notes import CallNote, KernelNote, PartNote, TritonNote
-
-__all__ = ["NotingSubgraphWrapper", "NotingWrapper", "create_wrapper"]
 
 #: Errors that mean "this graph has no typed form", as opposed to a fault of ours; a program that
 #: the verifier refuses may be what the model asked for, such as an op that reads what it writes.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from wrapper_ir.planning.offsets.intervals import Interval, IntervalError, PlanError, check_offsets
-from wrapper_ir.planning.offsets.portfolio import ALIGNMENT, NODES, OffsetPlan, assign_offsets
-from wrapper_ir.planning.offsets.table import (
+from wrapper_ir.planning.offsets.intervals import (
+    Interval,
+    IntervalError,
     IntervalFileError,
     IntervalTable,
+    PlanError,
+    check_offsets,
     read_intervals,
     write_intervals,
 )
+from wrapper_ir.planning.offsets.portfolio import ALIGNMENT, NODES, OffsetPlan, assign_offsets
 
 __all__ = [
     "ALIGNMENT",

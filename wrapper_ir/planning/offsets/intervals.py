@@ -1,15 +1,18 @@
-"""The problem of offsets: intervals of time with sizes, and the checker of plans."""
+"""The problem of offsets: intervals of time with sizes, in files too, and the checker of plans."""
 
 from __future__ import annotations
 
+import csv
+import io
 from bisect import bisect_left, insort
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 # The problem of offsets: intervals of time with sizes, and what follows from them.
@@ -165,12 +168,8 @@ class PlanError(WrapperIRError):
     template = "the place of interval {number} is wrong: {why}"
 
 
-class _Place(NamedTuple):
-    """An interval in memory."""
-
-    start: int
-    end: int
-    number: int
+_Place: TypeAlias = tuple[int, int, int]
+"""An interval in memory: start, end, number."""
 
 
 def check_offsets(
@@ -182,16 +181,17 @@ def check_offsets(
         PlanError: two overlap, or one lies outside, or not at a multiple of the alignment.
     """
     _check_places(intervals, offsets, alignment, height)
-    comings = _by_time((lower, n) for n, (lower, upper, size) in enumerate(intervals) if size)
-    goings = _by_time((upper, n) for n, (lower, upper, size) in enumerate(intervals) if size)
+    events = []
+    for number, (lower, upper, size) in enumerate(intervals):
+        if size and lower < upper:
+            events += [(upper, 0, number), (lower, 1, number)]
     alive: list[_Place] = []
-    for time in sorted(comings.keys() | goings.keys()):
-        for number in goings.get(time, ()):
-            if intervals[number][0] < time:
-                alive.pop(bisect_left(alive, _place(intervals, offsets, number)))
-        for number in comings.get(time, ()):
-            if intervals[number][1] > time:
-                _enter(alive, _place(intervals, offsets, number))
+    for _, begins, number in sorted(events):
+        place = (offsets[number], offsets[number] + intervals[number][2], number)
+        if begins:
+            _enter(alive, place)
+        else:
+            del alive[bisect_left(alive, place)]
 
 
 def _check_places(
@@ -211,24 +211,112 @@ def _check_places(
             raise PlanError(number=number, why=why)
 
 
-def _by_time(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for time, number in pairs:
-        found.setdefault(time, []).append(number)
-    return found
-
-
-def _place(intervals: Sequence[Interval], offsets: Sequence[int], number: int) -> _Place:
-    return _Place(offsets[number], offsets[number] + intervals[number][2], number)
-
-
 def _enter(alive: list[_Place], new: _Place) -> None:
     at = bisect_left(alive, new)
-    for other in alive[max(at - 1, 0) : at + 1]:
-        if other.start < new.end and new.start < other.end:
+    start, end, number = new
+    for other_start, other_end, other in alive[max(at - 1, 0) : at + 1]:
+        if other_start < end and start < other_end:
             why = (
-                f"bytes {new.start} to {new.end} are taken: interval {other.number} "
-                f"has {other.start} to {other.end} at the same time"
+                f"bytes {start} to {end} are taken: interval {other} "
+                f"has {other_start} to {other_end} at the same time"
             )
-            raise PlanError(number=new.number, why=why)
+            raise PlanError(number=number, why=why)
     insort(alive, new)
+
+
+# Intervals in files: the CSV of MiniMalloc, ``id,lower,upper,size`` with a first line of names.
+#
+# Other columns are kept and written back; ``offset`` is what a plan adds. Spaces around names and
+# values do not count.
+
+_NEEDED: Final = ("lower", "upper", "size")
+OFFSET: Final = "offset"
+
+
+class IntervalFileError(WrapperIRError):
+    """A file of intervals cannot be read. Fields: ``file``, ``line`` (from 1) and ``why``."""
+
+    code = "WIR1304"
+    template = "{file}:{line}: {why}"
+    default_hint = "the first line is id,lower,upper,size; each other line is one buffer"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the file: its values in the order of the columns, and what they mean."""
+
+    values: tuple[str, ...]
+    interval: Interval
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalTable:
+    """Intervals read from a file."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def intervals(self) -> list[Interval]:
+        """The intervals in the file's order."""
+        return [row.interval for row in self.rows]
+
+
+def read_intervals(text: str, file: str = "<string>") -> IntervalTable:
+    """The table that a CSV text holds; ``file`` is how errors call it.
+
+    Raises:
+        IntervalFileError: a column is missing, or a line is not what the first one announces.
+    """
+    lines = _lines(text, file)
+    first = next(lines, (1, []))[1]
+    columns = tuple(name.strip() for name in first)
+    missing = [name for name in _NEEDED if name not in columns]
+    if missing:
+        why = f"there is no column {', '.join(map(repr, missing))} among {', '.join(columns)!r}"
+        raise IntervalFileError(file=file, line=1, why=why)
+    where = [columns.index(name) for name in _NEEDED]
+    rows = []
+    for line, fields in lines:
+        values = tuple(field.strip() for field in fields)
+        if len(values) != len(columns):
+            why = f"there are {len(values)} values for {len(columns)} columns"
+            raise IntervalFileError(file=file, line=line, why=why)
+        lower, upper, size = (_number(values[at], columns[at], file, line) for at in where)
+        if upper < lower or size < 0:
+            why = f"a lifetime of {lower} to {upper} with {size} bytes is none"
+            raise IntervalFileError(file=file, line=line, why=why)
+        rows.append(Row(values, (lower, upper, size), line))
+    return IntervalTable(columns, tuple(rows))
+
+
+def write_intervals(table: IntervalTable, offsets: Sequence[int]) -> str:
+    """The table as CSV with a column ``offset``, which replaces one of that name."""
+    kept = [at for at, name in enumerate(table.columns) if name != OFFSET]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*(table.columns[at] for at in kept), OFFSET])
+    for row, offset in zip(table.rows, offsets, strict=True):
+        writer.writerow([*(row.values[at] for at in kept), offset])
+    return out.getvalue()
+
+
+def _lines(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
+    """Lines that are not empty, with their numbers."""
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")), strict=True)
+    try:
+        for fields in reader:
+            if any(field.strip() for field in fields):
+                yield reader.line_num, fields
+    except csv.Error as error:
+        raise IntervalFileError(file=file, line=reader.line_num, why=str(error)) from error
+
+
+def _number(text: str, column: str, file: str, line: int) -> int:
+    # int() alone would take 1_000 and digits of all alphabets.
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
+        why = f"{text!r} in column {column!r} is not a whole number"
+        raise IntervalFileError(file=file, line=line, why=why)
+    return int(text)

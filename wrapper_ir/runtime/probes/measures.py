@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from wrapper_ir.devices import kind_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -113,10 +115,10 @@ def statistics_of(values: Tensor) -> Statistics:
 def value_ranges(tensors: Sequence[Tensor]) -> list[Statistics]:
     """The statistics of each without ``mean`` and ``std``, at a fraction of their price.
 
-    Extremes of tensors on a GPU are found there, and each GPU is waited for once. A tensor is
-    copied from there only if that is not enough: where it holds NaN or inf.
+    Extremes of tensors on accelerators are found there, and each device is waited for once. A
+    tensor is copied from there only if that is not enough: where it holds NaN or inf.
     """
-    ranges = _ranges_on_gpu(tensors)
+    ranges = _ranges_found_there(tensors)
     return [
         Statistics(*found) if found is not None else _value_range(tensor)
         for tensor, found in zip(tensors, ranges, strict=True)
@@ -128,25 +130,25 @@ def _value_range(tensor: Tensor) -> Statistics:
     return Statistics() if values is None or not values.numel() else _extremes(values)[0]
 
 
-def _ranges_on_gpu(tensors: Sequence[Tensor]) -> list[tuple[float, float] | None]:
-    """Least and largest value of those on a GPU that are of plain types and hold finite values."""
+def _ranges_found_there(tensors: Sequence[Tensor]) -> list[tuple[float, float] | None]:
+    """Least and largest value of those on accelerators, of plain types, with finite values."""
     limits: dict[torch.device, list[Tensor]] = {}
-    for tensor in filter(_has_limits_on_gpu, tensors):
+    for tensor in filter(_has_limits_there, tensors):
         pair = torch.stack(torch.aminmax(tensor.detach())).double()
         limits.setdefault(tensor.device, []).append(pair)
     values = {device: iter(torch.stack(pairs).tolist()) for device, pairs in limits.items()}
     found: list[tuple[float, float] | None] = []
     for tensor in tensors:
-        is_known = _has_limits_on_gpu(tensor)
+        is_known = _has_limits_there(tensor)
         low, high = next(values[tensor.device]) if is_known else (math.nan, math.nan)
         is_finite = math.isfinite(low) and math.isfinite(high)
         found.append((low + 0.0, high + 0.0) if is_finite else None)
     return found
 
 
-def _has_limits_on_gpu(tensor: Tensor) -> bool:
+def _has_limits_there(tensor: Tensor) -> bool:
     is_plain = tensor.dtype in _PLAIN and tensor.layout is torch.strided and not tensor.is_neg()
-    return tensor.device.type == "cuda" and is_plain and tensor.numel() > 0
+    return kind_of(tensor.device.type).is_accelerator and is_plain and tensor.numel() > 0
 
 
 def readable(tensor: Tensor) -> Tensor | None:

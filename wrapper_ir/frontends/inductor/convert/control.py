@@ -1,4 +1,8 @@
-"""Choices, loops and called subgraphs: the nodes that Inductor writes out as text around them."""
+"""Choices, loops and called subgraphs: the nodes that Inductor writes out as text around them.
+
+Inductor lowers a branch or the body of a loop as a graph of its own, with symbols of the graph
+around it. A region sees those symbols too, so numbers are passed only where a loop changes them.
+"""
 
 from __future__ import annotations
 
@@ -8,234 +12,215 @@ import sympy
 import torch
 
 from wrapper_ir.build.draft import at_start
-from wrapper_ir.frontends.common.regions import copied
-from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.regions import (
-    Branch,
-    ConvertLines,
-    call_op,
-    inline_subgraph,
-)
+from wrapper_ir.frontends.common.ops import call_of
+from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed
+from wrapper_ir.frontends.inductor.compat import V, ir
+from wrapper_ir.frontends.inductor.convert.arguments import convert_results, to_arg
+from wrapper_ir.frontends.inductor.convert.state import Scope
 from wrapper_ir.frontends.inductor.differences import Choice, choice_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
-    Access,
     Arg,
     BufferArg,
     BufferValue,
     CallResult,
-    NoneArg,
     NoneValue,
+    ObjectArg,
     ResultBuffer,
     ScalarArg,
     ScalarValue,
     Value,
 )
-from wrapper_ir.lines.control import SELECTOR_TYPES, Cond, Switch, While
+from wrapper_ir.lines.control import (
+    SELECTOR_TYPES,
+    BufferInput,
+    Cond,
+    Input,
+    ScalarInput,
+    Switch,
+    While,
+)
 from wrapper_ir.lines.layout import DType, Layout
+from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
-    from wrapper_ir.frontends.inductor.convert.state import Scope
-
-__all__ = ["ControlConverter"]
+    from collections.abc import Mapping, Sequence
 
 
-class ControlConverter:
-    """Converts nodes that hold subgraphs into a scope.
+def convert_control(scope: Scope, node: Any) -> None:
+    """Convert a node that holds subgraphs.
 
-    Args:
-        scope: Where the converted lines go.
-        externs: Knows the names under which results are unpacked.
-        convert_lines: Converts the lines of subgraphs.
+    Raises:
+        UnsupportedLineError: It, or something in its subgraphs, has no typed form.
     """
+    choice = choice_of(node)
+    if choice is not None:
+        _choice(scope, node, choice)
+    elif isinstance(node, ir.WhileLoop):
+        _while(scope, node)
+    elif isinstance(node, ir.SubgraphBuffer):
+        _chosen(scope, node)
+    else:
+        _call(scope, node)
 
-    def __init__(self, scope: Scope, externs: ExternConverter, convert_lines: ConvertLines) -> None:
-        self._scope = scope
-        self._externs = externs
-        self._convert_lines = convert_lines
 
-    def convert(self, node: Any) -> None:
-        """Convert a node.
+def _choice(scope: Scope, node: Any, choice: Choice) -> None:
+    origin = scope.origin(node)
+    given = [_operand(scope, item, origin) for item in node.operands]
+    selector = _selector(scope, choice.selector, origin, is_cond=choice.is_cond)
+    branches = [_branch(scope, branch, given) for branch in choice.branches]
+    for branch in branches:
+        branch.own_results()
+    order = [i for i, param in enumerate(branches[0].params) if param is not None]
+    results = _results(scope, node, branches[0].results, _outputs(node))
+    operands = passed(given, order, set().union(*(branch.written for branch in branches)))
+    regions = tuple(branch.region(order) for branch in branches)
+    if choice.is_cond:
+        scope.emit(Cond(results, selector, operands, *regions, origin=origin))
+    else:
+        scope.emit(Switch(results, selector, operands, regions, origin=origin))
 
-        Raises:
-            UnsupportedLineError: It, or something in its subgraphs, has no typed form.
-        """
-        choice = choice_of(node)
-        if choice is not None:
-            self._choice(node, choice)
-        elif isinstance(node, ir.WhileLoop):
-            self._while(node)
-        elif isinstance(node, ir.SubgraphBuffer):
-            self._chosen(node)
-        else:
-            self._call(node)
 
-    def _choice(self, node: Any, choice: Choice) -> None:
-        scope, origin = self._scope, self._scope.origin(node)
-        given = [self._operand(item, origin) for item in node.operands]
-        decisive = self._predicate if choice.is_cond else self._selector
-        selector = decisive(choice.selector, origin)
-        branches = [self._branch(branch, given) for branch in choice.branches]
-        for branch in branches:
-            branch.own_results()
-        passed = [i for i, param in enumerate(branches[0].params) if param is not None]
-        results = self._results(node, branches[0].results, _outputs(node))
-        operands = _told(given, passed, set().union(*(branch.written for branch in branches)))
-        regions = tuple(branch.region(passed) for branch in branches)
-        if choice.is_cond:
-            scope.emit(Cond(results, selector, operands, *regions, origin=origin))
-        else:
-            scope.emit(Switch(results, selector, operands, regions, origin=origin))
+def _branch(scope: Scope, subgraph: Any, operands: Sequence[Arg], carried: int = 0) -> RegionDraft:
+    return convert_region(scope, subgraph.graph, operands, carried)
 
-    def _branch(self, subgraph: Any, operands: Sequence[Arg], carried: int = 0) -> Branch:
-        return Branch.convert(self._scope, subgraph.graph, operands, self._convert_lines, carried)
 
-    def _predicate(self, node: Any, origin: int | None) -> BufferArg | ScalarArg:
-        """Return what decides between two: one bool, or a condition among symbols."""
-        operand = self._decisive(node, origin)
-        if isinstance(operand, ScalarArg):
-            return ScalarArg(_truth(operand.value))
-        layout = self._scope.layout(operand.buffer)
-        if layout.dtype is DType.BOOL:
-            return operand
-        truth = Layout(DType.BOOL, layout.device, layout.size, layout.stride)
-        name = self._scope.draft.fresh(f"{operand.buffer}_truth")
-        made = ResultBuffer(self._scope.define(name, truth))
-        args = (operand, ScalarArg(0))
-        op = torch.ops.aten.ne.Scalar
-        call_op(self._scope, op, args, layout.device, results=(made,), origin=origin)
-        return BufferArg(made.out)
-
-    def _selector(self, node: Any, origin: int | None) -> BufferArg | ScalarArg:
-        """Return what decides among many: one integer."""
-        operand = self._decisive(node, origin)
-        if isinstance(operand, BufferArg):
-            dtype = self._scope.layout(operand.buffer).dtype
-            if dtype not in SELECTOR_TYPES:
-                why = f"it is {dtype.torch_name}, and a choice among many is by an integer"
-                raise UnsupportedLineError(kind="selector", text=operand.buffer, why=why)
-        return operand
-
-    def _decisive(self, node: Any, origin: int | None) -> BufferArg | ScalarArg:
-        operand = self._operand(node, origin)
-        if isinstance(operand, (BufferArg, ScalarArg)):
-            return operand
+def _selector(
+    scope: Scope, node: Any, origin: int | None, *, is_cond: bool
+) -> BufferArg | ScalarArg:
+    """Return what decides: between two one bool or a condition, among many one integer."""
+    operand = _operand(scope, node, origin)
+    if isinstance(operand, ScalarArg):
+        return ScalarArg(_truth(operand.value)) if is_cond else operand
+    if not isinstance(operand, BufferArg):
         raise UnsupportedLineError(
             kind="selector", text=type(node).__name__, why="it is no tensor and no number"
         )
+    layout = scope.layout(operand.buffer)
+    if layout.dtype in ((DType.BOOL,) if is_cond else SELECTOR_TYPES):
+        return operand
+    if not is_cond:
+        why = f"it is {layout.dtype.torch_name}, and a choice among many is by an integer"
+        raise UnsupportedLineError(kind="selector", text=operand.buffer, why=why)
+    truth = Layout(DType.BOOL, layout.device, layout.size, layout.stride)
+    name = scope.draft.fresh(f"{operand.buffer}_truth")
+    made = ResultBuffer(scope.define(name, truth))
+    args = (operand, ScalarArg(0))
+    op, device = torch.ops.aten.ne.Scalar, layout.device
+    scope.emit(call_of(scope.draft, op, args, results=(made,), device=device, origin=origin))
+    return BufferArg(made.out)
 
-    def _while(self, node: Any) -> None:
-        scope, origin = self._scope, self._scope.origin(node)
-        given = (*node.carried_inputs, *node.additional_inputs)
-        count, stacks = len(node.carried_inputs), bool(node.stack_output)
-        operands = [self._operand(item, origin) for item in given]
-        condition = self._branch(node.cond_subgraph, operands, count)
-        body = self._branch(node.body_subgraph, operands, count)
-        # What a round gives back as it got it does not change from round to round.
-        lasting = [i for i in range(count) if body.gives_back(i) and not stacks]
-        carried = [i for i in range(count) if i not in lasting]
-        captured = [*lasting, *range(count, len(given))]
-        captured = [i for i in captured if body.params[i] is not None]
-        outputs = _outputs(node)
-        body.results = [body.results[i] for i in carried]
-        body.own_results()
-        condition.own_results()
-        condition.results = [
-            ScalarValue(_truth(value.value)) if isinstance(value, ScalarValue) else value
-            for value in condition.results
-        ]
-        changing = {n: outputs[i] for n, i in enumerate(carried) if i in outputs}
-        results = self._results(node, body.results, changing, dict(enumerate(carried)))
-        written = condition.written | body.written
-        scope.emit(
-            While(
-                results=results,
-                carried=_told(operands, carried, written),
-                captured=_told(operands, captured, written),
-                condition=condition.region([*carried, *captured]),
-                body=body.region([*carried, *captured]),
-                stacked=stacks,
-                origin=origin,
-            )
+
+def _while(scope: Scope, node: Any) -> None:
+    origin = scope.origin(node)
+    given = (*node.carried_inputs, *node.additional_inputs)
+    count, stacks = len(node.carried_inputs), bool(node.stack_output)
+    operands = [_operand(scope, item, origin) for item in given]
+    condition = _branch(scope, node.cond_subgraph, operands, count)
+    body = _branch(scope, node.body_subgraph, operands, count)
+    # What a round gives back as it got it does not change from round to round.
+    lasting = [i for i in range(count) if _gives_back(body, i) and not stacks]
+    carried = [i for i in range(count) if i not in lasting]
+    captured = [*lasting, *range(count, len(given))]
+    captured = [i for i in captured if body.params[i] is not None]
+    outputs = _outputs(node)
+    body.results = [body.results[i] for i in carried]
+    body.own_results()
+    condition.own_results()
+    condition.results = [
+        ScalarValue(_truth(value.value)) if isinstance(value, ScalarValue) else value
+        for value in condition.results
+    ]
+    changing = {n: outputs[i] for n, i in enumerate(carried) if i in outputs}
+    results = _results(scope, node, body.results, changing, dict(enumerate(carried)))
+    written = condition.written | body.written
+    scope.emit(
+        While(
+            results=results,
+            carried=passed(operands, carried, written),
+            captured=passed(operands, captured, written),
+            condition=condition.region([*carried, *captured]),
+            body=body.region([*carried, *captured]),
+            stacked=stacks,
+            origin=origin,
         )
-        for i in lasting:
-            self._keep(node, i, operands[i], origin)
+    )
+    for i in lasting:
+        _keep(scope, node, i, operands[i], origin)
 
-    def _keep(self, node: Any, position: int, operand: Arg, origin: int | None) -> None:
-        """Give a result that is an operand a name, where something asks for it.
 
-        It is a copy: Inductor takes it for storage of its own.
-        """
-        name = self._externs.leaves.get(node.get_name(), {}).get((position,))
-        if name is not None and isinstance(operand, BufferArg):
-            self._scope.stand_for(name, copied(self._scope.draft, operand.buffer, origin=origin))
+def _keep(scope: Scope, node: Any, position: int, operand: Arg, origin: int | None) -> None:
+    """Give a result that is an operand a name, where something asks for it.
 
-    def _call(self, node: Any) -> None:
-        operands = [self._operand(item, None) for item in node.inputs]
-        graph = node.subgraph.graph
-        results = inline_subgraph(self._scope, graph, operands, self._convert_lines)
-        leaves = self._externs.leaves.get(node.get_name(), {})
-        for path, name in leaves.items():
-            value = results[int(path[0])]
-            if isinstance(value, BufferValue):
-                self._scope.stand_for(name, value.buffer)
-                # Inductor gives the result its offset, and takes it for a buffer without one.
-                offset = self._scope.graph.get_buffer(name).get_layout().offset
-                self._scope.count_from(name, self._scope.dim(offset))
+    It is a copy: Inductor takes it for storage of its own.
+    """
+    name = scope.leaves.get(node.get_name(), {}).get((position,))
+    if name is not None and isinstance(operand, BufferArg):
+        scope.stand_for(name, copied(scope.draft, operand.buffer, origin=origin))
 
-    def _chosen(self, node: Any) -> None:
-        """Convert a graph of ops that tuning chose for one op."""
-        graph = node.subgraph
-        numbers = (graph.graph_inputs[name] for name in node.sym_inputs)
-        operands: list[Arg] = [ScalarArg(self._scope.scalar(number)) for number in numbers]
-        operands += [self._operand(item, None) for item in node.inputs]
-        (value,) = inline_subgraph(self._scope, graph, operands, self._convert_lines)
+
+def _call(scope: Scope, node: Any) -> None:
+    operands = [_operand(scope, item) for item in node.inputs]
+    graph = node.subgraph.graph
+    results = inline_subgraph(scope, graph, operands)
+    leaves = scope.leaves.get(node.get_name(), {})
+    for path, name in leaves.items():
+        value = results[int(path[0])]
         if isinstance(value, BufferValue):
-            self._scope.stand_for(node.get_name(), value.buffer)
+            scope.stand_for(name, value.buffer)
+            # Inductor gives the result its offset, and takes it for a buffer without one.
+            offset = scope.graph.get_buffer(name).get_layout().offset
+            scope.count_from(name, scope.dim(offset))
 
-    def _operand(self, node: Any, origin: int | None) -> Arg:
-        """Return what is passed for a node."""
-        if node is None or isinstance(node, ir.NoneAsConstantBuffer):
-            return NoneArg()
-        if isinstance(node, ir.ShapeAsConstantBuffer):
-            return ScalarArg(self._scope.scalar(node.expr))
-        if isinstance(node, (ir.MutableBox, ir.ReinterpretView, ir.Buffer)):
-            return BufferArg(self._scope.reference(node, origin))
+
+def _chosen(scope: Scope, node: Any) -> None:
+    """Convert a graph of ops that tuning chose for one op."""
+    graph = node.subgraph
+    numbers = (graph.graph_inputs[name] for name in node.sym_inputs)
+    operands: list[Arg] = [ScalarArg(scope.scalar(number)) for number in numbers]
+    operands += [_operand(scope, item) for item in node.inputs]
+    (value,) = inline_subgraph(scope, graph, operands)
+    if isinstance(value, BufferValue):
+        scope.stand_for(node.get_name(), value.buffer)
+
+
+def _operand(scope: Scope, node: Any, origin: int | None = None) -> Arg:
+    """Return what is passed for a node."""
+    found = to_arg(scope, node, origin)
+    if found is None:
         raise UnsupportedLineError(
             kind="operand of a subgraph",
             text=type(node).__name__,
             why="it is neither a tensor nor a number",
         )
+    return found
 
-    def _results(
-        self,
-        node: Any,
-        values: Sequence[Value],
-        outputs: Mapping[int, Any],
-        places: Mapping[int, int] | None = None,
-    ) -> tuple[CallResult, ...]:
-        """Define what a choice or loop gives, under Inductor's names where it has some."""
-        scope = self._scope
-        results: list[CallResult] = []
-        count = sum(not isinstance(value, NoneValue) for value in values)
-        for position, value in enumerate(values):
-            if isinstance(value, NoneValue):
-                continue
-            if not isinstance(value, BufferValue):
-                raise UnsupportedLineError(
-                    kind=type(node).__name__, text=node.get_name(), why="a result is a number"
-                )
-            output = outputs.get(position)
-            like = scope.layout(value.buffer) if output is None else scope.to_layout(output.layout)
-            wanted = f"{node.get_name()}_{position}" if output is None else output.get_name()
-            place = position if places is None else places[position]
-            self._externs.leaves.setdefault(node.get_name(), {})[(place,)] = wanted
-            path = () if count == len(values) == 1 else (position,)
-            results.append(ResultBuffer(scope.define(wanted, at_start(like)), path))
-        return tuple(results)
+
+def _results(
+    scope: Scope,
+    node: Any,
+    values: Sequence[Value],
+    outputs: Mapping[int, Any],
+    places: Mapping[int, int] | None = None,
+) -> tuple[CallResult, ...]:
+    """Define what a choice or loop gives, under Inductor's names where it has some."""
+    results: list[CallResult] = []
+    count = sum(not isinstance(value, NoneValue) for value in values)
+    for position, value in enumerate(values):
+        if isinstance(value, NoneValue):
+            continue
+        if not isinstance(value, BufferValue):
+            raise UnsupportedLineError(
+                kind=type(node).__name__, text=node.get_name(), why="a result is a number"
+            )
+        output = outputs.get(position)
+        like = scope.layout(value.buffer) if output is None else scope.to_layout(output.layout)
+        wanted = f"{node.get_name()}_{position}" if output is None else output.get_name()
+        place = position if places is None else places[position]
+        scope.leaves.setdefault(node.get_name(), {})[(place,)] = wanted
+        path = () if count == len(values) == 1 else (position,)
+        results.append(ResultBuffer(scope.define(wanted, at_start(like)), path))
+    return tuple(results)
 
 
 def _outputs(node: Any) -> dict[int, Any]:
@@ -247,19 +232,153 @@ def _outputs(node: Any) -> dict[int, Any]:
     return found
 
 
-def _told(operands: Sequence[Arg], order: Iterable[int], written: set[int]) -> tuple[Arg, ...]:
-    """Return operands in order, those that a region writes to passed for writing."""
-    found: list[Arg] = []
-    for position in order:
-        arg = operands[position]
-        if isinstance(arg, BufferArg) and position in written:
-            arg = BufferArg(arg.buffer, Access.READ_WRITE)
-        found.append(arg)
-    return tuple(found)
-
-
 def _truth(value: Any) -> Any:
     """Return a number as a condition: whether it is not zero."""
     if isinstance(value, sympy.Expr):
         return sympy.Ne(value, 0)
     return bool(value) if isinstance(value, (int, float)) else value
+
+
+# Subgraphs of Inductor's as regions: what is passed in, what comes out, what is written to.
+
+
+def convert_region(
+    outer: Scope,
+    graph: Any,
+    operands: Sequence[Arg],
+    carried: int = 0,
+) -> RegionDraft:
+    """Convert a subgraph that takes the operands, of which the first are carried by a loop.
+
+    Raises:
+        UnsupportedLineError: Something in it has no typed form.
+    """
+    with outer.draft.region():
+        scope = _inner_scope(outer, graph)
+        with V.set_graph_handler(graph):
+            names = zip(graph.graph_input_names, operands, strict=True)
+            params = [
+                _param(scope, name, operand, is_passed=position < carried)
+                for position, (name, operand) in enumerate(names)
+            ]
+            scope.shared.convert_lines(scope, _wrapper_of(graph))
+            results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
+    return RegionDraft(scope.draft, scope.body, params, list(results))
+
+
+def _param(scope: Scope, name: str, operand: Arg, *, is_passed: bool) -> Input | None:
+    """Return what stands for an operand inside, None where it is not passed."""
+    value = scope.graph.graph_inputs.get(name)
+    if isinstance(operand, BufferArg):
+        if not isinstance(value, ir.TensorBox):
+            raise _unknown(name, value)
+        _learn_shape(scope, value, scope.layout(operand.buffer))
+        param = scope.define(name, at_start(scope.to_layout(value.get_layout())))
+        scope.lent.add(param)
+        return BufferInput(param)
+    if not isinstance(operand, ScalarArg):
+        return None
+    if not is_passed:
+        _learn(scope, value, operand.value)
+        return None
+    kind = SymbolKind.FLOAT if getattr(value, "is_integer", True) is False else SymbolKind.INT
+    symbol = scope.bind_fresh(name, kind)
+    if isinstance(value, sympy.Symbol):
+        scope.known[value] = sympy.Symbol(symbol, **value.assumptions0)
+        scope.bound.add(value.name)
+    elif not isinstance(value, (int, sympy.Integer)):
+        raise _unknown(name, value)
+    return ScalarInput(symbol)
+
+
+def _gives_back(region: RegionDraft, position: int) -> bool:
+    """Return whether the result at a position is the operand at that position itself."""
+    value, param = region.results[position], region.params[position]
+    return (
+        isinstance(value, BufferValue)
+        and isinstance(param, BufferInput)
+        and value.buffer == param.name
+    )
+
+
+def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[Value]:
+    """Convert a subgraph's lines in place of its call, and return what it gives.
+
+    Args:
+        outer: Where the call stands, and the lines go.
+        graph: The subgraph.
+        operands: What it is given.
+
+    Raises:
+        UnsupportedLineError: Something in it has no typed form.
+    """
+    scope = _inner_scope(outer, graph)
+    scope.held, scope.is_region = outer.held, outer.is_region
+    with V.set_graph_handler(graph):
+        for name, operand in zip(graph.graph_input_names, operands, strict=True):
+            value = graph.graph_inputs.get(name)
+            if isinstance(operand, BufferArg):
+                _learn_shape(scope, value, scope.layout(operand.buffer))
+                scope.stand_for(name, operand.buffer)
+                scope.lent.add(outer.draft.owner(operand.buffer))
+            elif isinstance(operand, ScalarArg):
+                _learn(scope, value, operand.value)
+            elif isinstance(operand, ObjectArg):
+                scope.objects[name] = operand.object
+        scope.shared.convert_lines(scope, _wrapper_of(graph))
+        results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
+    outer.bound |= scope.bound
+    outer.known = {**scope.known, **outer.known}
+    given = [value.buffer for value in results if isinstance(value, BufferValue)]
+    for name in given:
+        outer.stand_for(name, name)
+    outer.lent |= _shared_roots(outer, given, operands)
+    return list(results)
+
+
+def _shared_roots(outer: Scope, given: Sequence[str], operands: Sequence[Arg]) -> set[str]:
+    """Return the storages of which a subgraph gives more than one name, or another one."""
+    roots = [outer.draft.owner(name) for name in given]
+    passed = {outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
+    return {root for root in roots if root in passed or roots.count(root) > 1}
+
+
+def _wrapper_of(graph: Any) -> Any:
+    """Return the wrapper of a subgraph, which must be ours.
+
+    Raises:
+        UnsupportedLineError: Inductor has made one of its own, which notes nothing.
+    """
+    wrapper = graph.wrapper_code
+    if not hasattr(wrapper, "control_notes"):
+        why = f"its wrapper is a {type(wrapper).__name__}, not ours"
+        raise UnsupportedLineError(kind="subgraph", text=str(graph.name), why=why)
+    return wrapper
+
+
+def _inner_scope(outer: Scope, graph: Any) -> Scope:
+    outer.draft.reserved.update(graph.name_to_buffer, graph.constants)
+    return Scope(outer.shared, graph, outer)
+
+
+def _learn_shape(scope: Scope, value: Any, layout: Layout) -> None:
+    """Note what the sizes and strides of an input are outside."""
+    for inner, given in zip(value.get_size(), layout.size, strict=True):
+        _learn(scope, inner, given)
+    for inner, given in zip(value.get_stride(), layout.stride, strict=True):
+        _learn(scope, inner, given)
+
+
+def _learn(scope: Scope, inner: Any, outer: Any) -> None:
+    """Note what one of torch's symbols, known inside only, is outside."""
+    if isinstance(inner, sympy.Symbol) and inner.name not in scope.bound:
+        scope.known[inner] = sympy.sympify(outer)
+        scope.bound.add(inner.name)
+
+
+def _unknown(name: str, value: Any) -> UnsupportedLineError:
+    return UnsupportedLineError(
+        kind="input of a subgraph",
+        text=f"{name}: {type(value).__name__}",
+        why="it is neither a tensor nor a number that a region takes",
+    )

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from wrapper_ir.frontends.common.ops import NoOverloadError, declare, number_overload, to_device
+from wrapper_ir.frontends.common.ops import Bound, Path, call_of, to_device
+from wrapper_ir.frontends.common.symbols import Binding, UnknownWayError, bind_along, bindings_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert.arguments import bind_arguments
-from wrapper_ir.frontends.inductor.convert.functions import function_of
-from wrapper_ir.frontends.inductor.convert.objects import Method, method_of
+from wrapper_ir.frontends.inductor.convert.arguments import (
+    Method,
+    bind_arguments,
+    function_of,
+    method_of,
+)
 from wrapper_ir.frontends.inductor.convert.operators import (
     GET_STATE,
     HOOK,
@@ -25,13 +29,11 @@ from wrapper_ir.frontends.inductor.convert.operators import (
     runs_and_saves,
     runs_with,
 )
-from wrapper_ir.frontends.inductor.convert.relations import (
-    Path,
-    offset_in_argument,
-    result_relation,
+from wrapper_ir.frontends.inductor.convert.streams import (
+    convert_stream_op,
+    host_waits,
+    is_stream_op,
 )
-from wrapper_ir.frontends.inductor.convert.streams import convert_stream_op, is_stream_op
-from wrapper_ir.frontends.inductor.convert.unbacked import result_symbols, tensor_leaves
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Arg,
@@ -43,15 +45,14 @@ from wrapper_ir.lines.args import (
     ResultBuffer,
     ResultSymbol,
 )
-from wrapper_ir.lines.kernels import ExternKernel
+from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.layout import CPU, DType, Layout, LayoutKind
+from wrapper_ir.lines.symbols import ItemOf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
-
-__all__ = ["ExternConverter"]
 
 
 #: Ops whose result is a quantised tensor, which fake tensors take for one of floats.
@@ -77,20 +78,19 @@ class ExternConverter:
 
     def __init__(self, scope: Scope, lines: Sequence[Any]) -> None:
         self._scope = scope
-        #: Names of the leaves of each call's result, by the name of the whole and by path.
-        self.leaves: dict[str, dict[Path, str]] = {}
         #: Symbols that each call's result defines, by the name of the whole.
         self._symbols: dict[str, Any] = {}
         for line in lines:
             kind = type(line).__name__
             if kind == "MultiOutputLine":
                 path = tuple(index for _, index in line.indices)
-                self.leaves.setdefault(line.arg_name, {})[path] = line.result_name
+                self._scope.leaves.setdefault(line.arg_name, {})[path] = line.result_name
             elif kind == "UnbackedSymbolDefsLine" and line.unbacked_bindings:
                 self._symbols[line.output_name] = line
 
-    def out(self, node: Any) -> None:
+    def out(self, line: Any) -> None:
         """Convert a call that writes into a buffer made before it."""
+        node = line.node
         target = node.output_view if node.output_view is not None else node
         function = function_of(node)
         if function is not None:
@@ -99,12 +99,13 @@ class ExternConverter:
             return
         self.call(node, node_op(node), _plain_args(node), {**node.kwargs, "out": target})
 
-    def alloc(self, node: Any) -> None:
+    def alloc(self, line: Any) -> None:
         """Convert a call that makes its results itself."""
+        node = line.node
         if isinstance(node, ir.FallbackKernel):
             self._fallback(node)
         else:
-            self.call(node, node_op(node), _plain_args(node), node.kwargs, results=True)
+            self.call(node, node_op(node), _plain_args(node), node.kwargs, self._results(node))
         self.show(node)
 
     def _fallback(self, node: Any) -> None:
@@ -126,9 +127,11 @@ class ExternConverter:
             )
         elif node.op_overload is torch.ops.higher_order.call_torchbind:
             receiver, method, *rest = args
-            self.call(node, method_of(receiver, method), (receiver, *rest), kwargs, results=True)
+            self.call(
+                node, method_of(receiver, method), (receiver, *rest), kwargs, self._results(node)
+            )
         else:
-            self.call(node, node_op(node), args, kwargs, results=True)
+            self.call(node, node_op(node), args, kwargs, self._results(node))
 
     def _run_and_save(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op that gives a pair: the generator's state, its results."""
@@ -137,17 +140,17 @@ class ExternConverter:
             first, *path = result.path
             parts[int(first)].append(replace(result, path=tuple(path)))
         if parts[0]:
-            self._emit(node, GET_STATE, (), {}, parts[0])
-        self._emit(node, op, args, kwargs, parts[1])
+            self.call(node, GET_STATE, (), {}, parts[0])
+        self.call(node, op, args, kwargs, parts[1])
 
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op with a state of the generator, which is as before then."""
         scope = self._scope
         before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), STATE)
-        self._emit(node, GET_STATE, (), {}, [ResultBuffer(before)])
-        self._emit(node, SET_STATE, (state,), {}, [])
-        self._emit(node, op, args, kwargs, self._results(node))
-        scope.emit(ExternKernel(declare(scope.draft, SET_STATE), (BufferArg(before),)))
+        self.call(node, GET_STATE, (), {}, [ResultBuffer(before)])
+        self.call(node, SET_STATE, (state,), {}, [])
+        self.call(node, op, args, kwargs, self._results(node))
+        scope.emit(call_of(scope.draft, SET_STATE, (BufferArg(before),)))
 
     def show(self, node: Any) -> None:
         """Show the tensor that a node computes to Inductor's hooks, where they are asked for."""
@@ -159,20 +162,23 @@ class ExternConverter:
         """Convert a call that prints."""
         self.call(node, PRINT, print_arguments(node), {})
 
-    def multi_out(self, node: Any) -> None:
+    def multi_out(self, line: Any) -> None:
         """Convert a call that writes several buffers made before it."""
+        node = line.node
         args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
         outs = dict(zip(node.out_arg_names, node.out_variant_output_nodes, strict=True))
         self.call(node, node_op(node), args, {**node.kwargs, **kwargs, **outs})
 
-    def index_put(self, node: Any, indices: Sequence[Any]) -> None:
+    def index_put(self, line: Any) -> None:
         """Convert an ``index_put_`` in place."""
+        node = line.node
         target, values = node.inputs[:2]
-        args = (target, list(indices), values, *node.constant_args)
+        args = (target, list(line.indices), values, *node.constant_args)
         self.call(node, torch.ops.aten.index_put_.default, args, {})
 
-    def scatter(self, node: Any) -> None:
+    def scatter(self, line: Any) -> None:
         """Convert a ``scatter_`` or ``scatter_reduce_`` in place."""
+        node = line.node
         op = node_op(node)
         target, index, *source = node.inputs
         dim, *constant = node.constant_args
@@ -181,7 +187,7 @@ class ExternConverter:
         given = {k: v for k, v in node.kwargs.items() if k in names and v is not None}
         self.call(node, op, (target, dim, index, *source, *constant), given)
 
-    def copy(self, node: Any, target: Any, source: Any, *, non_blocking: Any) -> None:
+    def copy(self, node: Any, target: Any, source: Any, non_blocking: Any) -> None:
         """Convert a copy between buffers, of one device or of two."""
         self.call(node, torch.ops.aten.copy_.default, (target, source, non_blocking), {})
 
@@ -191,49 +197,23 @@ class ExternConverter:
         op: torch._ops.OpOverload | Method,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        *,
-        results: bool = False,
+        defined: Sequence[CallResult] = (),
     ) -> None:
         """Emit the call of an op that stands behind a node."""
-        self._emit(node, op, args, kwargs, self._results(node) if results else [])
-
-    def _emit(
-        self,
-        node: Any,
-        op: torch._ops.OpOverload | Method,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        defined: list[CallResult],
-    ) -> None:
-        """Emit the call of an op, and the declaration of the op where it is the first."""
-        origin = self._scope.origin(node)
-        if not isinstance(op, Method):
-            op = _with_numbers(op, args)
-        ordered, named = bind_arguments(self._scope, op, args, kwargs, origin)
+        scope, origin = self._scope, self._scope.origin(node)
+        bound = bind_arguments(scope, op, args, kwargs, origin)
+        ordered = bound.args
         if op is torch.ops.aten.addmm.out:
-            ordered = self._with_rows(ordered, dict(named), origin)
-        if op._schema.name in _QUANTISING:
-            self._note_quantised(defined, (*ordered, *(value for _, value in named)))
-        if op._schema.name in _PACKING:
-            buffers = self._scope.draft.buffers
-            buffers.update((r.out, _PACKED) for r in defined if isinstance(r, ResultBuffer))
-        related = tuple(_related(op, result, ordered, named) for result in defined)
-        self._note_offsets(op, related, getattr(node, "origins", None) or ())
-        self._note_kinds(op, related, getattr(node, "origins", None) or ())
-        device = node.get_device()
-        line = ExternKernel(
-            op=self._declared(op),
-            args=ordered,
-            kwargs=named,
-            results=related,
-            device=to_device(device) if device is not None else CPU,
-        )
-        names = self.leaves.get(node.get_name(), {}).values() if defined else ()
-        self._scope.emit_call(line, [node], [self._scope.graph.get_buffer(n) for n in names])
-
-    def _declared(self, op: torch._ops.OpOverload | Method) -> str:
-        draft = self._scope.draft
-        return draft.declare(op.name(), op.source) if isinstance(op, Method) else declare(draft, op)
+            ordered = self._with_rows(ordered, dict(bound.kwargs), origin)
+        results = tuple(_related(bound, result) for result in defined)
+        for result in results:
+            if isinstance(result, ResultBuffer):
+                scope.draft.buffers[result.out] = self._corrected(bound, result, node)
+        where = node.get_device()
+        device = to_device(where) if where is not None else CPU
+        line = call_of(scope.draft, bound.op, ordered, bound.kwargs, results, device=device)
+        names = self._scope.leaves.get(node.get_name(), {}).values() if defined else ()
+        scope.emit_call(line, [node], [scope.graph.get_buffer(name) for name in names])
 
     def _with_rows(
         self, args: tuple[Arg, ...], named: Mapping[str, Arg], origin: int | None
@@ -252,50 +232,34 @@ class ExternConverter:
             return args
         return (BufferArg(self._scope.rows(bias.buffer, matrix.size, origin)), *args[1:])
 
-    def _note_offsets(
-        self,
-        op: torch._ops.OpOverload | Method,
-        results: Sequence[CallResult],
-        traced: Iterable[Any],
-    ) -> None:
-        """Give views the offsets that the trace knows."""
-        scope = self._scope
-        for result in results:
-            if not isinstance(result, ResultBuffer) or result.relation is not Relation.ALIAS:
-                continue
-            distance = offset_in_argument(op, result.path, traced)
-            if distance is not None and len(result.of) == 1:
-                layout, viewed = scope.layout(result.out), scope.layout(result.of[0])
-                begin = viewed.offset * viewed.dtype.itemsize + scope.dim(distance)
-                offset = scope.dim(begin / sympy.Integer(layout.dtype.itemsize))
-                scope.draft.buffers[result.out] = replace(layout, offset=offset)
+    def _corrected(self, call: Bound, result: ResultBuffer, node: Any) -> Layout:
+        """Return a result's layout with what Inductor forgets, and the call or the trace knows.
 
-    def _note_kinds(
-        self,
-        op: torch._ops.OpOverload | Method,
-        results: Sequence[CallResult],
-        traced: Iterable[Any],
-    ) -> None:
-        """Give results that are not strided their kind: Inductor takes all tensors for strided."""
-        calls = [each for each in traced if each.target is op]
-        for result in results if len(calls) == 1 else ():
-            found = calls[0].meta.get("val")
-            for step in result.path:
-                found = found[step]
-            if not isinstance(result, ResultBuffer):
-                continue
-            if isinstance(found, torch.Tensor) and found.layout is not torch.strided:
-                kind = LayoutKind(str(found.layout).removeprefix("torch."))
-                layout = self._scope.layout(result.out)
-                self._scope.draft.buffers[result.out] = replace(layout, kind=kind)
-
-    def _note_quantised(self, results: Sequence[CallResult], args: Sequence[Any]) -> None:
-        """Give a result the element type that the call asks for: Inductor knows none of these."""
-        dtype = next((arg.dtype for arg in args if isinstance(arg, DTypeArg)), None)
-        for result in results:
-            if dtype is not None and isinstance(result, ResultBuffer):
-                layout = self._scope.layout(result.out)
-                self._scope.draft.buffers[result.out] = replace(layout, dtype=dtype)
+        It takes all tensors for strided ones of plain numbers, and views for storage of their own.
+        """
+        layout = self._scope.layout(result.out)
+        if call.name in _PACKING:
+            return _PACKED
+        if call.name in _QUANTISING:
+            every = (*call.args, *(value for _, value in call.kwargs))
+            dtypes = (arg.dtype for arg in every if isinstance(arg, DTypeArg))
+            layout = replace(layout, dtype=next(dtypes, layout.dtype))
+        traced = [each for each in getattr(node, "origins", None) or () if each.target is call.op]
+        found: Any = traced[0].meta.get("val") if len(traced) == 1 else None
+        for step in result.path if found is not None else ():
+            found = found[step]
+        if not isinstance(found, torch.Tensor):
+            return layout
+        if found.layout is not torch.strided:
+            layout = replace(layout, kind=LayoutKind(str(found.layout).removeprefix("torch.")))
+        given = _viewed(call, traced[0])
+        if result.relation is Relation.ALIAS and len(result.of) == 1 and given is not None:
+            viewed = self._scope.layout(result.of[0])
+            distance = _first_byte(found) - _first_byte(given)
+            begin = viewed.offset * viewed.dtype.itemsize + self._scope.dim(distance)
+            offset = self._scope.dim(begin / sympy.Integer(layout.dtype.itemsize))
+            layout = replace(layout, offset=offset)
+        return layout
 
     def _results(self, node: Any) -> list[CallResult]:
         """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""
@@ -304,13 +268,13 @@ class ExternConverter:
             return []
         if isinstance(node.layout, ir.Layout):
             made = self._scope.define(name, self._scope.to_layout(node.layout))
-            self.leaves[name] = {(): name}
+            self._scope.leaves[name] = {(): name}
             return [ResultBuffer(made)]
-        leaves = self.leaves.setdefault(name, {})
+        leaves = self._scope.leaves.setdefault(name, {})
         line = self._symbols.get(name)
         if line is not None:
             # A tensor whose size is wanted must have a name, also when nothing else wants it.
-            for path, leaf in tensor_leaves(line):
+            for path, leaf in _tensor_leaves(line):
                 leaves.setdefault(path, leaf.get_name())
         found: list[CallResult] = []
         for path, leaf_name in leaves.items():
@@ -324,8 +288,8 @@ class ExternConverter:
             made = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
             found.append(ResultBuffer(made, path))
         if line is not None:
-            symbols = result_symbols(line)
-            found += [ResultSymbol(self._scope.bind(s), path) for s, path in symbols]
+            own = [each for each in bindings_of(line.unbacked_bindings) if not each.keys]
+            found += [ResultSymbol(self._scope.bind(each.symbol), each.path) for each in own]
         return found
 
 
@@ -353,26 +317,79 @@ def node_op(node: Any) -> torch._ops.OpOverload:
     )
 
 
-def _with_numbers(op: torch._ops.OpOverload, args: Sequence[Any]) -> torch._ops.OpOverload:
-    """Return the overload of an op that takes the numbers among its arguments."""
-    try:
-        found: torch._ops.OpOverload = number_overload(op, args)
-    except NoOverloadError as error:
-        why = f"a number is given for the tensor {error.names}"
-        raise UnsupportedLineError(kind="call of an op", text=str(op), why=why) from None
-    return found
-
-
 def _plain_args(node: Any) -> tuple[Any, ...]:
     return (*node.inputs, *node.constant_args)
 
 
-def _related(
-    op: torch._ops.OpOverload | Method, result: CallResult, args: Any, kwargs: Any
-) -> CallResult:
+def _related(call: Bound, result: CallResult) -> CallResult:
     if not isinstance(result, ResultBuffer):
         return result
-    relation, of = result_relation(op, result.path, args, kwargs)
-    if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in args):
+    relation, of = call.relation(result.path)
+    if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in call.args):
         relation = Relation.HELD  # an object may give out what it keeps
     return ResultBuffer(result.out, result.path, relation, of)
+
+
+def _viewed(call: Bound, traced: torch.fx.Node) -> torch.Tensor | None:
+    """Return the traced value of the one argument that a call gives a view of, if it is one."""
+    position = handed_over(call.schema.name)
+    pairs = enumerate(zip(call.schema.positional, traced.args, strict=False))
+    given = [
+        value
+        for index, (declared, value) in pairs
+        if (declared.type.alias if position is None else index == position)
+    ]
+    return given[0].meta.get("val") if len(given) == 1 and hasattr(given[0], "meta") else None  # type: ignore[union-attr]
+
+
+def _first_byte(value: torch.Tensor) -> Any:
+    return value.storage_offset() * value.itemsize
+
+
+# Symbols whose value only the data gives, by what Inductor's lines and nodes note of them.
+
+
+def bind_unbacked(scope: Scope, line: Any) -> None:
+    """Convert an ``UnbackedSymbolDefsLine``: bind what a call's result decides.
+
+    Args:
+        scope: Where the lines go.
+        line: Inductor's.
+
+    Raises:
+        UnsupportedLineError: The way from the result to the symbol is none that we know.
+    """
+    for each in bindings_of(line.unbacked_bindings):
+        if each.keys and each.name not in scope.bound:  # else the call itself has defined it
+            _bind(scope, each, scope.resolve(scope.leaves[line.output_name][each.path]))
+
+
+def bind_item(scope: Scope, line: Any) -> None:
+    """Convert a ``DynamicScalarLine``: read the only element of a tensor on the host."""
+    host_waits(scope.shared.queues)
+    node = line.node
+    (data,) = node.inputs
+    item = ItemOf(scope.reference(data, scope.origin(node)))
+    _bind(scope, Binding(node.sym, (), tuple(node.keypath)), item)
+
+
+def _tensor_leaves(line: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield the tensors of a call's result whose metadata decide symbols, with their paths."""
+    for each in bindings_of(line.unbacked_bindings):
+        if each.keys:
+            leaf = line.outputs
+            for index in each.path or (0,):
+                leaf = leaf[index]
+            yield each.path, leaf
+
+
+def _bind(scope: Scope, binding: Binding, start: str | ItemOf) -> None:
+    symbol = binding.symbol
+    try:
+        bind_along(scope.draft, binding, start, bind=lambda: scope.bind(symbol), dim=scope.dim)
+    except UnknownWayError as error:
+        raise UnsupportedLineError(
+            kind="definition of a symbol",
+            text=f"{binding.name}: {error.shown}",
+            why="unknown way to its value",
+        ) from None

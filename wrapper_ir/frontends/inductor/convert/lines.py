@@ -1,33 +1,44 @@
 """Inductor's lines, one handler each; a line without a handler is an error that names it.
 
 Lines are told apart by class name, so that one table serves releases that differ in which classes
-they have. Text arrives only from IR nodes that print themselves; it is never read: the wrapper
-notes which node was printing, and the node is converted instead (see ``strings``).
+they have. Text arrives only from IR nodes that print themselves: the wrapper notes which node was
+writing, and the node is converted instead, once for all of its text. The only text that is looked
+at is a comment's first character, and what checks, zeroes or shows a buffer, which is compared with
+what Inductor would write for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.frontends.inductor.convert.calls import convert_kernel_call
-from wrapper_ir.frontends.inductor.convert.control import ControlConverter
-from wrapper_ir.frontends.inductor.convert.externs import ExternConverter
-from wrapper_ir.frontends.inductor.convert.interface import assert_alignment, assert_layout
+import sympy
+
+from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
+from wrapper_ir.frontends.inductor.convert.control import convert_control
+from wrapper_ir.frontends.inductor.convert.cpp_and_triton import convert_kernel_call
+from wrapper_ir.frontends.inductor.convert.externs import (
+    ExternConverter,
+    bind_item,
+    bind_unbacked,
+    node_op,
+)
 from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, reinterpret, reuse
-from wrapper_ir.frontends.inductor.convert.streams import host_waits
-from wrapper_ir.frontends.inductor.convert.strings import StringConverter
-from wrapper_ir.frontends.inductor.convert.unbacked import bind_item, bind_unbacked
+from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, prints
+from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.differences import checked_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, CallNote, PartNote, TritonNote
-from wrapper_ir.lines.symbols import ComputeSymbol
+from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.memory import Allocate
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
+from wrapper_ir.lines.trace import Comment
 
 if TYPE_CHECKING:
-    from wrapper_ir.frontends.inductor.convert.state import Scope
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["LineConverter"]
+    from wrapper_ir.frontends.inductor.convert.state import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,178 +84,297 @@ def _tuned(call: CallNote | None) -> Iterator[TritonNote]:
         yield from call.kernels
 
 
-class LineConverter:
-    """Converts the lines of one wrapper into a scope.
+def convert_lines(scope: Scope, wrapper: Any) -> None:
+    """Convert all lines of one wrapper into a scope, in Inductor's order.
 
     Args:
         scope: Where the converted lines go.
         wrapper: Our wrapper, with its lines and what it noted while they were written.
+
+    Raises:
+        UnsupportedLineError: A line has no typed form.
+    """
+    entries = list(_entries(wrapper))
+    scope.shared.tuners.expect(kernel for e in entries for kernel in _tuned(e.call))
+    to = _Lines(scope, ExternConverter(scope, [entry.line for entry in entries]))
+    for entry in entries:
+        if entry.control is not None:
+            _refuse_on_stream(scope, entry.control)
+            convert_control(scope, entry.control)
+        elif entry.part is not None:
+            make_whole(scope, entry.part)
+        elif isinstance(entry.line, str):
+            to.text(entry.line, entry.writer)
+        else:
+            to.line(entry)
+
+
+def _refuse_on_stream(scope: Scope, node: Any) -> None:
+    if scope.shared.queues.is_open:
+        raise UnsupportedLineError(
+            kind=type(node).__name__,
+            text=str(node.get_name()),
+            why="branches, loops and subgraphs run on the caller's stream, with usual memory",
+        )
+
+
+class _Lines:
+    """Converts single lines into a scope.
+
+    Args:
+        scope: Where the converted lines go.
+        externs: Converts calls of ops.
     """
 
-    def __init__(self, scope: Scope, wrapper: Any) -> None:
-        self._scope = scope
-        self._entries = list(_entries(wrapper))
-        scope.shared.tuners.expect(kernel for e in self._entries for kernel in _tuned(e.call))
-        self._externs = ExternConverter(scope, [entry.line for entry in self._entries])
-        self._strings = StringConverter(scope, self._externs)
-        self._control = ControlConverter(scope, self._externs, _convert_lines)
+    def __init__(self, scope: Scope, externs: ExternConverter) -> None:
+        self.scope = scope
+        self.externs = externs
+        self._done: set[int] = set()
+        #: The kernel that was called last, and the names of what it was called with.
+        self._called: tuple[str, Sequence[str]] = ("", ())
 
-    def run(self) -> None:
-        """Convert all lines, in Inductor's order.
+    def line(self, entry: Entry) -> None:
+        """Convert a line that is no text."""
+        kind = type(entry.line).__name__
+        if kind in _LINES:
+            _LINES[kind](self.scope, entry.line)
+        elif kind in _CALLS:
+            _CALLS[kind](self.externs, entry.line)
+        elif kind in _NOTED:
+            _NOTED[kind](self, entry)
+        elif kind not in _SILENT:
+            raise UnsupportedLineError(kind=kind, text=_shown(entry), why="no handler for it")
 
-        Raises:
-            UnsupportedLineError: A line has no typed form.
-        """
-        for entry in self._entries:
-            if entry.control is not None:
-                self._refuse_on_stream(entry.control)
-                self._control.convert(entry.control)
-                continue
-            if entry.part is not None:
-                make_whole(self._scope, entry.part)
-                continue
-            if isinstance(entry.line, str):
-                self._strings.convert(entry.line, entry.writer)
-                continue
-            handler = _HANDLERS.get(type(entry.line).__name__)
-            if handler is None:
-                raise UnsupportedLineError(
-                    kind=type(entry.line).__name__, text=_shown(entry), why="no handler for it"
-                )
-            handler(self, entry)
-
-    def _refuse_on_stream(self, node: Any) -> None:
-        if self._scope.shared.queues.is_open:
+    def text(self, text: str, node: Any) -> None:
+        """Convert one line of text that ``node`` wrote."""
+        if text.lstrip().startswith("#") or not text.strip() or id(node) in self._done:
+            return
+        if self._checks_result(text, node) or self._zeroes_workspace(text) or self._shows(text):
+            return
+        if add_check(self.scope, text, *self._called):
+            return
+        handler = _Lines.print if prints(node) else _NODES.get(type(node).__name__)
+        if handler is None:
+            writer = "unknown" if node is None else f"{type(node).__name__} {node.name}"
             raise UnsupportedLineError(
-                kind=type(node).__name__,
-                text=str(node.get_name()),
-                why="branches, loops and subgraphs run on the caller's stream, with usual memory",
+                kind="raw string", text=repr(text), why=f"written by {writer}"
             )
+        self._done.add(id(node))
+        handler(self, node)
 
-    def _nothing(self, entry: Entry) -> None:
-        """Skip a line that says nothing to us.
+    # Text.
 
-        Ends of storage are derived from the program, comments from the origins, definitions from
-        the calls, and devices from the buffers.
+    def _checks_result(self, text: str, node: Any) -> bool:
+        """Return whether text checks a node's result, after adding the check.
+
+        A call that only changes others has no name, and no result whose layout is checked. Torch
+        2.13 has a line for a layout's check.
         """
+        if getattr(node, "name", None) is None:
+            return False
+        name: str = node.get_name()
+        if text == f"track_tensor({name}, '{name}')":
+            return True  # a note for Inductor's checks of its own plan
+        if not isinstance(node, ir.ExternKernel):
+            return False
+        op_name = node.get_op_name()
+        if text == f"assert_alignment({name}, {GPU_ALIGN_BYTES}, {op_name!r})":
+            assert_alignment(self.scope, name, GPU_ALIGN_BYTES, op_name, node)
+            return True
+        if text.startswith(f"assert_size_stride({name}, ") and text.endswith(f", {op_name!r})"):
+            assert_layout(self.scope, name, op_name, node)
+            return True
+        return False
 
-    def _enter_device(self, entry: Entry) -> None:
-        self._scope.shared.queues.enter_device(entry.line)
+    def _zeroes_workspace(self, text: str) -> bool:
+        """Return whether the text zeroes the workspace just allocated, which is zero already."""
+        scope = self.scope
+        last = scope.body[-1] if scope.body else None
+        if not isinstance(last, Allocate) or not last.zeroed:
+            return False
+        filling: str = scope.shared.wrapper.make_zero_buffer(last.out)
+        return text == filling
 
-    def _enter_stream(self, entry: Entry) -> None:
-        self._refuse_in_region(entry)
-        self._scope.shared.queues.enter_stream(entry.line)
+    def _shows(self, text: str) -> bool:
+        """Return whether the text shows a kernel's result to Inductor's hooks, as a call."""
+        if not inductor_config.generate_intermediate_hooks:
+            return False
+        for buffer in self.scope.graph.buffers:
+            shown = hooked_name(buffer)
+            if shown and text == f"run_intermediate_hooks({shown!r}, {buffer.get_name()})":
+                self.externs.show(buffer)
+                return True
+        return False
 
-    def _exit_stream(self, entry: Entry) -> None:
-        self._scope.draft.stream = 0
+    # Lines.
 
-    def _enter_mempool(self, entry: Entry) -> None:
-        self._refuse_in_region(entry)
-        self._scope.shared.queues.enter_mempool(entry.line)
-
-    def _exit_mempool(self, entry: Entry) -> None:
-        self._scope.draft.mempool = 0
-
-    def _refuse_in_region(self, entry: Entry) -> None:
-        """Refuse a block in a branch, a loop's body or a subgraph, unless it is the caller's."""
-        if self._scope.is_region and getattr(entry.line, "stream_idx", -1) != 0:
-            raise UnsupportedLineError(
-                kind=type(entry.line).__name__,
-                text=_shown(entry),
-                why="branches, loops and subgraphs run on one stream, with the usual memory",
-            )
-
-    def _allocate(self, entry: Entry) -> None:
-        allocate(self._scope, entry.line)
-
-    def _reuse(self, entry: Entry) -> None:
-        reuse(self._scope, entry.line)
-
-    def _reinterpret(self, entry: Entry) -> None:
-        reinterpret(self._scope, entry.line)
-
-    def _kernel_call(self, entry: Entry) -> None:
-        convert_kernel_call(self._scope, entry.line, entry.call)
+    def kernel_call(self, entry: Entry) -> None:
+        convert_kernel_call(self.scope, entry.line, entry.call)
         passed = [name for name in entry.line.call_args if isinstance(name, str)]
-        self._strings.called = (entry.line.kernel_name, passed)
+        self._called = (entry.line.kernel_name, passed)
 
-    def _extern_out(self, entry: Entry) -> None:
-        self._externs.out(entry.line.node)
-
-    def _extern_alloc(self, entry: Entry) -> None:
-        self._externs.alloc(entry.line.node)
-
-    def _extern_multi_out(self, entry: Entry) -> None:
-        self._externs.multi_out(entry.line.node)
-
-    def _index_put(self, entry: Entry) -> None:
-        self._externs.index_put(entry.line.node, entry.line.indices)
-
-    def _scatter(self, entry: Entry) -> None:
-        self._externs.scatter(entry.line.node)
-
-    def _symbolic_argument(self, entry: Entry) -> None:
-        arg = entry.line.arg
-        value = self._scope.scalar(arg.inner_expr)
-        self._scope.emit(ComputeSymbol(self._scope.bind(arg.inner), value))
-
-    def _unbacked(self, entry: Entry) -> None:
-        bind_unbacked(self._scope, self._externs.leaves, entry.line)
-
-    def _item(self, entry: Entry) -> None:
-        host_waits(self._scope.shared.queues)
-        bind_item(self._scope, entry.line.node)
-
-    def _assert_layout(self, entry: Entry) -> None:
-        assert_layout(self._scope, entry.line.name, checked_op(entry.line), entry.writer)
-
-    def _assert_layouts(self, entry: Entry) -> None:
-        for name, _size, _stride in entry.line.asserts:
-            assert_layout(self._scope, name, entry.line.op_name, entry.writer)
-
-    def _assert_alignment(self, entry: Entry) -> None:
+    def check_layout(self, entry: Entry) -> None:
         line = entry.line
-        assert_alignment(self._scope, line.name, line.alignment, line.op_name, entry.writer)
+        assert_layout(self.scope, line.name, checked_op(line), entry.writer)
+
+    def check_layouts(self, entry: Entry) -> None:
+        for name, _size, _stride in entry.line.asserts:
+            assert_layout(self.scope, name, entry.line.op_name, entry.writer)
+
+    def check_alignment(self, entry: Entry) -> None:
+        line = entry.line
+        assert_alignment(self.scope, line.name, line.alignment, line.op_name, entry.writer)
+
+    # Nodes behind text.
+
+    def print(self, node: Any) -> None:
+        self.externs.print(node)
+
+    def assert_scalar(self, node: Any) -> None:
+        # Not simplified: torch simplifies by what is asserted, so it would come out as True.
+        condition = self.scope.scalar(node.scalar, simplify=False)
+        if condition is not True:
+            origin = self.scope.origin(node)
+            self.scope.emit(AssertSymbol(condition, str(node.msg), origin=origin))
+
+    def copy_into(self, node: Any) -> None:
+        self.externs.copy(node, *node.inputs, *node.constant_args)
+
+    def copy_to_device(self, node: Any) -> None:
+        (source,) = node.inputs
+        (non_blocking,) = node.constant_args
+        target = node.output_view if node.output_view is not None else node
+        if node.get_layout().is_pinned:
+            non_blocking = False  # Inductor waits for the copy right after it
+        self.externs.copy(node, target, source, non_blocking)
+
+    def check_memory(self, node: Any) -> None:
+        """Keep what Inductor expects of its own plan as a comment: the plan will be another."""
+        allocated, freed, *_ = node.constant_args
+        expected = f"allocated {', '.join(allocated)}; freed {', '.join(freed)}"
+        text = f"Inductor expects here: {expected}"
+        self.scope.emit(Comment(text, origin=self.scope.origin(node)))
+
+    def refuse_resize(self, node: Any) -> None:
+        raise UnsupportedLineError(
+            kind="call of an op",
+            text=str(node.python_kernel_name),
+            why="it changes the size of a storage, which is fixed in a program",
+        )
+
+    def refuse_descriptor(self, node: Any) -> None:
+        raise UnsupportedLineError(
+            kind="tensor descriptor",
+            text=str(node.name),
+            why="kernels take none that is made on the host",
+            hint="make it in the kernel, with tl.make_tensor_descriptor",
+        )
+
+    def call_in_place(self, node: Any) -> None:
+        self.externs.call(node, node_op(node), (*node.inputs, *node.constant_args), {})
+
+    def select_offset(self, node: Any) -> None:
+        """Compute where a selected element lies; an index below zero counts from the end."""
+        scope = self.scope
+        index, size = _expr(scope.scalar(node.index)), _expr(scope.scalar(node.size))
+        position = ours.Where(sympy.Lt(index, 0), index + size, index)
+        if node.clamp:
+            position = sympy.Max(0, sympy.Min(size, position))
+        base, stride = scope.dim(node.base_offset), scope.dim(node.base_dim_stride)
+        symbol = scope.bind(node.unbacked_offset_symbol)
+        scope.emit(ComputeSymbol(symbol, base + stride * position, origin=scope.origin(node)))
+
+    def slice_size(self, node: Any) -> None:
+        """Compute the length of a slice; its ends count from the end when below zero, and clamp."""
+        scope = self.scope
+        size, step = _expr(scope.scalar(node.size)), _expr(scope.scalar(node.step))
+        start, end = (_clamped(_expr(scope.scalar(x)), size) for x in (node.start, node.end))
+        length = sympy.Max(0, ours.FloorDiv(end - start + step - 1, step))
+        symbol = scope.bind(node.unbacked_size_symbol)
+        scope.emit(ComputeSymbol(symbol, length, origin=scope.origin(node)))
 
 
-def _convert_lines(scope: Scope, wrapper: Any) -> None:
-    """Convert the lines of a subgraph's wrapper."""
-    LineConverter(scope, wrapper).run()
+def _enter_device(scope: Scope, line: Any) -> None:
+    scope.shared.queues.enter_device(line)
 
 
-Handler = Callable[[LineConverter, Entry], None]
+def _enter_stream(scope: Scope, line: Any) -> None:
+    _refuse_in_region(scope, line)
+    scope.shared.queues.enter_stream(line)
 
-_HANDLERS: Final[Mapping[str, Handler]] = {
-    "AllocateLine": LineConverter._allocate,
-    "ReuseLine": LineConverter._reuse,
-    "ReinterpretLine": LineConverter._reinterpret,
-    "FreeIfNotReusedLine": LineConverter._nothing,
-    "FreeLine": LineConverter._nothing,
-    "NullLine": LineConverter._nothing,
-    "EnterDeviceContextManagerLine": LineConverter._enter_device,
-    "EnterDeviceContextManagerWithStreamInfoLine": LineConverter._enter_device,
-    "ExitDeviceContextManagerWithStreamInfoLine": LineConverter._nothing,
-    "EnterCudaStreamContextLine": LineConverter._enter_stream,
-    "ExitCudaStreamContextLine": LineConverter._exit_stream,
-    "EnterCudaMemPoolContextLine": LineConverter._enter_mempool,
-    "ExitCudaMemPoolContextLine": LineConverter._exit_mempool,
-    "ExitDeviceContextManagerLine": LineConverter._nothing,
-    "CommentLine": LineConverter._nothing,
-    "LineContext": LineConverter._nothing,
-    "KernelDefinitionLine": LineConverter._nothing,
-    "MultiOutputLine": LineConverter._nothing,
-    "KernelCallLine": LineConverter._kernel_call,
-    "ExternKernelOutLine": LineConverter._extern_out,
-    "ExternKernelAllocLine": LineConverter._extern_alloc,
-    "ExternKernelMultiOutLine": LineConverter._extern_multi_out,
-    "IndexPutFallbackLine": LineConverter._index_put,
-    "ScatterFallbackLine": LineConverter._scatter,
-    "SymbolicCallArgLine": LineConverter._symbolic_argument,
-    "UnbackedSymbolDefsLine": LineConverter._unbacked,
-    "DynamicScalarLine": LineConverter._item,
-    "AssertSizeStrideLine": LineConverter._assert_layout,
-    "GroupedAssertSizeStrideLine": LineConverter._assert_layouts,
-    "AssertAlignmentLine": LineConverter._assert_alignment,
+
+def _enter_mempool(scope: Scope, line: Any) -> None:
+    _refuse_in_region(scope, line)
+    scope.shared.queues.enter_mempool(line)
+
+
+def _refuse_in_region(scope: Scope, line: Any) -> None:
+    """Refuse a block in a branch, a loop's body or a subgraph, unless it is the caller's."""
+    if scope.is_region and getattr(line, "stream_idx", -1) != 0:
+        raise UnsupportedLineError(
+            kind=type(line).__name__,
+            text=_shown(Entry(line)),
+            why="branches, loops and subgraphs run on one stream, with the usual memory",
+        )
+
+
+def _compute_argument(scope: Scope, line: Any) -> None:
+    """Compute a number that a kernel is given."""
+    arg = line.arg
+    value = scope.scalar(arg.inner_expr)
+    scope.emit(ComputeSymbol(scope.bind(arg.inner), value))
+
+
+#: Lines that say nothing to us: ends of storage are derived from the program, comments from the
+#: origins, definitions from the calls, and devices from the buffers.
+_SILENT: Final = (
+    *("FreeIfNotReusedLine", "FreeLine", "NullLine", "CommentLine", "LineContext"),
+    *("KernelDefinitionLine", "MultiOutputLine", "ExitDeviceContextManagerLine"),
+    "ExitDeviceContextManagerWithStreamInfoLine",
+)
+
+_LINES: Final[Mapping[str, Callable[[Scope, Any], None]]] = {
+    "AllocateLine": allocate,
+    "ReuseLine": reuse,
+    "ReinterpretLine": reinterpret,
+    "EnterDeviceContextManagerLine": _enter_device,
+    "EnterDeviceContextManagerWithStreamInfoLine": _enter_device,
+    "EnterCudaStreamContextLine": _enter_stream,
+    "ExitCudaStreamContextLine": lambda scope, line: scope.shared.queues.exit_stream(),
+    "EnterCudaMemPoolContextLine": _enter_mempool,
+    "ExitCudaMemPoolContextLine": lambda scope, line: scope.shared.queues.exit_mempool(),
+    "SymbolicCallArgLine": _compute_argument,
+    "UnbackedSymbolDefsLine": bind_unbacked,
+    "DynamicScalarLine": bind_item,
+}
+
+_CALLS: Final[Mapping[str, Callable[[ExternConverter, Any], None]]] = {
+    "ExternKernelOutLine": ExternConverter.out,
+    "ExternKernelAllocLine": ExternConverter.alloc,
+    "ExternKernelMultiOutLine": ExternConverter.multi_out,
+    "IndexPutFallbackLine": ExternConverter.index_put,
+    "ScatterFallbackLine": ExternConverter.scatter,
+}
+
+#: Lines of which the wrapper noted something.
+_NOTED: Final[Mapping[str, Callable[[_Lines, Entry], None]]] = {
+    "KernelCallLine": _Lines.kernel_call,
+    "AssertSizeStrideLine": _Lines.check_layout,
+    "GroupedAssertSizeStrideLine": _Lines.check_layouts,
+    "AssertAlignmentLine": _Lines.check_alignment,
+}
+
+_NODES: Final[Mapping[str, Callable[[_Lines, Any], None]]] = {
+    "AssertScalar": _Lines.assert_scalar,
+    "InplaceCopyFallback": _Lines.copy_into,
+    "DeviceCopy": _Lines.copy_to_device,
+    "InplaceBernoulliFallback": _Lines.call_in_place,
+    "DynamicSelectStorageOffset": _Lines.select_offset,
+    "DynamicSliceSize": _Lines.slice_size,
+    "MemoryCheckKernel": _Lines.check_memory,
+    "ResizeStorageBytes": _Lines.refuse_resize,
+    "TMADescriptorStable": _Lines.refuse_descriptor,
+    "TMADescriptorExperimental": _Lines.refuse_descriptor,
 }
 
 
@@ -258,3 +388,66 @@ def _shown(entry: Entry) -> str:
     if entry.writer is not None:
         fields.append(f"written by {type(entry.writer).__name__} {entry.writer.get_name()}")
     return ", ".join(fields) or type(entry.line).__name__
+
+
+def _clamped(index: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
+    positive = sympy.Max(0, sympy.Min(index, size))
+    negative = sympy.Max(0, sympy.Min(index + size, size))
+    return ours.Where(sympy.Ge(index, 0), positive, negative)
+
+
+def _expr(value: Any) -> sympy.Expr:
+    return sympy.sympify(value)
+
+
+# Checks of what a graph is given and of what library ops return: layouts and addresses.
+
+
+_INPUT: Final = "input"
+
+
+def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
+    """Check the layout of an input or of an op's result.
+
+    Args:
+        scope: Where the check goes.
+        name: Inductor's name of the buffer.
+        op_name: Inductor's name of the op, ``input`` for an input.
+        writer: The node whose result it is.
+    """
+    check = _check(scope, name, op_name, writer)
+    if _last_check(scope, check) is None:
+        scope.emit(check)
+
+
+def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer: Any) -> None:
+    """Check an address too, in the same line as the layout where that comes right before.
+
+    Args:
+        scope: Where the check goes.
+        name: Inductor's name of the buffer.
+        bytes_: What the address has to be a multiple of.
+        op_name: Inductor's name of the op, ``input`` for an input.
+        writer: The node whose result it is.
+    """
+    check = _check(scope, name, op_name, writer)
+    last = _last_check(scope, check)
+    if last is not None:
+        scope.body.remove(last)
+    scope.emit(dataclasses.replace(check, alignment=bytes_))
+
+
+def _check(scope: Scope, name: str, op_name: str, writer: Any) -> AssertLayout:
+    subject = op_called(op_name, writer)
+    origin = scope.origin(writer) if subject != _INPUT else None
+    return AssertLayout(scope.resolve(name), subject, origin=origin)
+
+
+def _last_check(scope: Scope, check: AssertLayout) -> AssertLayout | None:
+    """Return the check of the same buffer among those that the body ends with."""
+    for line in reversed(scope.body):
+        if not isinstance(line, AssertLayout):
+            return None
+        if line.buffer == check.buffer:
+            return line
+    return None

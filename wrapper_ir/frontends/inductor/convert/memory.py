@@ -7,16 +7,16 @@ the old buffer and the new one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from wrapper_ir.build.draft import at_start
-from wrapper_ir.frontends.common.ops import declare, to_device
+from wrapper_ir.frontends.common.ops import call_of, to_device
 from wrapper_ir.frontends.common.regions import copied
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ListArg, NamedArg, ScalarArg
-from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret, Reuse
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.frontends.inductor.notes import PartNote
-
-__all__ = ["allocate", "make", "make_whole", "reinterpret", "reuse"]
 
 
 def allocate(scope: Scope, line: Any) -> None:
@@ -81,11 +79,8 @@ def reuse(scope: Scope, line: Any) -> None:
     # A padded buffer, or what a subgraph gives, may be a view of all of a storage; of what begins
     # inside of one, the rest may be wanted.
     begins_inside = scope.layout(donor).offset != 0
-    donor = (
-        copied(scope.draft, donor, origin=origin)
-        if begins_inside or _is_kept(scope, donor)
-        else donor
-    )
+    if begins_inside or _is_kept(scope, donor):
+        donor = copied(scope.draft, donor, origin=origin)
     donor = scope.draft.owner(donor)
     scope.retire(donor)
     name = scope.define(line.reused_as.get_name(), layout)
@@ -112,8 +107,7 @@ def reinterpret(scope: Scope, line: Any) -> None:
     base = scope.layout(source)
     view = scope.to_layout(line.layout.view.layout)
     offset = scope.dim(base.offset + view.offset)
-    layout = Layout(view.dtype, view.device, view.size, view.stride, offset)
-    name = scope.define(name, layout)
+    name = scope.define(name, replace(view, offset=offset))
     scope.emit(Reinterpret(out=name, source=source, origin=scope.origin(line.reused_as)))
 
 
@@ -183,5 +177,4 @@ def _call(
     scope: Scope, op: Any, args: tuple[Arg, ...], named: tuple[NamedArg, ...], node: Any
 ) -> None:
     device = to_device(node.get_device())
-    call = ExternKernel(declare(scope.draft, op), args, named, device=device)
-    scope.emit_call(call, [node])
+    scope.emit_call(call_of(scope.draft, op, args, named, device=device), [node])

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.fx.node import has_side_effect
 
-from wrapper_ir.frontends.common.ops import declare
+from wrapper_ir.frontends.common.ops import call_of
 from wrapper_ir.frontends.inductor.compat import inductor_config, ir, run_intermediate_hooks
 from wrapper_ir.frontends.inductor.convert.arguments import is_tensor
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import BufferArg, BufferValue, StringArg
 from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import CPU, DType, Layout
 
 if TYPE_CHECKING:
@@ -26,22 +25,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
-
-__all__ = [
-    "GET_STATE",
-    "HOOK",
-    "PRINT",
-    "SET_STATE",
-    "STATE",
-    "add_check",
-    "add_checks",
-    "define",
-    "hooked_name",
-    "print_arguments",
-    "prints",
-    "runs_and_saves",
-    "runs_with",
-]
+    from wrapper_ir.lines.kernels import ExternKernel
 
 _NAMESPACE: Final = "wrapper_ir_inductor"
 _library: Final[Any] = torch.library.Library(_NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
@@ -126,7 +110,7 @@ def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bo
 
 
 def _line(scope: Scope, buffer: str, name: str) -> ExternKernel:
-    return ExternKernel(declare(scope.draft, FINITE), (BufferArg(buffer), StringArg(name)))
+    return call_of(scope.draft, FINITE, (BufferArg(buffer), StringArg(name)))
 
 
 # Inductor's hooks for intermediate values (``generate_intermediate_hooks``), as calls of an op.

@@ -12,17 +12,17 @@ import torch
 from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.common.ops import to_device
+from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.inductor.compat import ir
-from wrapper_ir.frontends.inductor.convert.origins import OriginTable, held_values
 from wrapper_ir.frontends.inductor.convert.streams import Queues
 from wrapper_ir.frontends.inductor.convert.values import (
+    held_values,
     symbol_info,
     tensor_layout,
     to_dtype,
-    to_layout,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.triton_tuners import Tuners
+from wrapper_ir.frontends.inductor.triton_tuning import Tuners
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
@@ -34,13 +34,12 @@ from wrapper_ir.lines.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from wrapper_ir.frontends.common.ops import Path
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall
     from wrapper_ir.lines.program import AnyLine
-
-__all__ = ["Scope", "Shared"]
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -53,10 +52,10 @@ class Shared:
 
     Args:
         wrapper: The root graph's wrapper.
+        convert_lines: Converts the lines of a wrapper into a scope.
 
     Attributes:
         draft: The program so far.
-        origins: The numbers of origins.
         kernel_names: Name of the definition of each (kernel, parameters).
         triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
         pinned: Configuration of each Triton kernel, by its name and text.
@@ -65,16 +64,24 @@ class Shared:
         queues: Where Inductor's blocks put lines.
     """
 
-    def __init__(self, wrapper: Any) -> None:
+    def __init__(self, wrapper: Any, convert_lines: Callable[[Scope, Any], None]) -> None:
         self.wrapper = wrapper
+        self.convert_lines = convert_lines
         self.draft = ProgramDraft()
-        self.origins = OriginTable(self.draft)
+        self._order: dict[Any, dict[Any, int]] = {}
         self.kernel_names: dict[Any, str] = {}
         self.triton_kernels: dict[Any, Any] = {}
         self.pinned: dict[tuple[str, str], Any] = {}
         self.tuners = Tuners()
         self.aligned: set[str] = set()
         self.queues = Queues(self.draft)
+
+    def position(self, node: torch.fx.Node) -> tuple[int, str]:
+        """Return where a node stands in its graph: sets of nodes have no order of their own."""
+        if node.graph not in self._order:
+            self._order[node.graph] = {n: i for i, n in enumerate(node.graph.nodes)}
+        order = self._order[node.graph]
+        return order.get(node, len(order)), node.name
 
 
 class Scope:
@@ -103,6 +110,8 @@ class Scope:
         self.lent: set[str] = set()
         #: Names whose storage an object may hold.
         self.held: set[str] = set()
+        #: Names of the leaves of each call's result, by the name of the whole and by path.
+        self.leaves: dict[str, dict[Path, str]] = {}
         #: What objects of Inductor's are called here.
         self.objects: dict[str, str] = {}
         self.is_region = outer is not None
@@ -226,14 +235,8 @@ class Scope:
                 text=f"{base} as {layout.dtype.torch_name}",
                 why="the element sizes differ, so its offset has no unit",
             )
-        layout = Layout(
-            layout.dtype,
-            layout.device,
-            layout.size,
-            layout.stride,
-            self.dim(base_layout.offset + layout.offset - ahead),
-        )
-        return self.relaid(base, layout, origin)
+        begin = self.dim(base_layout.offset + layout.offset - ahead)
+        return self.relaid(base, dataclasses.replace(layout, offset=begin), origin)
 
     def block(self, base: str, size: tuple[Dim, ...], begin: Dim, origin: int | None) -> str:
         """Return the name of a view of elements that follow each other, from one of a buffer's on.
@@ -270,9 +273,6 @@ class Scope:
 
     def to_layout(self, layout: Any) -> Layout:
         """Return one of Inductor's layouts as ours, simplified as Inductor would print it."""
-        values = (*layout.size, *layout.stride, layout.offset)
-        if all(isinstance(value, (int, sympy.Integer)) for value in values):
-            return to_layout(layout)
         return Layout(
             to_dtype(layout.dtype),
             to_device(layout.device),
@@ -374,13 +374,20 @@ class Scope:
         held = held_values((*nodes, *leaves), self._real_names, self.graph)
         held = {self.name(name): value for name, value in held.items()}
         values = tuple(held.get(name, "") for name in effects(line).written)
-        origin = self.shared.origins.of(nodes, values if any(values) else ())
+        origin = self.origin(*nodes, values=values if any(values) else ())
         self.emit(dataclasses.replace(line, origin=origin))
         self.held.update(map(self.draft.owner, effects(line).held))
 
-    def origin(self, *nodes: Any) -> int | None:
-        """Return the number of the joint origin of IR nodes."""
-        return self.shared.origins.of(nodes)
+    def origin(self, *nodes: Any, values: tuple[str, ...] = ()) -> int | None:
+        """Return the number of the joint origin of IR nodes, None where nothing is known.
+
+        Args:
+            *nodes: The IR nodes.
+            values: Of a call: the fx nodes whose values it leaves in buffers.
+        """
+        found = {each for node in nodes for each in getattr(node, "origins", None) or ()}
+        ordered = sorted(found, key=self.shared.position)
+        return self.draft.origin(origin_of(ordered, values)) if found else None
 
     def _constant(self, name: str) -> str:
         tensor = self.graph.constants[name]

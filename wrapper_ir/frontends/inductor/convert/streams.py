@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.frontends.common.ops import to_device
-from wrapper_ir.frontends.inductor.differences import user_streams
+from wrapper_ir.frontends.inductor.compat import CurrentStreamSource, user_objects
+from wrapper_ir.frontends.inductor.differences import current_stream, user_streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.user_objects import device_of_stream, is_current_stream
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import (
     Event,
@@ -29,21 +29,14 @@ from wrapper_ir.lines.kernels import (
 )
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import Allocate
+from wrapper_ir.runtime import user_object
 from wrapper_ir.verify import diagnose, rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.program import AnyLine, Program
-
-__all__ = [
-    "Queues",
-    "convert_stream_op",
-    "host_waits",
-    "is_stream_op",
-    "refuse_races",
-]
 
 
 class Queues:
@@ -78,10 +71,18 @@ class Queues:
         number = self.numbers.get(line.stream_idx)
         self.draft.stream = 0 if number is None else self.find_stream(number)[1]
 
+    def exit_stream(self) -> None:
+        """End a stream's block."""
+        self.draft.stream = 0
+
     def enter_mempool(self, line: Any) -> None:
         """Begin a memory pool's block."""
         pool = MemoryPool(_gpu(line.device_index), line.mempool_index)
         self.draft.mempool = self.draft.number(self.draft.mempools, pool)
+
+    def exit_mempool(self) -> None:
+        """End a memory pool's block."""
+        self.draft.mempool = 0
 
     def find_stream(self, number: int) -> tuple[Device, int]:
         """Return the device and our number of a stream of the user's; 0 for the current one."""
@@ -170,38 +171,15 @@ def convert_stream_op(
     if is_region:
         why = "branches, loops and subgraphs run on one stream"
         raise UnsupportedLineError(kind="call of an op", text=name, why=why)
-    _CONVERTED[name](queues, args, origin)
+    _CONVERTED[name](queues, origin, *args)
 
 
-def _record(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    event, stream = args
-    where = queues.find_stream(stream)
-    queues.draft.emit(RecordEvent(queues.find_event(event), *where, origin=origin))
-
-
-def _wait(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    event, stream, *_ = args
+def _wait(queues: Queues, origin: int | None, event: int, stream: int, *_: Any) -> None:
     where = queues.find_stream(stream)
     queues.draft.emit(WaitEvent(queues.find_event(event), *where, origin=origin))
 
 
-def _wait_for_stream(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    waiting, other = map(queues.find_stream, args)
-    _pass_on(queues, other, waiting, origin)
-
-
-def _wait_on_host(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    (event,) = args
-    queues.draft.emit(WaitEvent(queues.find_event(event), origin=origin))
-
-
-def _empty_stream(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    (stream,) = args
-    _pass_on(queues, queues.find_stream(stream), (CPU, 0), origin)
-
-
-def _empty_device(queues: Queues, args: tuple[Any, ...], origin: int | None) -> None:
-    kind, index = args
+def _empty_device(queues: Queues, origin: int | None, kind: str, index: int | None) -> None:
     device = queues.device if index is None else to_device(torch.device(kind, index))
     queues.draft.emit(Synchronize(device, origin=origin))
 
@@ -215,12 +193,20 @@ def _pass_on(
     queues.draft.emit(WaitEvent(event, *waiting, origin=origin))
 
 
-_CONVERTED: Final[Mapping[str, Callable[[Queues, tuple[Any, ...], int | None], None]]] = {
-    "streams::record_event": _record,
+_CONVERTED: Final[Mapping[str, Callable[..., None]]] = {
+    "streams::record_event": lambda queues, origin, event, stream: queues.draft.emit(
+        RecordEvent(queues.find_event(event), *queues.find_stream(stream), origin=origin)
+    ),
     "streams::wait_event": _wait,
-    "streams::wait_stream": _wait_for_stream,
-    "streams::synchronize_event": _wait_on_host,
-    "streams::synchronize_stream": _empty_stream,
+    "streams::wait_stream": lambda queues, origin, waiting, other: _pass_on(
+        queues, queues.find_stream(other), queues.find_stream(waiting), origin
+    ),
+    "streams::synchronize_event": lambda queues, origin, event: queues.draft.emit(
+        WaitEvent(queues.find_event(event), origin=origin)
+    ),
+    "streams::synchronize_stream": lambda queues, origin, stream: _pass_on(
+        queues, queues.find_stream(stream), (CPU, 0), origin
+    ),
     "streams::synchronize_device": _empty_device,
     # The tensor that it is given is to live until then, which our planner sees to.
     "streams::sync_dealloc": _wait,
@@ -230,3 +216,38 @@ _REFUSED: Final[Mapping[str, str]] = {
     "streams::fork": "it changes which stream is current for all that comes after it",
     "streams::join": "it changes which stream is current for all that comes after it",
 }
+
+
+# Streams, events and memory pools of the user's, which Dynamo keeps by number while it traces.
+#
+# A number stands for the object that a call brings, not for the one that was there at the trace.
+# One kind is looked through: the stream that is current where the program is called is the
+# caller's.
+
+
+user_object.are_found_by(lambda number: user_objects.get_external_object_by_index(number))
+
+
+def is_current_stream(number: int) -> bool:
+    """Return whether a number stands for the current stream, whichever that is."""
+    makers = user_objects.index_to_bytecode_constructor
+    if number >= len(makers):  # of another trace
+        return number == current_stream()
+    return any(isinstance(part, CurrentStreamSource) for part in _captured(makers[number])) or any(
+        getattr(part, "__qualname__", "").startswith("get_current_stream.")
+        for part in _captured(makers[number])
+    )
+
+
+def _captured(function: Any) -> Iterator[Any]:
+    """Yield the objects that a function closes over, which tell where an object comes from."""
+    for cell in getattr(function, "__closure__", None) or ():
+        yield cell.cell_contents
+
+
+def device_of_stream(number: int) -> torch.device | None:
+    """The device of the stream that was there at the trace, None where it is gone."""
+    kept = user_objects.index_to_external_object_weakref
+    found = kept[number]() if number < len(kept) else None
+    device = getattr(found, "device", None)
+    return device if isinstance(device, torch.device) else None

@@ -1,24 +1,23 @@
-"""Torch's dtypes, devices and layouts as ours."""
+"""Torch's dtypes, layouts, symbols and nodes as ours."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
 
-from wrapper_ir.frontends.common.expressions import to_dim
+from wrapper_ir.frontends.common.expressions import bound_of
 from wrapper_ir.frontends.common.ops import to_device
-from wrapper_ir.frontends.inductor.compat import SymT, symbol_is_type
+from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["known_values", "symbol_info", "to_dtype", "to_layout"]
+    from collections.abc import Iterable, Mapping
 
 
 @cache
@@ -34,17 +33,6 @@ def to_dtype(dtype: torch.dtype) -> DType:
         raise UnsupportedLineError(
             kind="element type", text=str(dtype), why="the IR has no such type"
         ) from None
-
-
-def to_layout(source: Any) -> Layout:
-    """Return the layout of one of Inductor's layouts, counted from the start of its storage."""
-    return Layout(
-        to_dtype(source.dtype),
-        to_device(source.device),
-        tuple(to_dim(size) for size in source.size),
-        tuple(to_dim(stride) for stride in source.stride),
-        to_dim(source.offset),
-    )
 
 
 def tensor_layout(tensor: torch.Tensor) -> Layout:
@@ -73,15 +61,11 @@ def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
     values = shape_env.var_to_range.get(symbol)
     return SymbolInfo(
         SymbolKind.INT,
-        _bound(values.lower) if values is not None else None,
-        _bound(values.upper) if values is not None else None,
+        bound_of(values.lower) if values is not None else None,
+        bound_of(values.upper) if values is not None else None,
         _hint(symbol, graph),
         unbacked,
     )
-
-
-def _bound(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, sympy.Integer)) else None
 
 
 def known_values(graph: Any) -> Mapping[sympy.Symbol, Any]:
@@ -93,3 +77,98 @@ def known_values(graph: Any) -> Mapping[sympy.Symbol, Any]:
 def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
     value = known_values(graph).get(symbol)
     return int(value) if isinstance(value, (int, sympy.Integer)) else None
+
+
+# Origins of lines in the model: the nodes that they come from, and whose values calls leave.
+
+
+_DOTTED: Final = re.compile(r"[\w.]+")
+
+
+def op_called(name: str, node: Any) -> str:
+    """Return what errors call an op: Inductor's name for it, if that is a name.
+
+    An op that Inductor put in the place of a pattern is called by the function that did so, with
+    all that was matched, and by where that function lies in memory.
+    """
+    if _DOTTED.fullmatch(name):
+        return name
+    caller = node.inputs[0] if isinstance(node, ir.MultiOutput) else node
+    called = str(getattr(caller, "op_overload", None) or "")
+    return f"torch.ops.{called}" if _DOTTED.fullmatch(called) else "a library op"
+
+
+# What a call leaves: the fx node whose value a buffer holds once the call is done, where certain.
+#
+# Inductor says of a buffer that it holds just one node's value (``origin_node``), as best it can.
+# Where a buffer is changed in place, what it says is of the last change: an op that gives a changed
+# copy of its argument, such as ``scatter_add``, is two calls, and only the second leaves its value.
+
+
+def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any) -> dict[str, str]:
+    """Return the names of the fx nodes whose values buffers hold after a call.
+
+    Args:
+        nodes: The IR nodes that the call computes, in their order.
+        real_names: Of buffers that stand for another one's contents once changed, that one's name.
+        graph: Inductor's graph.
+    """
+    # A value that stays in registers may keep its place among a kernel's pointers all the same.
+    unwritten = {*real_names.values(), *graph.removed_buffers, *graph.inplaced_to_remove}
+    found: dict[str, str] = {}
+    for node in nodes:
+        for buffer in (node, *(getattr(node, "mutation_outputs", None) or ())):
+            name = _name(buffer)
+            real = real_names.get(name, name)
+            if real != name:
+                held = _changed_value(node, graph.name_to_buffer.get(real))
+            else:
+                held = None if name in unwritten else _own_value(node)
+            found.pop(real, None)  # the last of the call's nodes counts
+            if held is not None:
+                found[real] = held.name
+    return found
+
+
+def _name(buffer: Any) -> str:
+    try:
+        return str(buffer.get_name())
+    except (AttributeError, NotImplementedError, AssertionError):
+        return ""  # it makes no buffer of its own
+
+
+def _own_value(node: Any) -> torch.fx.Node | None:
+    held = getattr(node, "origin_node", None)
+    return None if held is None or _changes_in_place(held) else held
+
+
+def _changed_value(node: Any, base: Any) -> torch.fx.Node | None:
+    """The one node that changes a buffer, if it changes the buffer as a whole and not a view.
+
+    Args:
+        node: The IR node that does it.
+        base: The buffer; None for one that is no IR node, such as an input.
+    """
+    last = getattr(base, "origin_node", None)
+    if last is not None and not _changes_in_place(last):
+        return last if last in (getattr(node, "origins", None) or ()) else None
+    changing = [n for n in getattr(node, "origins", None) or () if _changes_in_place(n)]
+    if len(changing) != 1:
+        return None
+    (held,) = changing
+    value, target = held.meta.get("val"), held.args[0] if held.args else None
+    if not isinstance(value, torch.Tensor) or not isinstance(target, torch.fx.Node):
+        return None
+    return None if _is_view(target) else held
+
+
+def _changes_in_place(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """Return whether a node gives a part of another one's memory, as far as its schema tells."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return node.op not in ("placeholder", "get_attr")
+    aliases = (item.alias_info for item in node.target._schema.returns)
+    return any(alias is not None and not alias.is_write for alias in aliases)

@@ -1,4 +1,4 @@
-"""Calls of Triton kernels: those that Inductor wrote, and those of the user."""
+"""Calls of kernels in Triton, those of the user too, and in C++."""
 
 from __future__ import annotations
 
@@ -14,12 +14,27 @@ from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.triton_choices import fastest, nearest
-from wrapper_ir.frontends.inductor.triton_pinning import Pinned, keep_machine_code, pin
+from wrapper_ir.frontends.inductor.notes import (
+    AlternativesNote,
+    BufferNote,
+    CallNote,
+    KernelNote,
+    SizeNote,
+    TritonNote,
+    kernel_flags,
+)
+from wrapper_ir.frontends.inductor.triton_tuning import (
+    Pinned,
+    fastest,
+    keep_machine_code,
+    nearest,
+    pin,
+)
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
 from wrapper_ir.lines.kernels import (
     BufferParam,
+    CppKernel,
     KernelCall,
     KernelDefinition,
     Param,
@@ -34,19 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.frontends.inductor.notes import AlternativesNote, TritonNote
-    from wrapper_ir.frontends.inductor.triton_pinning import LaunchGrid
+    from wrapper_ir.frontends.inductor.triton_tuning import LaunchGrid
     from wrapper_ir.lines.expr import Dim, Scalar
 
-__all__ = [
-    "UnknownGridError",
-    "convert_choice",
-    "convert_triton_call",
-    "example",
-    "grid_of",
-    "passed_to",
-    "size_hint",
-]
 
 _SCALARS: Final = {
     "i1": ScalarType.BOOL,
@@ -355,3 +360,61 @@ _OPERATIONS: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
 }
 
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"max": sympy.Max, "min": sympy.Min}
+
+
+# Calls of kernels in C++, and of whatever kernel Inductor calls.
+
+
+def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
+    """Convert a ``KernelCallLine`` by the note that its scheduling left.
+
+    Raises:
+        UnsupportedLineError: There is no note: the kernel is not C++, or another scheduling's.
+    """
+    if note is None:
+        why = "it is Triton" if line.triton else "it is neither C++ nor Triton"
+        raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
+    if isinstance(note, AlternativesNote):
+        convert_choice(scope, line, note)
+        return
+    if isinstance(note, TritonNote):
+        convert_triton_call(scope, line, note)
+        return
+    call = KernelCall(
+        kernel=_cpp_definition(scope, note),
+        args=tuple(_cpp_argument(scope, param) for param in note.params),
+        device=to_device(line.device),
+    )
+    scope.emit_call(call, note.nodes)
+
+
+def _cpp_argument(scope: Scope, param: BufferNote | SizeNote) -> Arg:
+    if isinstance(param, BufferNote):
+        return BufferArg(scope.kernel_argument(param.buffer), param.access)
+    return ScalarArg(scope.scalar(param.value))
+
+
+def _cpp_definition(scope: Scope, note: KernelNote) -> str:
+    """Return the name of the kernel's definition, made on first use.
+
+    Inductor lets calls share a kernel when the text is the same, also where they differ in what
+    they may assume of the buffers; the access belongs to the definition, so such calls have one
+    definition each.
+    """
+    shared = scope.shared
+    params = tuple(map(_cpp_parameter, note.params))
+    key = (note.name, note.code, params)
+    if key not in shared.kernel_names:
+        name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
+        isa, flags = kernel_flags()
+        source = CppKernel(note.code, entry=note.name, isa=isa, flags=flags)
+        origin = scope.origin(*note.nodes)
+        scope.draft.definitions[name] = KernelDefinition(name, params, source, origin=origin)
+        shared.kernel_names[key] = name
+    return shared.kernel_names[key]
+
+
+def _cpp_parameter(param: BufferNote | SizeNote) -> Param:
+    if isinstance(param, BufferNote):
+        return BufferParam(param.param, to_dtype(param.dtype), param.access)
+    return ScalarParam(param.param, param.type)

@@ -1,12 +1,15 @@
-"""Symbols whose value only the data gives: sizes of results, numbers read from tensors.
+"""Symbols whose value only the data gives, and names of those that a model takes.
 
-Torch says where it finds one by a key path: indices that lead to a leaf of an op's result, then
-keys that lead from there to the number, such as a call of ``size`` and what becomes of its value.
+Torch says where it finds the size of a result, or a number read from a tensor, by a key path:
+indices that lead to a leaf of an op's result, then keys that lead from there to the number, such as
+a call of ``size`` and what becomes of its value.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import sympy
 
@@ -21,20 +24,43 @@ from wrapper_ir.lines.symbols import (
     StrideOf,
     SymbolSource,
 )
+from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.expr import Dim
+    from wrapper_ir.lines.program import Program
 
-__all__ = ["Keys", "UnknownWayError", "Way", "bind_along", "split", "way_in"]
 
 Keys: TypeAlias = tuple[Any, ...]
 """Keys of torch's from a leaf to a number; none if the leaf is the number."""
 
-Way: TypeAlias = tuple[SymbolSource, Keys]
-"""A source of a number, and the keys from its value to that of a symbol."""
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A symbol that the result of a call decides.
+
+    Attributes:
+        symbol: Torch's.
+        path: The leaf of the result.
+        keys: The way from there to the number.
+    """
+
+    symbol: sympy.Symbol
+    path: tuple[int, ...]
+    keys: Keys
+
+    @property
+    def name(self) -> str:
+        """Torch's name of the symbol."""
+        return str(self.symbol)
+
+
+def bindings_of(noted: Mapping[Any, Any] | None) -> list[Binding]:
+    """Return the symbols that a call decides, of torch's note of them."""
+    return [Binding(symbol, *_split(keypath)) for symbol, keypath in (noted or {}).items()]
 
 
 class UnknownWayError(Exception):
@@ -45,7 +71,7 @@ class UnknownWayError(Exception):
         super().__init__(f"the way to {symbol} is unknown: {self.shown}")
 
 
-def split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
+def _split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
     """Return the path of the leaf that a key path begins with, and the keys that are left."""
     keys = tuple(keypath)
     count = 0
@@ -54,7 +80,7 @@ def split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
     return tuple(key.idx for key in keys[:count]), keys[count:]
 
 
-def way_in(symbol: str, buffer: str, keys: Keys) -> Way:
+def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[SymbolSource, Keys]:
     """Return the way to a symbol that begins in a tensor's metadata.
 
     Raises:
@@ -71,19 +97,19 @@ def way_in(symbol: str, buffer: str, keys: Keys) -> Way:
 
 def bind_along(
     draft: ProgramDraft,
-    symbol: str,
-    way: Way,
+    binding: Binding,
+    start: str | SymbolSource,
     *,
     bind: Callable[[], str],
     dim: Callable[[Any], Dim],
     origin: int | None = None,
 ) -> None:
-    """Bind a symbol to a source, after doing to its value what the remaining keys say.
+    """Bind a symbol to a source, after doing to its value what keys say.
 
     Args:
         draft: The program.
-        symbol: Torch's name of the symbol.
-        way: The way to its value.
+        binding: The symbol, and the keys that lead to its value.
+        start: What they lead from: a buffer, whose metadata they read, or a source.
         bind: Binds the symbol from here on, and gives its name.
         dim: Converts a number of torch's.
         origin: The origin of the lines.
@@ -91,7 +117,10 @@ def bind_along(
     Raises:
         UnknownWayError: The keys do something that has no form.
     """
-    source, keys = way
+    symbol = binding.name
+    source, keys = (
+        _way_in(symbol, start, binding.keys) if isinstance(start, str) else (start, binding.keys)
+    )
     if not keys:
         draft.emit(BindSymbol(bind(), source, origin=origin))
         return
@@ -109,3 +138,33 @@ def bind_along(
         draft.emit(AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin))
         result = ours.FloorDiv(value, divisor)
     draft.emit(ComputeSymbol(bind(), result, origin=origin))
+
+
+# Numbers that a model takes, called as the model calls them: torch calls one ``s86``.
+
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def free_names(program: Program, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the better names of symbols that nothing else in a program has.
+
+    Args:
+        program: The program.
+        wanted: The name that each of some symbols should have.
+    """
+    taken = {*program.symbols, *program.buffers, *program.objects, *program.constants}
+    found: dict[str, str] = {}
+    for symbol, name in wanted.items():
+        if name not in taken and _IDENTIFIER.fullmatch(name):
+            found[symbol] = name
+            taken.add(name)
+    return found
+
+
+def with_symbols_named(program: Program, names: Mapping[str, str]) -> Program:
+    """Return the program with other names for some of its symbols; messages keep their words."""
+    if not names:
+        return program
+    same = str
+    return Renaming(same, same, lambda name: names.get(name, name)).program(program)

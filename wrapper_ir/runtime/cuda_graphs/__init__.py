@@ -4,9 +4,9 @@ What is here knows nothing of the target: it wraps a function that takes the lis
 it empties, and returns the results.
 """
 
-from wrapper_ir.runtime.graphs.captured import CudaGraphs
-from wrapper_ir.runtime.graphs.cut import CutGraphs
-from wrapper_ir.runtime.graphs.libraries import library_statuses, statuses_of
-from wrapper_ir.runtime.graphs.status import GraphStatus, statuses
+from wrapper_ir.runtime.cuda_graphs.captured import CudaGraphs
+from wrapper_ir.runtime.cuda_graphs.cut import CutGraphs
+from wrapper_ir.runtime.cuda_graphs.libraries import library_statuses, statuses_of
+from wrapper_ir.runtime.cuda_graphs.status import GraphStatus, statuses
 
 __all__ = ["CudaGraphs", "CutGraphs", "GraphStatus", "library_statuses", "statuses", "statuses_of"]

@@ -1,4 +1,4 @@
-"""Triton kernels of Inductor's, tuned once and pinned.
+"""Triton kernels of Inductor's, tuned once and pinned; of several the fastest one is chosen.
 
 Inductor's text of a kernel holds a list of configurations and a decorator that tries them when the
 kernel is first run. A program is to be the same each time, so we have Inductor try them now, keep
@@ -17,19 +17,22 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.emitters.triton import source_of
-from wrapper_ir.frontends.inductor.compat import dynamo_timed
-from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.triton_tuners import compiled_files
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.compat import (
+    MultiKernelCall,
+    SizeHintMultiKernelCall,
+    dynamo_timed,
+)
+from wrapper_ir.frontends.inductor.errors import UnsupportedLineError, UnsupportedTorchError
 from wrapper_ir.toolchain import default_cache
 from wrapper_ir.toolchain.triton import binary_of_files, keep_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from wrapper_ir.frontends.inductor.notes import TritonNote
+    from wrapper_ir.frontends.inductor.notes import AlternativesNote, TritonNote
     from wrapper_ir.lines.kernels import TritonKernel
 
-__all__ = ["LaunchGrid", "Pinned", "keep_machine_code", "pin", "plain_triton", "with_types"]
 
 #: What Inductor's decorators and helpers for tuning are called in a kernel's text.
 _TUNING: Final = "triton_heuristics"
@@ -250,3 +253,127 @@ def _mentions_tuning(node: ast.expr) -> bool:
 
 def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
     return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
+
+
+# Inductor's tuners of a graph's Triton kernels, compiled by Inductor's own pool of processes.
+#
+# Inductor hands a kernel to its pool as soon as it has scheduled it, if the pool has started by
+# then, and else when the finished module is loaded. A program is finished only when each kernel has
+# been tuned; so all kernels of a graph are handed over before the first one is waited for. While
+# the pool has not started, kernels are compiled here, one by one, as Inductor does.
+
+
+_AsyncCompile: Any = compat.AsyncCompile
+
+
+class Tuners:
+    """The tuners of kernels that are noted in one graph; each kernel is compiled once."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, TritonNote] = {}
+        self._begun: dict[str, Any] = {}
+
+    def expect(self, notes: Iterable[TritonNote]) -> None:
+        """Begin to compile kernels that will be asked for."""
+        self._waiting |= {note.code: note for note in notes if note.code not in self._begun}
+        self._hand_over()
+
+    def get(self, note: TritonNote) -> Any:
+        """Return Inductor's tuner of a kernel, each of its configurations compiled.
+
+        Raises:
+            UnsupportedTorchError: The tuner lacks what is needed.
+        """
+        self._hand_over()
+        self._waiting.pop(note.code, None)
+        if note.code not in self._begun:
+            self._begun[note.code] = _compiling(note)
+        found = self._begun[note.code]
+        if hasattr(found, "result"):
+            with dynamo_timed("wrapper_ir.wait_for_kernel", log_pt2_compile_event=True):
+                found = self._begun[note.code] = found.result()
+        try:
+            for needed in ("launchers", "_create_compile_meta", "_create_compile_options"):
+                getattr(found, needed)
+        except AttributeError as error:
+            raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
+        return found
+
+    def _hand_over(self) -> None:
+        """Give the pool, once it has started, all kernels that it has not got."""
+        if self._waiting and _AsyncCompile.use_process_pool():
+            self._begun |= {code: _compiling(note) for code, note in self._waiting.items()}
+            self._waiting.clear()
+
+
+def _compiling(note: TritonNote) -> Any:
+    """Return a kernel's tuner, or what waits for it; Inductor knows the kernel by its text."""
+    return _AsyncCompile().triton(note.entry, note.code)
+
+
+def compiled_files(tuner: Any, launcher: Any) -> Path | None:
+    """Return the folder of Triton's cache with what a launcher launches; None if it is not known.
+
+    Args:
+        tuner: Inductor's tuner of a kernel.
+        launcher: One of its launchers.
+    """
+    key = getattr(launcher, "cache_hash", None)
+    if key is None:
+        return None
+    top: str = compat.triton_cache_dir(tuner.triton_meta.get("device") or 0)
+    return Path(top, key)
+
+
+# Which of several kernels Inductor would call, where all of them compute the same.
+#
+# Inductor's own code is asked, so the answer is the one that its wrapper would find, settings
+# (``triton.multi_kernel=2`` is the first kernel, always) and its cache of answers included.
+
+
+def fastest(
+    note: AlternativesNote,
+    tuners: Sequence[Any],
+    device: torch.device,
+    examples: Callable[[], Sequence[Any]],
+) -> int:
+    """Have Inductor time kernels, each with its best configuration, and return which one won.
+
+    Nothing is run where a setting or an earlier compilation has decided already.
+
+    Args:
+        note: The kernels.
+        tuners: Inductor's tuner of each, its configurations compiled.
+        device: The GPU that they run on.
+        examples: Makes what to try them with: an argument for each that a call passes.
+    """
+    everything = {number: [slice(None)] for number in range(len(tuners))}
+    make: Any = MultiKernelCall
+    call = make(note.name, list(tuners), everything)
+    if call.picked_kernel is None:
+        with dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True):
+            found = times(call, device, examples)
+        call.picked_kernel = found.index(min(found))
+        if not call.disable_cache:
+            call.store_cache()
+    return int(call.picked_kernel)
+
+
+def times(call: Any, device: torch.device, examples: Callable[[], Sequence[Any]]) -> list[float]:
+    """Return how many milliseconds each kernel of a call takes, tuned before."""
+    with torch.cuda.device(device):
+        stream = torch.cuda.current_stream().cuda_stream
+        found: list[float] = call.benchmark_sub_kernels(*examples(), stream=stream)
+    return found
+
+
+def nearest(note: AlternativesNote, shapes: Sequence[tuple[int, ...]]) -> int:
+    """Return which kernel was tuned for the shapes that are nearest to these.
+
+    Args:
+        note: The kernels, with the shapes that each was tuned for.
+        shapes: Those of the tensors that a call passes, in order.
+    """
+    measure: Any = SizeHintMultiKernelCall._dist_heuristic
+    distances = [measure(None, shapes, tuned_for) for tuned_for in note.shapes or ()]
+    return distances.index(min(distances))

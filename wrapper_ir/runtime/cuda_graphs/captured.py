@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.runtime._private import tensor_guard
-from wrapper_ir.runtime.graphs.addresses import Addresses
-from wrapper_ir.runtime.graphs.cache import Cache
-from wrapper_ir.runtime.graphs.places import (
+from wrapper_ir.runtime.cuda_graphs.addresses import Addresses
+from wrapper_ir.runtime.cuda_graphs.cache import Cache
+from wrapper_ir.runtime.cuda_graphs.places import (
     copy,
     copy_dense,
     extent,
@@ -30,16 +30,16 @@ from wrapper_ir.runtime.graphs.places import (
     is_sparse_in_memory,
     place_like,
 )
-from wrapper_ir.runtime.graphs.recorder import CudaRecorder
-from wrapper_ir.runtime.graphs.results import Results, UncopiedError
-from wrapper_ir.runtime.graphs.status import Journal, everything
+from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder
+from wrapper_ir.runtime.cuda_graphs.results import Results, UncopiedError
+from wrapper_ir.runtime.cuda_graphs.status import Journal, everything
 from wrapper_ir.runtime.kept import register
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from wrapper_ir.runtime.graphs.recorder import Recorder, Recording
-    from wrapper_ir.runtime.graphs.status import GraphStatus
+    from wrapper_ir.runtime.cuda_graphs.recorder import Recorder, Recording
+    from wrapper_ir.runtime.cuda_graphs.status import GraphStatus
 
 __all__ = ["CudaGraphs"]
 
@@ -182,6 +182,7 @@ class CudaGraphs:
                     return self._run(call, args)
             return call(args) if out is None else call(args, out=out)
 
+        run.cuda_graphs = self  # type: ignore[attr-defined]
         return run
 
     def _run(self, call: _Call, args: list[Any]) -> tuple[Any, ...]:

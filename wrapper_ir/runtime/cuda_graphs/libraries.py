@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.runtime.graphs.status import GraphStatus
+from wrapper_ir.runtime.cuda_graphs.status import GraphStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

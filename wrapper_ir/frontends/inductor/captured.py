@@ -1,0 +1,304 @@
+"""Facts of an exported program that its captured program gets besides what Inductor makes of it.
+
+They are values that are no tensors, assumptions on sizes, and the making of frozen parameters.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sympy
+import torch
+
+from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout, to_scalar
+from wrapper_ir.frontends.inductor.compat import ConstantFolder
+from wrapper_ir.frontends.inductor.convert.values import tensor_layout
+from wrapper_ir.frontends.inductor.errors import CaptureError
+from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg, ScalarValue
+from wrapper_ir.lines.control import BufferInput, ScalarInput
+from wrapper_ir.lines.program import (
+    PACKING_OPS,
+    Constant,
+    ConstantKind,
+    FrozenMap,
+    Packing,
+    Program,
+    SymbolKind,
+)
+from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wrapper_ir.frontends.inductor.exported import Guard
+
+
+# Arguments and results that are no tensors.
+#
+# ``torch.export`` takes numbers, strings and None on both sides and writes them down as what they
+# are. Inductor knows integers, some floats and None. What it does not know is left out of the graph
+# that it gets, and comes back into the program where that has a form for it. A string has none: it
+# has decided what was exported and is no input any more, as in packages of AOTInductor's.
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
+    """Return example arguments as Inductor takes them: truth values as integers.
+
+    Raises:
+        CaptureError: One is neither a tensor nor a number.
+    """
+    for value in examples:
+        if not isinstance(value, (torch.Tensor, int, float, type(None), *_SYMBOLIC)):
+            shown = f"{value!r}" if isinstance(value, complex) else "one"
+            raise CaptureError(
+                problem=f"an argument is of type {type(value).__name__} ({shown}), and a program "
+                "takes tensors, integers, floats, truth values and strings",
+                hint="give it to the model beforehand, in a function that takes the tensors only",
+            )
+    return tuple(int(value) if isinstance(value, bool) else value for value in examples)
+
+
+def take_strings(module: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
+    """Take the strings out of a graph's inputs, and return the examples of those that are left."""
+    left = []
+    placeholders = module.graph.find_nodes(op="placeholder")
+    for node, value in zip(placeholders, examples, strict=True):
+        if isinstance(value, str):
+            module.graph.erase_node(node)
+        else:
+            left.append(value)
+    return left
+
+
+def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
+    """Take the floats out of a graph's results, and return them by position.
+
+    Arguments that are truth values become integers, like the examples.
+
+    Raises:
+        CaptureError: A result is neither a tensor nor a number nor None.
+    """
+    for node in module.graph.find_nodes(op="placeholder"):
+        if isinstance(node.meta.get("val"), bool):
+            node.meta["val"] = int(node.meta["val"])
+    (output,) = module.graph.find_nodes(op="output")
+    results = list(output.args[0])
+    found = {}
+    for position, value in enumerate(results):
+        if isinstance(value, float):
+            found[position], results[position] = value, None
+        elif not isinstance(value, (torch.fx.Node, int, type(None))):
+            raise CaptureError(
+                problem=f"result {position} is the {type(value).__name__} {value!r}, and a program "
+                "returns tensors and numbers",
+                hint="return it from a function around the compiled program",
+            )
+    output.args = (tuple(results),)
+    return found
+
+
+def with_truth_values(program: Program, examples: Sequence[Any]) -> Program:
+    """Return the program with truth values where the examples have some, not integers.
+
+    They are part of what was exported: each is asserted to be that of the example.
+    """
+    symbols = dict(program.symbols)
+    for item, value in zip(program.inputs, examples, strict=True):
+        if isinstance(value, bool) and isinstance(item, ScalarInput):
+            symbols[item.symbol] = replace(symbols[item.symbol], kind=SymbolKind.BOOL)
+    return program.replace(symbols=FrozenMap(symbols))
+
+
+def with_numbers(program: Program, numbers: Mapping[int, float]) -> Program:
+    """Return the program with numbers in the places of its results that they were taken from."""
+    if not numbers:
+        return program
+    results = list(program.results)
+    for position, number in numbers.items():
+        results[position] = ScalarValue(number)
+    return program.replace(results=tuple(results))
+
+
+# Inductor's assumptions on sizes beyond what an exported program promises.
+#
+# Inductor may decide something by the example's sizes and note the decision as a guard. Under
+# ``torch.compile`` a guard that fails means another compile. Ahead of time there is no other
+# compile, and the guard narrows the symbol's range without a word. Here the exported ranges stay as
+# they were declared, and each guard becomes a check of the program's own.
+
+
+def noted_guards(env: Any, names: Mapping[str, str]) -> list[Guard]:
+    """Return what is noted in an environment of symbols (None: there is none), as conditions.
+
+    All of it: of an exported program that is captured again, the notes of the first time count too.
+
+    Args:
+        env: The environment.
+        names: What messages call some of its symbols; conditions call them as torch does.
+    """
+    return [
+        (to_scalar(env.replace(guard.expr)), f"{_named(guard.expr, names)}, as Inductor assumed")
+        for guard in (env.guards if env is not None else ())
+        if not is_about_layout(guard)
+    ]
+
+
+def _named(expr: Any, names: Mapping[str, str]) -> Any:
+    symbols = [each for each in expr.free_symbols if each.name in names]
+    return expr.xreplace({each: sympy.Symbol(names[each.name]) for each in symbols})
+
+
+def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
+    """Return the program with a check for each condition, as soon as the sizes are known."""
+    distinct = dict(reversed(guards))
+    checks = [
+        AssertSymbol(condition, message)
+        for condition, message in reversed(distinct.items())
+        if condition is not True
+    ]
+    if not checks:
+        return program
+    inputs = {value.name for value in program.inputs if isinstance(value, BufferInput)}
+    bound = [
+        index
+        for index, line in enumerate(program.body)
+        if isinstance(line, BindSymbol) and line.source.buffer in inputs
+    ]
+    at = bound[-1] + 1 if bound else 0
+    return program.replace(body=(*program.body[:at], *checks, *program.body[at:]))
+
+
+def with_exported_ranges(program: Program, ranges: Mapping[Any, Any]) -> Program:
+    """Return the program with the symbols' ranges as they were exported."""
+    declared = {str(symbol): values for symbol, values in ranges.items()}
+    symbols = {}
+    for name, info in program.symbols.items():
+        if name in declared:
+            lower, upper = declared[name].lower, declared[name].upper
+            info = type(info)(info.kind, bound_of(lower), bound_of(upper), info.hint, info.unbacked)
+        symbols[name] = info
+    return program.replace(symbols=FrozenMap(symbols))
+
+
+# Frozen parameters: how the packed ones were made, so that they can be made again elsewhere.
+#
+# Under ``freezing`` Inductor computes what depends on parameters alone, the packing of weights by
+# oneDNN included, and keeps the results. A packed weight has a form that only the libraries of this
+# torch know. What it was packed of is an ordinary tensor, so that is noted while Inductor folds.
+
+
+class PackedBy(NamedTuple):
+    """Origin of a packed tensor: an op and its arguments, some of them tensors."""
+
+    op: str
+    args: tuple[Any, ...]
+    made: torch.Tensor  # kept, so that its identity stays its own
+    position: int | None = None  # of several that the op returns
+
+
+@contextmanager
+def noted_packing() -> Iterator[dict[int, PackedBy]]:
+    """Note the packed tensors that Inductor makes meanwhile, by identity."""
+    found: dict[int, PackedBy] = {}
+    folder: Any = ConstantFolder
+    original = folder.run_node
+
+    def run_node(self: Any, node: torch.fx.Node) -> Any:
+        is_op = isinstance(node.target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
+        args, kwargs = self.fetch_args_kwargs_from_env(node) if is_op else ((), {})
+        made = original(self, node)
+        if is_op and not kwargs:
+            name = str(node.target).replace(".", "::", 1).removesuffix(".default")
+            several = enumerate(made) if isinstance(made, (list, tuple)) else ((None, made),)
+            for position, each in several:
+                if isinstance(each, torch.Tensor) and each.is_mkldnn:
+                    found[id(each)] = PackedBy(name, args, each, position)
+        return made
+
+    folder.run_node = run_node
+    try:
+        yield found
+    finally:
+        folder.run_node = original
+
+
+def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
+    """Return a program whose packed constants are made of plain ones that it has as well."""
+    adding = _Adding(program)
+    for name, constant in program.constants.items():
+        by = noted.get(id(program.data[name]))
+        if constant.kind is ConstantKind.PACKED and by is not None:
+            adding.add(name, by)
+    return adding.program()
+
+
+class _Adding:
+    """Adds the constants that others are packed of."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._plain: dict[str, Constant] = {}
+        self._packed: dict[str, Constant] = {}
+        self._layouts = dict(program.buffers)
+        self._data = dict(program.data)
+
+    def program(self) -> Program:
+        """The program with them; what is packed comes last."""
+        constants = {**self._program.constants, **self._plain}
+        for name in self._packed:
+            del constants[name]
+        constants |= self._packed
+        return self._program.replace(
+            constants=FrozenMap(constants), buffers=FrozenMap(self._layouts), data=self._data
+        )
+
+    def add(self, name: str, by: PackedBy) -> None:
+        """Say how a constant is packed, if it is by an op that may be repeated anywhere."""
+        if by.op not in PACKING_OPS or not all(map(_is_repeatable, by.args)):
+            return
+        args = tuple(self._arg(name, arg) for arg in by.args)
+        constant = self._program.constants[name]
+        self._packed[name] = replace(
+            constant,
+            qualified_name=f"{constant.qualified_name}.packed",
+            packing=Packing(by.op, args, by.position),
+        )
+
+    def _arg(self, name: str, value: Any) -> Arg:
+        if isinstance(value, torch.Tensor):
+            return BufferArg(self._source(name, value))
+        if value is None:
+            return NoneArg()
+        if isinstance(value, (list, tuple)):
+            return ListArg(tuple(ScalarArg(int(each)) for each in value))
+        return ScalarArg(value)
+
+    def _source(self, name: str, value: torch.Tensor) -> str:
+        """The constant that holds a plain tensor: new, unless another is packed of it too."""
+        for known in self._plain:
+            if self._data[known] is value:
+                return known
+        made = f"{name}_plain"
+        while made in self._layouts or made in self._program.symbols:
+            made += "_"
+        qualified = self._program.constants[name].qualified_name
+        if any(constant.qualified_name == qualified for constant in self._plain.values()):
+            qualified = made
+        self._plain[made] = Constant(qualified, ConstantKind.TENSOR)
+        self._layouts[made] = tensor_layout(value)
+        self._data[made] = value.detach()
+        return made
+
+
+def _is_repeatable(value: object) -> bool:
+    """Return whether an argument is a plain tensor, or of numbers."""
+    if isinstance(value, torch.Tensor):
+        is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+        return is_plain and value.layout == torch.strided
+    if isinstance(value, (list, tuple)):
+        return all(type(each) is int for each in value)
+    return value is None or type(value) in (bool, int, float)
