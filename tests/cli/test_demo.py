@@ -86,7 +86,7 @@ def test_demo_leaves_a_program_and_a_module_to_go_on_with(
 
 
 def test_timing_takes_turns_and_stops_in_time() -> None:
-    from wrapper_ir.cli.demo.timing import interleaved_medians
+    from wrapper_ir.cli.demo_report import interleaved_medians
 
     calls: list[str] = []
     functions = {name: lambda name=name: calls.append(name) for name in "abc"}
@@ -100,7 +100,7 @@ def test_timing_takes_turns_and_stops_in_time() -> None:
 def test_a_difference_that_is_not_a_number_is_seen() -> None:
     import torch
 
-    from wrapper_ir.cli.demo.training import max_difference
+    from wrapper_ir.cli.demo import max_difference
 
     nan = torch.tensor([0.0, float("nan")])
     assert max_difference(nan, torch.zeros(2)) != 0.0

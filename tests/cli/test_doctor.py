@@ -210,7 +210,7 @@ def test_no_compiler_and_no_cache(tmp_path: Path) -> None:
 
 
 def test_the_disk_is_asked_about_where_the_cache_is(tmp_path: Path) -> None:
-    from wrapper_ir.cli.doctor.facts import cache_facts
+    from wrapper_ir.cli.doctor import cache_facts
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WRAPPER_IR_CACHE_DIR", str(tmp_path / "cache"))

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from wrapper_ir.cli.emitting import read_options
 from wrapper_ir.cli.errors import OptionSyntaxError
+from wrapper_ir.cli.files import read_options
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.options import options_of, type_name
 

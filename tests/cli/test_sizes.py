@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wrapper_ir.cli.sizes import duration, human, parse_size
+from wrapper_ir.cli.terminal import duration, human, parse_size
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.emitters.corpus import FILES
 from tests.strategies import any_programs, programs
 from wrapper_ir import lines as ir
 from wrapper_ir.diffing import FieldChange, Kind, LineChange, ProgramDiff, aligned
-from wrapper_ir.diffing.render import to_rich
+from wrapper_ir.diffing.model import to_rich
 
 if TYPE_CHECKING:
     from wrapper_ir.diffing import ItemChange

@@ -8,8 +8,7 @@ from typing import ClassVar
 import wrapper_ir as wir
 from wrapper_ir import lines as ir
 from wrapper_ir.diffing.canonical_form import renaming
-from wrapper_ir.diffing.fields import Fields, roles_of
-from wrapper_ir.diffing.keys import ProgramKeys, new_keys
+from wrapper_ir.diffing.keys import Fields, ProgramKeys, new_keys, roles_of
 from wrapper_ir.diffing.model import FieldChange
 from wrapper_ir.lines.base import Callee, Def, Kill, Line, Role
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import wrapper_ir as wir
 from wrapper_ir.lines import DType
-from wrapper_ir.text.expr_print import CALLS
+from wrapper_ir.text.expressions import CALLS
 from wrapper_ir.text.words import RESERVED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "text-format.md").read_text(encoding="utf-8")

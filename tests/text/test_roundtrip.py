@@ -19,8 +19,7 @@ from tests import strategies
 from wrapper_ir import lines as ir
 from wrapper_ir.lines import expr as ex
 from wrapper_ir.text import UnprintableError, parse, print_line, print_program, text_lines
-from wrapper_ir.text.expr_parse import ExprParser
-from wrapper_ir.text.expr_print import TextExprPrinter
+from wrapper_ir.text.expressions import ExprParser, TextExprPrinter
 from wrapper_ir.text.tokens import Cursor
 from wrapper_ir.text.words import (
     escape,
@@ -172,7 +171,7 @@ def test_every_function_of_the_vocabulary_is_printed_and_read() -> None:
 def test_the_text_is_the_same_in_every_process() -> None:
     code = (
         "import sympy; from wrapper_ir.lines import *; from wrapper_ir.lines import expr as ex;"
-        "from wrapper_ir.text.expr_print import TextExprPrinter as P;"
+        "from wrapper_ir.text.expressions import TextExprPrinter as P;"
         "s = [symbol(f's{i}') for i in range(12)]; z = [real_symbol(f'z{i}') for i in range(6)];"
         "print(P().print(scalar(sum(s) + sympy.Max(*s) * sympy.Min(*s[:5], 3) * s[2] - s[3])));"
         "print(P().print(scalar(sympy.And(*(a < b for a, b in zip(s, s[1:]))))));"

@@ -15,12 +15,12 @@ from wrapper_ir.lines import (
     regions_of,
 )
 from wrapper_ir.lines.base import Role, Trait
-from wrapper_ir.lines.roles import own_roles
 from wrapper_ir.lines.traits import (
     allocates,
     allocates_one,
     calls_op,
     is_slice,
+    own_roles,
     takes_memory,
     works,
 )

@@ -1,25 +1,34 @@
-"""Arguments and results of calls: Python values to lines, by what is declared of the callee."""
+"""Calls of kernels and library ops: Python values to lines, by what is declared of the callee."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sympy
 
 from wrapper_ir.build.errors import ArgumentError, LayoutError, ResultError
 from wrapper_ir.build.values import (
     Buffer,
+    Kernel,
+    LayoutLike,
     Number,
     Object,
+    Part,
     Result,
+    Size,
     buffers_in,
     device_of,
     dtype_of,
+    here,
     layout_of,
+    located,
     new_buffer,
     new_object,
     own,
+    place,
+    size_of,
+    stream_on,
 )
 from wrapper_ir.lines import (
     Access,
@@ -32,6 +41,8 @@ from wrapper_ir.lines import (
     DTypeArg,
     EnumArg,
     EnumKind,
+    ExternKernel,
+    KernelCall,
     ListArg,
     NamedArg,
     NoneArg,
@@ -47,7 +58,9 @@ from wrapper_ir.lines import (
     SchemaArg,
     SchemaType,
     StringArg,
+    TorchOp,
     UnsupportedExprError,
+    parse_schema,
 )
 
 if TYPE_CHECKING:
@@ -252,3 +265,155 @@ def _device(draft: ProgramDraft, bound: list[tuple[SchemaArg, Arg]]) -> Device |
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (bool, int, float, complex, sympy.Basic))
+
+
+# Calls of kernels and ops.
+
+
+class _Wanted(NamedTuple):
+    """Keyword arguments of :meth:`KernelCalls.extern` besides the op's own arguments."""
+
+    result: LayoutLike | Result | sympy.Symbol | str | None = None
+    results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None
+    may_alias: bool = False
+    on: tuple[Device | str, int] | None = None
+
+
+class KernelCalls(Part):
+    """Kernels and ops."""
+
+    @located
+    def call(
+        self,
+        kernel: Kernel,
+        *args: Given,
+        device: Device | str | None = None,
+        stream: int | None = None,
+        grid: Size = (),
+    ) -> None:
+        """Calls a kernel.
+
+        Args:
+            kernel: What :meth:`cpp_kernel`, :meth:`triton_kernel` or :meth:`device_kernel` gave.
+            *args: A buffer or number for each parameter, in their order.
+            device: Where it runs; by default where its first buffer is.
+            stream: The stream's number; 0 is the caller's. By default that of the block that
+                :meth:`on` opened.
+            grid: How many blocks a Triton kernel has, in up to three dimensions; for a kernel of a
+                device's language, what its launcher takes.
+
+        Raises:
+            ArgumentError: There are more or fewer than parameters, or one is of another kind.
+        """
+        draft = self._draft
+        definition = own(draft, kernel, Kernel).definition
+        found = kernel_args(draft, definition.name, definition.params, args)
+        buffers = [arg.buffer for arg in found if isinstance(arg, BufferArg)]
+        where = draft.buffers[buffers[0]].device if buffers else self.device
+        where = where if device is None else device_of(device)
+        stream = stream_on(draft, where) if stream is None else stream
+        origin = here(draft)
+        draft.emit(KernelCall(definition.name, found, where, stream, size_of(grid), origin=origin))
+
+    @located
+    def extern(
+        self,
+        schema: str,
+        /,
+        *args: Given,
+        result: LayoutLike | Result | sympy.Symbol | str | None = None,
+        results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None,
+        may_alias: bool = False,
+        on: tuple[Device | str, int] | None = None,
+        **kwargs: Given,
+    ) -> Any:  # noqa: ANN401 - what comes back depends on what is asked for
+        """Calls a library op, declared by its schema (its name is enough from the second call on).
+
+        Args:
+            schema: Such as ``aten::relu(Tensor self) -> Tensor``.
+            *args: Arguments by position, of the kinds that the schema says.
+            result: The layout of the one result, or the symbol that it is bound to, or the class of
+                the object that it is, ``namespace::Class``.
+            results: Those of several results; ``None`` skips one.
+            may_alias: Whether results are perhaps views of the arguments, known only at run time.
+            on: Device and stream; by default those of the first buffer, and 0.
+            **kwargs: Arguments by name.
+
+        Returns:
+            The handle of ``result``, or a list of those of ``results``, or ``None``.
+        """
+        wanted = _Wanted(result, results, may_alias, on)
+        return self._call_op(TorchOp(schema.strip()), args, kwargs, wanted)
+
+    @located
+    def method(
+        self,
+        schema: str,
+        /,
+        *args: Given,
+        result: LayoutLike | Result | sympy.Symbol | str | None = None,
+        results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None,
+        **kwargs: Given,
+    ) -> Any:  # noqa: ANN401 - as above
+        """Calls a method of a custom class, declared by its schema like an op.
+
+        Args:
+            schema: Such as ``ns::Queue.push(__torch__.torch.classes.ns.Queue self, Tensor x) ->
+                NoneType``: the class, the method, and the object as its first argument.
+            *args: Arguments by position, the object first.
+            result: As of :meth:`extern`.
+            results: As of :meth:`extern`.
+            **kwargs: Arguments by name.
+
+        Returns:
+            As :meth:`extern`.
+        """
+        source = TorchOp(schema.strip(), is_method=True)
+        return self._call_op(source, args, kwargs, _Wanted(result, results))
+
+    def _call_op(
+        self,
+        op: TorchOp,
+        args: Sequence[Given],
+        kwargs: Mapping[str, Given],
+        asked: _Wanted,
+    ) -> Any:  # noqa: ANN401 - as above
+        draft = self._draft
+        name = op.schema
+        if name not in draft.definitions:
+            name = parse_schema(name).name
+        if name not in draft.definitions:
+            draft.declare(name, op, here(draft))
+        source_of = draft.definitions[name].source
+        if not isinstance(source_of, TorchOp):
+            raise ArgumentError(callee=name, reason="it is a kernel; use call()")
+        declared = parse_schema(source_of.schema)
+        found_args, found_kwargs = op_args(draft, declared, args, kwargs)
+        result, results, on = asked.result, asked.results, asked.on
+        wanted = list(results or ()) if result is None else [result]
+        if result is not None and results is not None:
+            raise ResultError(callee=name, reason="give 'result' or 'results', not both")
+        found, handles = op_results(
+            draft, declared, wanted, found_args, found_kwargs, may_alias=asked.may_alias
+        )
+        pair: object = on
+        if on is not None and not (isinstance(pair, tuple) and len(pair) == 2):
+            raise ArgumentError(callee=name, reason="'on' takes a pair: the device and the stream")
+        where, stream = on or place(
+            draft, [*found_args, *(arg for _, arg in found_kwargs)], self.device
+        )
+        draft.emit(
+            ExternKernel(
+                name,
+                found_args,
+                found_kwargs,
+                found,
+                device_of(where),
+                stream,
+                draft.mempool,
+                origin=here(draft),
+            )
+        )
+        if result is not None:
+            return handles[0]
+        return handles if results is not None else None

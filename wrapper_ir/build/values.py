@@ -6,15 +6,17 @@ A handle belongs to the draft of one program; what a call is given must be of it
 from __future__ import annotations
 
 import enum
+import functools
 import linecache
 import sys
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 import sympy
 
+from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.build.errors import (
     ArgumentError,
     ForeignValueError,
@@ -23,6 +25,7 @@ from wrapper_ir.build.errors import (
     NameTakenError,
 )
 from wrapper_ir.devices import registered
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines import (
     CPU,
     DTYPE_BY_SHORT_NAME,
@@ -45,7 +48,8 @@ from wrapper_ir.lines.expr import dims
 from wrapper_ir.lines.schema import CLASS_NAME
 
 if TYPE_CHECKING:
-    from wrapper_ir.build.draft import ProgramDraft
+    from collections.abc import Callable
+
 
 _HERE: Final = str(Path(__file__).parent)
 
@@ -375,3 +379,50 @@ def here(draft: ProgramDraft) -> int:
     file, number = frame.f_code.co_filename, frame.f_lineno
     code = linecache.getline(file, number).strip()
     return draft.origin(Origin(frames=(Frame(file, number, frame.f_code.co_name, code),)))
+
+
+# State that all parts of the builder share.
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S", bound="Part")
+
+
+class Part:
+    """Base of the parts that make up the builder; each has the calls of one family."""
+
+    def __init__(self, device: Device | str) -> None:
+        #: Where buffers are unless said otherwise.
+        self.device = device_of(device)
+        self._draft = ProgramDraft()
+
+    def _layout(
+        self,
+        dtype: DType | str | LayoutLike,
+        size: Size | None = None,
+        stride: Size | None = None,
+        device: Device | str | None = None,
+        offset: Dim = 0,
+    ) -> Layout:
+        where = None if device is None else device_of(device)
+        if where is None and isinstance(dtype, (DType, str, tuple)):
+            where = self.device
+        return layout_of(dtype, size, stride, where, offset)
+
+
+def located(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Has errors name the line of the user's that made the call."""
+
+    @functools.wraps(method)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(self, *args, **kwargs)
+        except WrapperIRError as error:
+            if error.origin is None:
+                number = here(self._draft)
+                frame = self._draft.origins[number].frames[0]
+                error.origin = f"{frame.file}:{frame.line}"
+            raise
+
+    return call

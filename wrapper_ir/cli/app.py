@@ -20,23 +20,23 @@ from wrapper_ir.outputs import command
 
 #: Command -> where it is defined, in the order in which help lists them.
 COMMANDS = {
-    "demo": "wrapper_ir.cli.commands.demo:demo",
+    "demo": "wrapper_ir.cli.commands.capture:demo",
     "capture": "wrapper_ir.cli.commands.capture:capture",
-    "print": "wrapper_ir.cli.commands.show:show",
-    "verify": "wrapper_ir.cli.commands.verify:verify",
-    "upgrade": "wrapper_ir.cli.commands.show:upgrade",
+    "print": "wrapper_ir.cli.commands.looking:show",
+    "verify": "wrapper_ir.cli.commands.looking:verify",
+    "upgrade": "wrapper_ir.cli.commands.looking:upgrade",
     "plan": "wrapper_ir.cli.commands.plan:plan",
     "plan-csv": "wrapper_ir.cli.commands.plan:plan_csv",
-    "emit": "wrapper_ir.cli.commands.emit:emit",
-    "export": "wrapper_ir.cli.commands.export:export",
-    "run": "wrapper_ir.cli.commands.run:run",
-    "diff": "wrapper_ir.cli.commands.diff:diff",
-    "bisect": "wrapper_ir.cli.commands.bisect:bisect",
-    "reduce": "wrapper_ir.cli.commands.reduce:reduce",
-    "corpus": "wrapper_ir.cli.commands.corpus:corpus",
-    "emitters": "wrapper_ir.cli.commands.emitters:emitters",
-    "cache": "wrapper_ir.cli.commands.cache:cache",
-    "doctor": "wrapper_ir.cli.commands.doctor:doctor",
+    "emit": "wrapper_ir.cli.commands.rendering:emit",
+    "export": "wrapper_ir.cli.commands.rendering:export",
+    "run": "wrapper_ir.cli.commands.rendering:run",
+    "diff": "wrapper_ir.cli.commands.looking:diff",
+    "bisect": "wrapper_ir.cli.commands.failures:bisect",
+    "reduce": "wrapper_ir.cli.commands.failures:reduce",
+    "corpus": "wrapper_ir.cli.commands.installation:corpus",
+    "emitters": "wrapper_ir.cli.commands.installation:emitters",
+    "cache": "wrapper_ir.cli.commands.installation:cache",
+    "doctor": "wrapper_ir.cli.commands.installation:doctor",
 }
 
 _DIFFERENCE, _BAD_INPUT, _FAULT = 1, 2, 3

@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = [
-    "BadReferenceError",
-    "BypassedError",
-    "FileError",
-    "InputsError",
-    "MissingAttributeError",
-    "MissingExampleError",
-    "ModuleImportError",
-    "NoTextError",
-    "NotAModelError",
-    "OptionSyntaxError",
-    "UserCodeError",
-]
-
 
 class BadReferenceError(WrapperIRError):
     """A reference to an object in a module is malformed."""

@@ -16,8 +16,7 @@ from wrapper_ir.analysis.ops import overwritten
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.roles import own_roles
-from wrapper_ir.lines.traits import allocates_one, calls_op, is_slice
+from wrapper_ir.lines.traits import allocates_one, calls_op, is_slice, own_roles
 from wrapper_ir.lines.walk import Path, walk, walk_regions
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wrapper_ir.diffing.fields import roles_of
+from wrapper_ir.diffing.keys import roles_of
 from wrapper_ir.lines import (
     BufferInput,
     CppKernel,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.diffing.canonical_form import renaming
-from wrapper_ir.diffing.fields import Fields
-from wrapper_ir.diffing.keys import BodyKeys, ProgramKeys, new_keys, own_lines
+from wrapper_ir.diffing.keys import BodyKeys, Fields, ProgramKeys, new_keys, own_lines
 from wrapper_ir.diffing.model import (
     FieldChange,
     Figures,
@@ -24,8 +23,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines import Stage, TorchOp, walk
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.roles import own_roles
-from wrapper_ir.lines.traits import allocates, calls_op, declares
+from wrapper_ir.lines.traits import allocates, calls_op, declares, own_roles
 from wrapper_ir.lines.walk import Path, Renaming, regions_of
 from wrapper_ir.planning.sizes import Sizes, held_bytes, needed_bytes, peak
 from wrapper_ir.text.printer import LinePrinter

@@ -24,8 +24,7 @@ from wrapper_ir.text.item_print import ItemPrinter
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.diffing.fields import Fields
-    from wrapper_ir.diffing.keys import ProgramKeys
+    from wrapper_ir.diffing.keys import Fields, ProgramKeys
     from wrapper_ir.lines import Constant, KernelDefinition, Region
     from wrapper_ir.lines.effects import Effects
 

@@ -16,7 +16,7 @@ from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall, RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import (
     Allocate,
@@ -28,7 +28,6 @@ from wrapper_ir.lines.memory import (
     Reuse,
 )
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program
-from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from wrapper_ir.interpreter.memory import (
     view,
 )
 from wrapper_ir.lines import expr as vocabulary
+from wrapper_ir.lines.expr import PYTHON_FUNCTIONS
 from wrapper_ir.lines.expr_printer import ordered_args
-from wrapper_ir.lines.functions import PYTHON_FUNCTIONS
 from wrapper_ir.lines.program import Program, SymbolKind
 
 if TYPE_CHECKING:

@@ -56,15 +56,21 @@ from wrapper_ir.lines.kernels import (
     BufferParam,
     CppKernel,
     DeviceKernel,
+    Event,
     ExternKernel,
     KernelCall,
     KernelDefinition,
     KernelSource,
+    MemoryPool,
     Param,
+    RecordEvent,
     ScalarParam,
     ScalarType,
+    Stream,
+    Synchronize,
     TorchOp,
     TritonKernel,
+    WaitEvent,
 )
 from wrapper_ir.lines.layout import (
     CPU,
@@ -101,14 +107,6 @@ from wrapper_ir.lines.program import (
     SymbolKind,
 )
 from wrapper_ir.lines.schema import OpSchema, SchemaArg, SchemaError, SchemaType, parse_schema
-from wrapper_ir.lines.streams import (
-    Event,
-    MemoryPool,
-    RecordEvent,
-    Stream,
-    Synchronize,
-    WaitEvent,
-)
 from wrapper_ir.lines.symbols import (
     AssertLayout,
     AssertSymbol,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, TypeAlias
 
 from wrapper_ir.lines.base import DefObject, DefSymbol, Read, Role, RoleIf, UseObject
-from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
+from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
 from wrapper_ir.lines.layout import Device, DType
 
 
@@ -51,8 +51,8 @@ class BufferArg:
     access: Access = Access.READ
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarArg:
+@dataclass(frozen=True, slots=True, eq=False)
+class ScalarArg(ByScalars):
     """A number or a symbolic expression."""
 
     syntax: ClassVar[str] = "{value}"
@@ -60,14 +60,6 @@ class ScalarArg:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", scalar(self.value))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ScalarArg):
-            return NotImplemented
-        return scalar_key(self.value) == scalar_key(other.value)
-
-    def __hash__(self) -> int:
-        return hash(scalar_key(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +216,8 @@ class BufferValue:
     buffer: Read
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarValue:
+@dataclass(frozen=True, slots=True, eq=False)
+class ScalarValue(ByScalars):
     """A number among the results of a program or a region."""
 
     syntax: ClassVar[str] = "{value}"
@@ -233,14 +225,6 @@ class ScalarValue:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", scalar(self.value))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ScalarValue):
-            return NotImplemented
-        return scalar_key(self.value) == scalar_key(other.value)
-
-    def __hash__(self) -> int:
-        return hash(scalar_key(self.value))
 
 
 @dataclass(frozen=True, slots=True)

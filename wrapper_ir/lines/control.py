@@ -10,7 +10,14 @@ from typing import Annotated, ClassVar, Final, TypeAlias, final
 
 from wrapper_ir.lines.args import Arg, BufferArg, CallResult, ScalarArg, Value
 from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Trait
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+from wrapper_ir.lines.kernels import (
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+    RecordEvent,
+    Synchronize,
+    WaitEvent,
+)
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.memory import (
     Allocate,
@@ -20,7 +27,6 @@ from wrapper_ir.lines.memory import (
     Reinterpret,
     Reuse,
 )
-from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Comment, Probe
 

@@ -17,7 +17,7 @@ from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import AnyLine, Input, Region
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.layout import Layout
-from wrapper_ir.lines.roles import NAMED_FIELDS, NameField, PerClass, decisive
+from wrapper_ir.lines.traits import NAMED_FIELDS, NameField, PerClass, decisive
 
 
 class Alias(NamedTuple):

@@ -1,54 +1,29 @@
 """Symbolic integers and scalars: sympy, fenced into a closed vocabulary.
 
 Convention: every expression that enters a program is *rebuilt, evaluated, in our vocabulary* by
-:func:`dim` or :func:`scalar`. Two reasons.
-``Mul(2, s0 + 1, evaluate=False) != 2*s0 + 2`` to sympy, so unevaluated input would break equality
-and the text form's round trip; and
-sympy's own printers print functions that they do not know verbatim, so an open vocabulary would end
-as broken generated code. Here an
-unknown function raises :class:`UnsupportedExprError`; it never prints.
+:func:`dim` or :func:`scalar`. Two reasons. ``Mul(2, s0 + 1, evaluate=False) != 2*s0 + 2`` to sympy,
+so unevaluated input would break equality and the text form's round trip; and sympy's own printers
+print functions that they do not know verbatim, so an open vocabulary would end as broken generated
+code. Here an unknown function raises :class:`UnsupportedExprError`; it never prints.
 
 Symbols carry no sign assumption: ``Max(1, s)`` folds or not by assumption, and an assumption is a
-fact about a program, not about an
-expression. Ranges and hints live in ``Program.symbols``.
+fact about a program, not about an expression. Ranges and hints live in ``Program.symbols``.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import operator
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean, BooleanAtom
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines.functions import (
-    FUNCTIONS,
-    BitAnd,
-    BitOr,
-    BitXor,
-    Ceil,
-    CeilDiv,
-    Cos,
-    Exp,
-    FloatPow,
-    Floor,
-    FloorDiv,
-    Log,
-    Log2,
-    Mod,
-    Round,
-    ShiftLeft,
-    ShiftRight,
-    Sin,
-    Sqrt,
-    Tanh,
-    ToFloat,
-    TrueDiv,
-    Truncate,
-    Where,
-)
 
 __all__ = [
     "FUNCTIONS",
@@ -92,6 +67,259 @@ __all__ = [
     "substitute",
     "symbol",
 ]
+
+# The functions of expressions that sympy lacks, or folds otherwise than a program may.
+#
+# Convention: a function folds what is known, and nothing else. It is integer valued unless it
+# derives from :class:`_Real`.
+
+
+class _Function(sympy.Function):  # type: ignore[misc]
+    """Base of our own functions: integer valued unless said otherwise."""
+
+    is_real: ClassVar[bool] = True
+
+    def _eval_is_integer(self) -> bool | None:
+        return True
+
+
+class _OfIntegers(_Function):
+    """Base of our functions of two integers, which are folded where both are known."""
+
+    fold: ClassVar[Callable[[int, int], int]]
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers, but for a division by zero."""
+        if not (isinstance(a, sympy.Integer) and isinstance(b, sympy.Integer)):
+            return None
+        try:
+            return sympy.Integer(cls.fold(int(a), int(b)))
+        except ZeroDivisionError:
+            return None
+
+
+class FloorDiv(_OfIntegers):
+    """``a // b``, rounding towards minus infinity (Python's rule)."""
+
+    fold = operator.floordiv
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers and division by one."""
+        return a if b == 1 else super().eval(a, b)
+
+
+def _ceiling(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+class CeilDiv(_OfIntegers):
+    """``ceil(a / b)`` over the integers."""
+
+    fold = _ceiling
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers and division by one."""
+        return a if b == 1 else super().eval(a, b)
+
+
+class Mod(_OfIntegers):
+    """``a % b`` with the sign of ``b`` (Python's rule)."""
+
+    fold = operator.mod
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers and the modulus of one."""
+        return sympy.S.Zero if b == 1 else super().eval(a, b)
+
+
+class Where(_Function):
+    """``a if condition else b``."""
+
+    nargs = (3,)
+
+    @classmethod
+    def eval(cls, condition: Boolean, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds a known condition and equal branches."""
+        if condition == sympy.true:
+            return a
+        if condition == sympy.false:
+            return b
+        return a if a == b else None
+
+    def _eval_is_integer(self) -> bool | None:
+        a, b = self.args[1].is_integer, self.args[2].is_integer
+        return True if a and b else None
+
+
+class Truncate(_Function):
+    """A real rounded towards zero, as an integer."""
+
+    nargs = (1,)
+
+
+class Floor(_Function):
+    """A real rounded down, as an integer."""
+
+    nargs = (1,)
+
+
+class Ceil(_Function):
+    """A real rounded up, as an integer."""
+
+    nargs = (1,)
+
+
+class Round(_Function):
+    """A real rounded half to even, as an integer."""
+
+    nargs = (1,)
+
+
+class BitAnd(_OfIntegers):
+    """``a & b``."""
+
+    fold = operator.and_
+
+
+class BitOr(_OfIntegers):
+    """``a | b``."""
+
+    fold = operator.or_
+
+
+class BitXor(_OfIntegers):
+    """``a ^ b``."""
+
+    fold = operator.xor
+
+
+class _Shift(_OfIntegers):
+    """Base of shifts, which are folded where a machine could do them."""
+
+    @classmethod
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+        """Folds integers."""
+        is_of_machine = isinstance(b, sympy.Integer) and 0 <= b < 64
+        return super().eval(a, b) if is_of_machine else None
+
+
+class ShiftLeft(_Shift):
+    """``a << b``."""
+
+    fold = operator.lshift
+
+
+class ShiftRight(_Shift):
+    """``a >> b`` (arithmetic)."""
+
+    fold = operator.rshift
+
+
+class _Real(_Function):
+    """Base of our real-valued functions."""
+
+    def _eval_is_integer(self) -> bool | None:
+        return None
+
+
+class ToFloat(_Real):
+    """An integer as a double."""
+
+    nargs = (1,)
+
+
+class TrueDiv(_Real):
+    """``a / b`` in double precision, correctly rounded for integers (Python's rule)."""
+
+    nargs = (2,)
+
+
+class FloatPow(_Real):
+    """``a ** b`` in double precision."""
+
+    nargs = (2,)
+
+
+class Sqrt(_Real):
+    """Square root in double precision."""
+
+    nargs = (1,)
+
+
+class Exp(_Real):
+    """Natural exponential in double precision."""
+
+    nargs = (1,)
+
+
+class Log(_Real):
+    """Natural logarithm in double precision."""
+
+    nargs = (1,)
+
+
+class Log2(_Real):
+    """Binary logarithm in double precision."""
+
+    nargs = (1,)
+
+
+class Sin(_Real):
+    """Sine in double precision."""
+
+    nargs = (1,)
+
+
+class Cos(_Real):
+    """Cosine in double precision."""
+
+    nargs = (1,)
+
+
+class Tanh(_Real):
+    """Hyperbolic tangent in double precision."""
+
+    nargs = (1,)
+
+
+FUNCTIONS: Final[dict[str, type[sympy.Function]]] = {
+    function.__name__: function
+    for function in (
+        *(FloorDiv, CeilDiv, Mod, Where, Truncate, Floor, Ceil, Round),
+        *(BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight),
+        *(ToFloat, TrueDiv, FloatPow, Sqrt, Exp, Log, Log2, Sin, Cos, Tanh),
+    )
+}
+"""Every function by the name that the text form calls it."""
+
+#: Functions of Python that are what a part of an expression computes, given all its arguments.
+PYTHON_FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
+    sympy.Pow: operator.pow,
+    sympy.Abs: abs,
+    sympy.Eq: operator.eq,
+    sympy.Ne: operator.ne,
+    sympy.Lt: operator.lt,
+    sympy.Le: operator.le,
+    sympy.Gt: operator.gt,
+    sympy.Ge: operator.ge,
+    FloorDiv: operator.floordiv,
+    Mod: operator.mod,
+    Truncate: math.trunc,
+    Floor: math.floor,
+    Ceil: math.ceil,
+    Round: round,
+    BitAnd: operator.and_,
+    BitOr: operator.or_,
+    BitXor: operator.xor,
+    ShiftLeft: operator.lshift,
+    ShiftRight: operator.rshift,
+    TrueDiv: operator.truediv,
+}
+
 
 Dim: TypeAlias = int | sympy.Expr
 """A size, stride, offset or count: an ``int`` or an integer-valued expression."""
@@ -184,6 +412,36 @@ def scalar_key(value: Scalar) -> tuple[str, object]:
     if isinstance(value, (float, complex)):
         return (type(value).__name__, repr(value))
     return (type(value).__name__, value)
+
+
+class ByScalars:
+    """Base of frozen dataclasses that hold scalars, which are the same by :func:`scalar_key`.
+
+    Two are equal if they are of one class and all their fields are the same.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        names = _COMPARED.get(type(self))
+        if names is None:
+            fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]  # its subclasses are
+            names = _COMPARED[type(self)] = tuple(f.name for f in fields if f.compare)
+        return tuple([_same_as(getattr(self, name)) for name in names])
+
+
+def _same_as(value: Any) -> object:
+    return tuple(map(scalar_key, value)) if type(value) is tuple else scalar_key(value)
+
+
+#: By class, the fields that are compared.
+_COMPARED: Final[dict[type, tuple[str, ...]]] = {}
 
 
 def scalar(value: Any) -> Scalar:

@@ -12,7 +12,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.args import Arg, ListArg
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
-from wrapper_ir.lines.roles import REGION_FIELDS
+from wrapper_ir.lines.traits import REGION_FIELDS
 from wrapper_ir.lines.walk import Path, regions_of
 
 # Refusing what is no program where one is wanted: a model, a text, a file's name.

@@ -16,12 +16,10 @@ from wrapper_ir.lines.base import Use
 from wrapper_ir.lines.control import AnyLine as AnyLine  # beside the program made of them
 from wrapper_ir.lines.control import Input, Region
 from wrapper_ir.lines.effects import Effects, effects
-from wrapper_ir.lines.kernels import KernelDefinition
+from wrapper_ir.lines.kernels import Event, KernelDefinition, MemoryPool, Stream
 from wrapper_ir.lines.layout import Layout
-from wrapper_ir.lines.roles import lines_in
-from wrapper_ir.lines.streams import Event, MemoryPool, Stream
 from wrapper_ir.lines.trace import Probe
-from wrapper_ir.lines.traits import declares
+from wrapper_ir.lines.traits import declares, lines_in
 
 # Origins of lines in the model.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, final
 
 from wrapper_ir.lines.base import DefSymbol, Line, Read, Trait, Use
-from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
+from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class BindSymbol(Line):
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class ComputeSymbol(Line):
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputeSymbol(ByScalars, Line):
     """``u1 = compute s0*4 + 1`` — gives a symbol the value of an expression."""
 
     mnemonic: ClassVar[str] = "compute"
@@ -87,18 +87,6 @@ class ComputeSymbol(Line):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", scalar(self.value))
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not ComputeSymbol:
-            return NotImplemented
-        return self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return (self.symbol, scalar_key(self.value))
 
 
 @final
@@ -124,8 +112,8 @@ class AssertLayout(Line):
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class AssertSymbol(Line):
+@dataclass(frozen=True, slots=True, eq=False)
+class AssertSymbol(ByScalars, Line):
     """``assert condition, "message"`` — a relation among symbols holds."""
 
     mnemonic: ClassVar[str] = "assert"
@@ -136,15 +124,3 @@ class AssertSymbol(Line):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "condition", scalar(self.condition))
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not AssertSymbol:
-            return NotImplemented
-        return self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return (self.message, scalar_key(self.condition))

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, get_origin
 
 from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.roles import REGION_FIELDS, PerClass, hints_of
+from wrapper_ir.lines.traits import REGION_FIELDS, PerClass, hints_of
 
 
 class Words(NamedTuple):

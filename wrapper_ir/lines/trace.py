@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from wrapper_ir.lines.base import Line, Peek, Trait
-from wrapper_ir.lines.expr import Scalar, scalar, scalar_key
+from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
 
 
 @final
@@ -43,8 +43,8 @@ class ProbeLevel(enum.Enum):
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Probe(Line):
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe(ByScalars, Line):
     """``probe before "label" print(%buffers, scalars)`` — shows values next to a call.
 
     It extends no lifetime and orders nothing.
@@ -65,16 +65,3 @@ class Probe(Line):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scalars", tuple(map(scalar, self.scalars)))
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not Probe:
-            return NotImplemented
-        return self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        scalars = tuple(map(scalar_key, self.scalars))
-        return (self.label, self.when, self.level, self.buffers, scalars)

@@ -8,7 +8,14 @@ from typing import Final, Generic, NoReturn, TypeVar, final, get_args
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.control import Cond, Switch, While
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
+from wrapper_ir.lines.kernels import (
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+    RecordEvent,
+    Synchronize,
+    WaitEvent,
+)
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -18,7 +25,6 @@ from wrapper_ir.lines.memory import (
     Reuse,
 )
 from wrapper_ir.lines.program import AnyLine
-from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Comment, Probe
 

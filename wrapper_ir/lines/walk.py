@@ -19,8 +19,8 @@ from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import real_symbol, symbol
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
-from wrapper_ir.lines.roles import NAMED_FIELDS, REGION_FIELDS, NameField, PerClass
-from wrapper_ir.lines.roles import regions_of as regions_of  # a part of walking
+from wrapper_ir.lines.traits import NAMED_FIELDS, REGION_FIELDS, NameField, PerClass
+from wrapper_ir.lines.traits import regions_of as regions_of  # a part of walking
 
 
 class Step(NamedTuple):

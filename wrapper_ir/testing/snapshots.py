@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from wrapper_ir.api import emit
 from wrapper_ir.diffing import diff, diff_sources
-from wrapper_ir.diffing.render import to_text
+from wrapper_ir.diffing.model import to_text
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import Program
 from wrapper_ir.text import parse

@@ -25,8 +25,8 @@ from wrapper_ir.lines import (
     Scalar,
     ScalarArg,
 )
-from wrapper_ir.lines.roles import NAMED_FIELDS, REGION_FIELDS, PerClass, hints_of
 from wrapper_ir.lines.syntax import SYNTAX, Group, Part, Slot, Words, default_of
+from wrapper_ir.lines.traits import NAMED_FIELDS, REGION_FIELDS, PerClass, hints_of
 from wrapper_ir.text.words import quote, rest_of_line
 
 if TYPE_CHECKING:

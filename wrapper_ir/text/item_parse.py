@@ -36,7 +36,7 @@ from wrapper_ir.text.tokens import listed
 from wrapper_ir.text.words import DTYPES, MAX_DEPTH, RELATIONS, SCALAR_TYPES
 
 if TYPE_CHECKING:
-    from wrapper_ir.text.expr_parse import ExprParser
+    from wrapper_ir.text.expressions import ExprParser
     from wrapper_ir.text.tokens import Cursor
 
 TargetKind: TypeAlias = Literal["buffer", "symbol", "object"]

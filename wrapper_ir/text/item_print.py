@@ -29,7 +29,7 @@ from wrapper_ir.lines.expr_printer import Level
 from wrapper_ir.lines.schema import CLASS_NAME, QUALIFIED_OP_NAME
 from wrapper_ir.text.assembly import SHOWERS
 from wrapper_ir.text.errors import UnprintableError
-from wrapper_ir.text.expr_print import NOT_AN_IDENTIFIER, TextExprPrinter, symbol_text
+from wrapper_ir.text.expressions import NOT_AN_IDENTIFIER, TextExprPrinter, symbol_text
 from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH, quote
 
 if TYPE_CHECKING:

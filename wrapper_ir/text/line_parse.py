@@ -20,8 +20,8 @@ from wrapper_ir.lines import (
     TorchOp,
     parse_schema,
 )
-from wrapper_ir.lines.roles import NAMED_FIELDS
 from wrapper_ir.lines.syntax import SYNTAX, Group, Slot
+from wrapper_ir.lines.traits import NAMED_FIELDS
 from wrapper_ir.text.assembly import READERS, Reader, left_side, opening_words
 from wrapper_ir.text.errors import NestingTextError, SchemaTextError, StringTextError
 from wrapper_ir.text.tokens import Cursor, TextLines, listed

@@ -34,7 +34,7 @@ from wrapper_ir.text.errors import (
     OriginTextError,
     VersionTextError,
 )
-from wrapper_ir.text.expr_parse import ExprParser
+from wrapper_ir.text.expressions import ExprParser
 from wrapper_ir.text.item_parse import ItemParser
 from wrapper_ir.text.line_parse import LineParser
 from wrapper_ir.text.tokens import Cursor, TextLines

@@ -12,8 +12,14 @@ import sympy
 
 from wrapper_ir.analysis.proof import end_of, grows, within
 from wrapper_ir.lines import ItemOf, SizeOf, StrideOf, SymbolKind, walk
-from wrapper_ir.lines.expr import Dim, UnsupportedExprError, free_symbols, substitute, symbol
-from wrapper_ir.lines.functions import ToFloat
+from wrapper_ir.lines.expr import (
+    Dim,
+    ToFloat,
+    UnsupportedExprError,
+    free_symbols,
+    substitute,
+    symbol,
+)
 from wrapper_ir.lines.traits import asserts, binds, computes
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.state import PoolSpace, Slot, Span, meeting

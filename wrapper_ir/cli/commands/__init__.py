@@ -1,1 +1,1 @@
-"""The commands, one module each; each imports what it needs when it runs."""
+"""The commands, a module for each kind of work; each imports what it needs when it runs."""

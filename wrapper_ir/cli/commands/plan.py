@@ -91,8 +91,7 @@ def _show(report: PlanReport, *, buffers: bool, to_stderr: bool) -> None:
     from rich import box
     from rich.table import Table
 
-    from wrapper_ir.cli.sizes import human
-    from wrapper_ir.cli.terminal import err, out
+    from wrapper_ir.cli.terminal import err, human, out
 
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
     table.add_column()
@@ -134,7 +133,7 @@ def _arenas(report: PlanReport) -> Table:
     from rich import box
     from rich.table import Table
 
-    from wrapper_ir.cli.sizes import human
+    from wrapper_ir.cli.terminal import human
 
     table = Table("arena", "on", box=box.SIMPLE_HEAD)
     for title in ("buffers", "bytes", "lower bound", "ratio"):
@@ -158,7 +157,7 @@ def _outside(report: PlanReport) -> Table:
     from rich import box
     from rich.table import Table
 
-    from wrapper_ir.cli.sizes import human
+    from wrapper_ir.cli.terminal import human
 
     table = Table("outside", box=box.SIMPLE_HEAD)
     for title in ("buffers", "bytes"):
@@ -239,7 +238,7 @@ def plan_csv(
 def _tell_offsets(plan: OffsetPlan, buffers: int, seconds: float, *, as_json: bool) -> None:
     import json
 
-    from wrapper_ir.cli.sizes import duration
+    from wrapper_ir.cli.terminal import duration
 
     if as_json:
         summary = {

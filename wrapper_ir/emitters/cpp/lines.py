@@ -39,7 +39,7 @@ from wrapper_ir.lines.symbols import (
     dims_of,
 )
 from wrapper_ir.lines.trace import Probe, When
-from wrapper_ir.text.expr_print import TextExprPrinter
+from wrapper_ir.text.expressions import TextExprPrinter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
-    from wrapper_ir.lines.streams import RecordEvent, Synchronize, WaitEvent
+    from wrapper_ir.lines.kernels import RecordEvent, Synchronize, WaitEvent
 
 
 # Rendering lines that make, view and end storage.

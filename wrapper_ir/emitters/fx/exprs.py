@@ -17,9 +17,8 @@ from sympy.logic.boolalg import BooleanAtom
 from wrapper_ir.emitters.fx import numbers
 from wrapper_ir.emitters.writer import split_sign
 from wrapper_ir.lines import expr as vocabulary
-from wrapper_ir.lines.expr import Scalar, UnsupportedExprError
+from wrapper_ir.lines.expr import PYTHON_FUNCTIONS, Scalar, UnsupportedExprError
 from wrapper_ir.lines.expr_printer import ordered_args
-from wrapper_ir.lines.functions import PYTHON_FUNCTIONS
 
 Apply = Callable[..., Any]
 """``apply(function, *args)``: calls a function, or makes a node that will."""

@@ -28,10 +28,16 @@ from wrapper_ir.lines.control import (
     ScalarInput,
     While,
 )
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.kernels import (
+    ExternKernel,
+    KernelCall,
+    RecordEvent,
+    Stream,
+    Synchronize,
+    WaitEvent,
+)
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import Allocate, AllocatePool, Free
-from wrapper_ir.lines.streams import RecordEvent, Stream, Synchronize, WaitEvent
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 from wrapper_ir.lines.trace import Probe, When
 
@@ -41,9 +47,9 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.python.kernels import Section
     from wrapper_ir.emitters.writer import CodeWriter
+    from wrapper_ir.lines.kernels import MemoryPool
     from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.program import Program
-    from wrapper_ir.lines.streams import MemoryPool
     from wrapper_ir.lines.walk import Path
 
 

@@ -18,10 +18,18 @@ from wrapper_ir.frontends.inductor.cuda import numbered
 from wrapper_ir.frontends.inductor.differences import current_stream, user_streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.kernels import (
+    Event,
+    ExternKernel,
+    KernelCall,
+    MemoryPool,
+    RecordEvent,
+    Stream,
+    Synchronize,
+    WaitEvent,
+)
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import Allocate
-from wrapper_ir.lines.streams import Event, MemoryPool, RecordEvent, Stream, Synchronize, WaitEvent
 from wrapper_ir.runtime import user_object
 from wrapper_ir.verify import diagnose, rules
 

@@ -1,25 +1,31 @@
-"""Steps of the demonstration, in order."""
+"""The demonstration: its steps in order, the model, and the training of it."""
 
 from __future__ import annotations
 
 import copy
 import functools
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor, nn
 
 from wrapper_ir.api import emit
 from wrapper_ir.cli import terminal
-from wrapper_ir.cli.demo import report as reports
-from wrapper_ir.cli.demo.model import Example, load_example
-from wrapper_ir.cli.demo.report import EAGER, OURS, PAIRED, STOCK, Report
-from wrapper_ir.cli.demo.timing import interleaved_medians
-from wrapper_ir.cli.demo.training import Outcome, bare_step, differences, max_difference, train_step
-from wrapper_ir.cli.emitting import write_module
-from wrapper_ir.cli.errors import BypassedError
-from wrapper_ir.cli.files import MODULE, check_output, save_program
+from wrapper_ir.cli.demo_report import (
+    EAGER,
+    OURS,
+    PAIRED,
+    STOCK,
+    Report,
+    count,
+    interleaved_medians,
+)
+from wrapper_ir.cli.errors import BypassedError, MissingExampleError
+from wrapper_ir.cli.files import MODULE, check_output, save_program, write_module
+from wrapper_ir.cli.reference import import_file
 from wrapper_ir.frontends.inductor import capture, record
 from wrapper_ir.lines import GraphRole, Program
 from wrapper_ir.planning import plan as plan_memory
@@ -28,7 +34,6 @@ from wrapper_ir.verify import verify
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from torch import Tensor, nn
 
 #: A demonstration tells what it does, on a terminal or not.
 step = functools.partial(terminal.step, log=True)
@@ -151,4 +156,126 @@ def _compiled(model: nn.Module, backend: str) -> Callable[[Tensor], Tensor]:
 def _add_programs(report: Report, programs: Mapping[str, Program]) -> None:
     for name, program in programs.items():
         planned = plan_memory(program)
-        report.programs[name] = reports.count(planned.program, planned.report)
+        report.programs[name] = count(planned.program, planned.report)
+
+
+# The model that the demonstration is about: ``examples/decoder.py``.
+
+
+@dataclass(frozen=True)
+class Example:
+    """A decoder, what it is called with, and what it should have said.
+
+    ``tokens`` and ``targets`` are integers of shape (batch, time).
+    """
+
+    name: str
+    model: nn.Module
+    tokens: Tensor
+    targets: Tensor
+
+
+def load_example(layers: int) -> Example:
+    """Return the decoder with random weights, in evaluation mode.
+
+    Raises:
+        MissingExampleError: The example is not there.
+    """
+    module = import_file(_find("decoder.py"))
+    model, (tokens,) = module.make(layers=layers)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    batch, time = tokens.shape
+    name = f"decoder, {layers} layers, {parameters / 1e6:.1f} M parameters, {batch} x {time} tokens"
+    return Example(name, model, tokens, torch.roll(tokens, -1, dims=1))
+
+
+def _find(name: str) -> Path:
+    # Beside the package in a checkout; where the wheel puts shared files otherwise.
+    checkout = Path(__file__).parents[2]
+    places = [checkout / "examples" / name, Path(sys.prefix) / "share/wrapper_ir/examples" / name]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise MissingExampleError(file=str(places[0]))
+    return found
+
+
+# One step of training, and how far two models are apart after it.
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outcome of one training step: results, gradients and updated parameters."""
+
+    output: Tensor
+    loss: Tensor
+    gradients: dict[str, Tensor]
+    parameters: dict[str, Tensor]
+
+
+def train_step(
+    model: nn.Module, call: Callable[[Tensor], Tensor], tokens: Tensor, targets: Tensor
+) -> Outcome:
+    """Take one step: forward, cross entropy, backward, gradient descent.
+
+    Not Adam: its first step divides each gradient by its own size, so that rounding errors in tiny
+    gradients would show as differences as large as the learning rate.
+
+    Args:
+        model: Whose parameters are trained.
+        call: How it is called: the model itself or what torch.compile made of it.
+        tokens: Integers of shape (batch, time).
+        targets: Integers of the same shape.
+    """
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    output = call(tokens)
+    loss = _loss(output, targets)
+    loss.backward()  # type: ignore[no-untyped-call]
+    gradients = {
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+    optimiser.step()
+    optimiser.zero_grad()
+    parameters = {name: value.detach().clone() for name, value in model.named_parameters()}
+    return Outcome(output.detach(), loss.detach(), gradients, parameters)
+
+
+def bare_step(
+    model: nn.Module, call: Callable[[Tensor], Tensor], tokens: Tensor, targets: Tensor
+) -> None:
+    """Run forward and backward and forget the gradients: what is timed."""
+    _loss(call(tokens), targets).backward()  # type: ignore[no-untyped-call]
+    model.zero_grad()
+
+
+def _loss(output: Tensor, targets: Tensor) -> Tensor:
+    return torch.nn.functional.cross_entropy(output.flatten(0, 1), targets.flatten())
+
+
+def differences(one: Outcome, other: Outcome) -> dict[str, float]:
+    """Return the largest absolute difference of each part of two outcomes.
+
+    Raises:
+        ValueError: One has gradients that the other lacks.
+    """
+    if one.gradients.keys() != other.gradients.keys():
+        raise ValueError("the two models have gradients for different parameters")
+    return {
+        "output": max_difference(one.output, other.output),
+        "loss": max_difference(one.loss, other.loss),
+        "gradients": _largest(one.gradients, other.gradients),
+        "parameters after the step": _largest(one.parameters, other.parameters),
+    }
+
+
+def max_difference(one: Tensor, other: Tensor) -> float:
+    """Return the largest absolute difference of two tensors; not a number where one has one."""
+    if one.shape != other.shape:
+        raise ValueError(f"shapes {tuple(one.shape)} and {tuple(other.shape)} differ")
+    return float((one.double() - other.double()).abs().max()) if one.numel() else 0.0
+
+
+def _largest(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    each = [max_difference(one[name], other[name]) for name in one]
+    return float(torch.tensor(each, dtype=torch.float64).max()) if each else 0.0

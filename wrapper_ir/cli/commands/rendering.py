@@ -1,4 +1,4 @@
-"""``wrapper-ir run``: call a program."""
+"""From a program to code: ``emit`` to text, ``export`` to a library, ``run`` to a call."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wrapper_ir.cli.command import (
+    Building,
+    Debugging,
+    Inputs,
+    asking,
+    emitter_options,
     examples,
     force_option,
     json_option,
@@ -16,10 +21,101 @@ from wrapper_ir.cli.command import (
     target_options,
     traceback_option,
 )
-from wrapper_ir.cli.requests import Debugging, Inputs, asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+@click.command(epilog=examples("""
+wrapper-ir emit program.wir -o wrapper.py --constants beside && python wrapper.py
+wrapper-ir emit program.wir --target python -O origins=true | less
+wrapper-ir emit program.wir --target cpp -o wrapper.cpp      # `export` builds a library of it
+wrapper-ir emit program.wir --target fx                      # the graph, as readable Python
+wrapper-ir print other.wir | wrapper-ir emit - --target python
+"""))
+@program_argument
+@target_options("--target")
+@click.option("-o", "--output", metavar="PATH", default="-", help="Where the text goes.")
+@click.option(
+    "--constants",
+    type=click.Choice(["none", "beside"]),
+    default="none",
+    show_default=True,
+    help="Where the values of constants go; beside: into a .safetensors file beside PATH.",
+)
+@force_option
+@traceback_option
+def emit(file: str, target: str, options: tuple[str, ...], output: str, constants: str) -> None:
+    """Render a program. One whose memory is not planned yet is planned first.
+
+    `wrapper-ir emitters` lists the targets and what -O may set. A module of Python that is run
+    looks for its constants beside itself and makes them up where there are none.
+    """
+    from wrapper_ir.cli.files import check_target, read_program, render, write_module
+
+    beside = constants == "beside"
+    if beside and "-" in (file, output):
+        raise click.UsageError("--constants beside needs files, not standard input and output")
+    chosen = check_target(target, options)
+    program = read_program(file, data=beside)
+    write_module(render(program, target, chosen), target, output, constants=beside)
+
+
+# ``wrapper-ir export``: from a program to a library that others load without us.
+
+
+@click.command(epilog=examples("""
+wrapper-ir export program.wir -o model.pt2
+wrapper-ir export program.wir -o model.so --constants beside --debug-info
+wrapper-ir export program.wir -o model_sources       # a folder that CMake builds
+wrapper-ir export program.wir -o model.pt2 --debug print   # WRAPPER_IR_DEBUG switches it
+wrapper-ir capture model.py:make --isa x86-64-v3 -o v3.wir
+wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of that level
+wrapper-ir export gpu.wir -o gpu.pt2 --gpu-arch sm_80 --gpu-arch sm_90
+wrapper-ir export gpu.wir -o gpu.pt2 -O cuda_graph=true   # captures its calls by itself
+"""))
+@program_argument
+@click.option("-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so or nothing.")
+@asking("how", Building)
+@click.option(
+    "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
+)
+@asking("probes", Debugging, *Debugging.flags("Build in probes: print, check, stats, ..."))
+@emitter_options("the emitter cpp")
+@force_option
+@traceback_option
+def export(
+    file: str,
+    output: str,
+    how: Building,
+    metadata: tuple[str, ...],
+    probes: Debugging,
+    options: tuple[str, ...],
+) -> None:
+    """Build a program into a package, a library or a folder of sources.
+
+    A .pt2 is loaded by torch._inductor.aoti_load_package in Python and by
+    torch::inductor::AOTIModelPackageLoader in C++, a .so by AOTIModelContainerRunnerCpu. The values
+    of constants are read from the .safetensors file beside FILE.wir. PATH appears whole or not at
+    all.
+    """
+    from wrapper_ir.aot.export import check
+    from wrapper_ir.api import export as export_program
+    from wrapper_ir.cli.files import check_target, read_pairs, read_program
+    from wrapper_ir.cli.terminal import bar
+
+    if output == "-":
+        raise click.UsageError("what is built goes to a file or folder, not to standard output")
+    printer = probes.printer("off")
+    about, chosen = read_pairs(metadata), check_target("cpp", options)
+    check(output, about, **how.options)
+    program = read_program(file, data=True)
+    chosen |= how.options
+    with bar(f"building {output}") as tell:
+        export_program(program, output, metadata=about, debug=printer, progress=tell, **chosen)
+
+
+# ``wrapper-ir run``: call a program.
 
 
 @click.command(epilog=examples("""
@@ -64,8 +160,7 @@ def run(  # noqa: PLR0913 - an option each
     if output == "-":
         raise click.UsageError("results go to a file; --json prints what they are like")
     from wrapper_ir.api import compile as compile_program
-    from wrapper_ir.cli.emitting import check_target
-    from wrapper_ir.cli.files import check_output, read_program, replacing
+    from wrapper_ir.cli.files import check_output, check_target, read_program, replacing
     from wrapper_ir.cli.tensors import RESULTS, summary, write_results
     from wrapper_ir.cli.terminal import step
     from wrapper_ir.emitters import emitter_class, faults_of

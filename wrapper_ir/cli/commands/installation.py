@@ -1,0 +1,286 @@
+"""The installation: ``doctor``, ``emitters``, ``cache`` and ``corpus``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wrapper_ir.cli.command import Group, examples, json_option, traceback_option
+from wrapper_ir.cli.completion import CORPUS, TARGETS
+from wrapper_ir.cli.terminal import human, parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wrapper_ir.cli.doctor import Report
+    from wrapper_ir.testing.corpus import Coverage, Row
+
+
+@click.command(epilog=examples("""
+wrapper-ir doctor
+wrapper-ir doctor > report.txt
+wrapper-ir doctor --json | jq '.trials[] | select(.fault) | .name'
+"""))
+@json_option
+@traceback_option
+def doctor(as_json: bool) -> None:
+    """Look at the installation, and run a small program through everything.
+
+    Shows versions and what is known of them (supported: the tests run with it; tried: it worked
+    when tried by hand; untried; not supported), the cache, and whether the Inductor front end and
+    each installed emitter give what eager execution gives, bit for bit. The program is compiled
+    anew each time, which takes half a minute. The exit code is 1 where something is wrong. Made to
+    be pasted into bug reports.
+    """
+    from wrapper_ir.cli.doctor import show
+
+    report = _examine()
+    if as_json:
+        click.echo(json.dumps(report.as_data(), indent=2))
+    else:
+        show(report)
+    sys.exit(0 if report.is_well else 1)
+
+
+def _examine() -> Report:
+    """Look at everything; where torch cannot be imported, nothing else is tried."""
+    from wrapper_ir.cli.doctor import Report, cache_facts, gather
+    from wrapper_ir.cli.terminal import bar
+    from wrapper_ir.cli.trials import FRONT_END, run_trials
+    from wrapper_ir.emitters import emitter_names
+
+    cache = cache_facts()
+    with bar("running a small program") as progress:
+        torch, (imported, *trials) = run_trials([FRONT_END, *emitter_names()], progress)
+    return Report(gather(torch, imported.fault), cache, trials)
+
+
+# ``wrapper-ir emitters``: which targets there are, and their options.
+
+
+@click.command(epilog=examples("""
+wrapper-ir emitters
+wrapper-ir emitters --json | jq -r '.[].name'
+"""))
+@json_option
+@traceback_option
+def emitters(as_json: bool) -> None:
+    """List the installed emitters with their options (-O key=value).
+
+    Emitters are entry points of the group wrapper_ir.emitters; any package may bring one. One that
+    cannot be loaded is listed with the reason.
+    """
+    from wrapper_ir.emitters import emitter_names
+
+    found = [_describe(name) for name in emitter_names()]
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for about in found:
+        click.secho(about["name"], bold=True, nl=False)
+        click.echo(f"  {about.get('error') or about['about']}")
+        for option in about["options"]:
+            default = f" (default: {option['default']})"
+            click.echo(f"  -O {option['name']}={option['values']}{default}")
+            if option["help"]:
+                click.echo(f"       {option['help']}")
+
+
+def _describe(name: str) -> dict[str, Any]:
+    from wrapper_ir.emitters import emitter_class, options_of
+    from wrapper_ir.errors import WrapperIRError
+
+    try:
+        emitter = emitter_class(name)
+    except WrapperIRError as error:
+        return {"name": name, "about": "", "error": error.message, "options": []}
+    about = (emitter.__doc__ or "").strip().partition("\n")[0]
+    options = [
+        {"name": each.name, "values": each.takes, "default": each.default_text, "help": each.help}
+        for each in options_of(emitter)
+    ]
+    return {"name": name, "about": about, "options": options}
+
+
+# ``wrapper-ir cache``: what is kept on disk.
+
+
+class _Bytes(click.ParamType[int]):
+    """A number of bytes such as ``500M``."""
+
+    name = "bytes"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the number, or fail as click wants it."""
+        size = value if isinstance(value, int) else parse_size(str(value))
+        if size is None:
+            self.fail(f"{value!r} is not a number of bytes such as 500M or 2GiB", param, ctx)
+        return size
+
+
+@click.group(
+    cls=Group,
+    epilog=examples("""
+wrapper-ir cache show
+wrapper-ir cache trim --max-bytes 500M
+WRAPPER_IR_CACHE_DIR=/tmp/wir wrapper-ir cache clear
+"""),
+)
+def cache() -> None:
+    """Show, bound or empty the cache of compiled kernels.
+
+    It lies in $WRAPPER_IR_CACHE_DIR, or else in wrapper_ir in $XDG_CACHE_HOME or ~/.cache, and
+    holds at most $WRAPPER_IR_CACHE_MAX_BYTES (2 GiB): the longest unused goes first. Processes may
+    share it; emptying it costs compilations and nothing else.
+    """
+
+
+@cache.command(epilog=examples("wrapper-ir cache show\nwrapper-ir cache show --json | jq .entries"))
+@json_option
+@traceback_option
+def show(as_json: bool) -> None:
+    """Show where the cache is and how full."""
+    from wrapper_ir.toolchain.cache import stats
+
+    now = stats()
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(now), default=str))
+        return
+    click.echo(f"directory  {now.directory}")
+    click.echo(f"entries    {now.entries} ({now.libraries} libraries)")
+    click.echo(f"size       {human(now.total_bytes)} of at most {human(now.max_bytes)}")
+
+
+@cache.command(epilog=examples("wrapper-ir cache trim\nwrapper-ir cache trim --max-bytes 500M"))
+@click.option(
+    "--max-bytes",
+    type=_Bytes(),
+    help="Keep at most this much, such as 500M. Default: the cache's own bound.",
+)
+@traceback_option
+def trim(max_bytes: int | None) -> None:
+    """Remove what was unused the longest until the rest fits a bound."""
+    from wrapper_ir.toolchain.cache import trim as trim_cache
+
+    click.echo(f"removed {human(trim_cache(max_bytes))}")
+
+
+@cache.command(epilog=examples("wrapper-ir cache clear"))
+@traceback_option
+def clear() -> None:
+    """Remove everything."""
+    from wrapper_ir.toolchain.cache import clear as clear_cache
+
+    click.echo(f"removed {human(clear_cache())}")
+
+
+# ``wrapper-ir corpus``: the programs that emitters are held against, and what they cover.
+
+
+@click.command(epilog=examples("""
+wrapper-ir corpus
+wrapper-ir corpus --list
+wrapper-ir corpus --target python --target cpp --json
+wrapper-ir corpus while > while.wir
+"""))
+@click.argument("name", required=False, shell_complete=CORPUS)
+@click.option("--list", "as_list", is_flag=True, help="List the programs and what each is about.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    help="An emitter to count for; by default all that are installed.",
+    shell_complete=TARGETS,
+)
+@json_option
+@traceback_option
+def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: bool) -> None:
+    """Show what the corpus covers: kinds of lines and types of elements, by emitter.
+
+    The corpus is a set of small programs, each about one thing, that every emitter is tested with;
+    with a NAME, that program is printed.
+    """
+    from wrapper_ir.errors import nearest
+    from wrapper_ir.testing.corpus_files import about, corpus_files
+
+    if name is not None:
+        file = corpus_files().get(name)
+        if file is None:
+            close = nearest(name, corpus_files())
+            hint = "" if close is None else f"; did you mean '{close}'?"
+            message = f"the corpus has no program '{name}'{hint}"
+            raise click.BadParameter(message, param_hint="NAME")
+        click.echo(file.read_text("utf-8"), nl=False)
+        return
+    if as_list:
+        found = {each: about(each) for each in corpus_files()}
+        if as_json:
+            click.echo(json.dumps(found, indent=2))
+        else:
+            width = max(map(len, found))
+            click.echo("\n".join(f"{each:{width}}  {words}" for each, words in found.items()))
+        return
+    _show(targets, as_json=as_json)
+
+
+def _show(targets: Sequence[str], *, as_json: bool) -> None:
+    from wrapper_ir.cli.terminal import bar
+    from wrapper_ir.emitters import emitter_class, emitter_names
+    from wrapper_ir.testing.corpus import coverage
+
+    for target in targets:
+        emitter_class(target)  # an unknown one is an error, with the list of those there are
+    names = list(targets) or list(emitter_names())
+    with bar("rendering the corpus") as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch tells of types it can only hold
+        counted = coverage(names, progress=progress)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(counted), indent=2))
+        return
+    for title, rows in (("line", counted.lines), ("element type", counted.dtypes)):
+        _table(title, rows, names)
+    click.echo("programs with such a line on such elements; behind a slash, how many of them every")
+    click.echo(f"emitter renders, where not all do: {', '.join(names)}\n")
+    _grid(counted)
+
+
+def _grid(counted: Coverage) -> None:
+    """Kinds of lines down, types of elements across: the holes are where no program is."""
+    from wrapper_ir.lines import DType
+
+    types = [row.name for row in counted.dtypes]
+    head = ["", *(DType.from_torch_name(name).short for name in types)]
+    lines = [head]
+    for kind, rows in counted.cells.items():
+        if rows:
+            found = {row.name: _cell(row) for row in rows}
+            lines.append([kind, *(found.get(name, ".") for name in types)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for kind, *cells in lines:
+        shown = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        click.echo(f"{kind:<{widths[0]}}  {' '.join(shown)}")
+
+
+def _cell(row: Row) -> str:
+    total, by_all = len(row.programs), min(row.rendered.values(), default=0)
+    return f"{total}" if by_all == total else f"{total}/{by_all}"
+
+
+def _table(title: str, rows: Sequence[Row], names: Sequence[str]) -> None:
+    from rich.table import Table
+
+    from wrapper_ir.cli.terminal import out
+
+    table = Table(title, "programs", *names)
+    for row in rows:
+        total = len(row.programs)
+        table.add_row(row.name, str(total), *(f"{row.rendered[name]}/{total}" for name in names))
+    out().print(table)

@@ -1,0 +1,271 @@
+"""Programs in files: ``print``, ``upgrade``, ``verify`` and ``diff``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wrapper_ir.cli.command import (
+    emitter_options,
+    examples,
+    json_option,
+    program_argument,
+    traceback_option,
+)
+from wrapper_ir.cli.completion import PROGRAMS, TARGETS_AND_IR
+
+if TYPE_CHECKING:
+    from wrapper_ir.diffing import ProgramDiff, SourceDiff
+    from wrapper_ir.lines import Program
+    from wrapper_ir.verify import Diagnostic
+
+
+#: How lines begin that --brief leaves out: sources of kernels, and how torch packs arguments.
+_ASIDE = ("|", "in_spec ", "out_spec ")
+
+
+@click.command(
+    "print",
+    epilog=examples("""
+wrapper-ir print program.wir
+wrapper-ir print program.wir --brief
+wrapper-ir print program.wir --origins --color | less -R
+wrapper-ir print - < program.wir > formatted.wir
+"""),
+)
+@program_argument
+@click.option("--origins", is_flag=True, help="Show where in the model each line comes from.")
+@click.option("--brief", is_flag=True, help="Show the wrapper alone, no kernel sources.")
+@click.option("--color/--no-color", default=None, help="Use colour or not. Default: on a terminal.")
+@traceback_option
+def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
+    """Print a program in its normal form; the text reads back as the same program.
+
+    Not so with --brief, which leaves out the sources of kernels and the structure of arguments.
+    """
+    from wrapper_ir.cli.files import read_program
+    from wrapper_ir.text import print_program
+
+    text = print_program(read_program(file), origins=origins)
+    if brief:
+        kept = (line for line in text.splitlines(True) if not line.lstrip().startswith(_ASIDE))
+        text = "".join(kept)
+    if color is None:
+        color = sys.stdout.isatty()
+    if not color:
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    from wrapper_ir.cli.highlight import print_highlighted
+
+    print_highlighted(text)
+
+
+@click.command(epilog=examples("""
+wrapper-ir upgrade tests/*.wir
+wrapper-ir upgrade --check tests/*.wir
+wrapper-ir upgrade - < old.wir > new.wir
+"""))
+@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
+@click.option("--check", is_flag=True, help="Write nothing; the exit code is 1 if a file is old.")
+@traceback_option
+def upgrade(files: tuple[str, ...], check: bool) -> None:
+    """Rewrite programs of older versions of the text form, in place; - goes to standard output.
+
+    Remarks, indentation and empty lines stay as they are, and so do the constants beside a file.
+    Files are read in any case; only what other tools or people read needs this. A file that is no
+    program ends the command before any is written.
+    """
+    from wrapper_ir.cli.files import STREAM, read_text, write_text
+    from wrapper_ir.text import parse
+    from wrapper_ir.text import upgrade as upgrade_text
+    from wrapper_ir.text.files import PROGRAM
+
+    found = []
+    for file in files:
+        text = read_text(file)
+        parse(text, source_name="<stdin>" if file == STREAM else file)
+        found.append((file, text, upgrade_text(text)))
+    old = [(file, new) for file, text, new in found if new != text or file == STREAM]
+    if check:
+        click.echo("".join(f"{file}\n" for file, text, new in found if new != text), nl=False)
+        sys.exit(any(new != text for _, text, new in found))
+    for file, new in old:
+        write_text(file, new, PROGRAM, in_place=True)
+        if file != STREAM:
+            click.echo(f"upgraded {file}", err=True)
+
+
+# ``wrapper-ir verify``: check programs against every rule.
+
+
+@click.command(epilog=examples("""
+wrapper-ir verify program.wir
+wrapper-ir verify *.wir --json | jq '.[] | select(.ok | not) | .file'
+wrapper-ir capture model.py:make | wrapper-ir verify -
+"""))
+@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing about programs without faults.")
+@click.option("--warnings", is_flag=True, help="Also report warnings, about what may be intended.")
+@json_option
+@traceback_option
+def verify(files: tuple[str, ...], quiet: bool, warnings: bool, as_json: bool) -> None:
+    """Check programs: all faults of each at once, every one under the line that has it.
+
+    The exit code is 1 when a program breaks a rule, 2 when a file holds no program; warnings leave
+    it at 0.
+    """
+    reports = [_check(file, warnings=warnings) for file in files]
+    if as_json:
+        click.echo(json.dumps([report for report, _ in reports], indent=2))
+    else:
+        for report, words in reports:
+            _say(report, words, quiet=quiet)
+    sys.exit(max(_code(report) for report, _ in reports))
+
+
+def _check(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
+    """Return what is to be said of a file, as data and in words; no words where all is well."""
+    from wrapper_ir.cli.files import read_program
+    from wrapper_ir.errors import WrapperIRError
+    from wrapper_ir.verify import VerificationError, diagnose
+    from wrapper_ir.verify.diagnostics import annotated
+
+    try:
+        program = read_program(file)
+    except WrapperIRError as error:
+        return {"file": file, "ok": False, "error": str(error), "diagnostics": []}, str(error)
+    found = diagnose(program, warnings=warnings)
+    if any(not diagnostic.rule.is_warning for diagnostic in found):
+        report = {"file": file, "ok": False, "diagnostics": _as_data(found)}
+        return report, str(VerificationError(program, found))
+    report = {"file": file, "ok": True, "diagnostics": _as_data(found), **_counts(program)}
+    return report, "\n".join(annotated(program, found)) if found else ""
+
+
+def _counts(program: Program) -> dict[str, Any]:
+    from wrapper_ir.lines import walk
+
+    return {
+        "program": program.name,
+        "stage": program.stage.value,
+        "lines": sum(1 for _ in walk(program)),
+        "buffers": len(program.buffers),
+    }
+
+
+def _as_data(diagnostics: tuple[Diagnostic, ...]) -> list[dict[str, str]]:
+    return [
+        {
+            "code": found.code,
+            "rule": found.rule.name,
+            "severity": "warning" if found.rule.is_warning else "error",
+            "message": found.message,
+            "place": found.place,
+            "path": str(found.path),
+            "source": found.source,
+            "hint": found.hint,
+        }
+        for found in diagnostics
+    ]
+
+
+def _say(report: dict[str, Any], words: str, *, quiet: bool) -> None:
+    if words:
+        name = "<stdin>" if report["file"] == "-" else report["file"]
+        click.secho(f"{name}: ", bold=True, nl=False, err=True)
+        click.echo(words, err=True)
+    if report["ok"] and not quiet:
+        click.secho("ok", fg="green", nl=False)
+        about = f"{report['stage']}, {report['lines']} lines, {report['buffers']} buffers"
+        click.echo(f"  {report['file']}: {report['program']}, {about}")
+
+
+def _code(report: dict[str, Any]) -> int:
+    if "error" in report:
+        return 2
+    return 0 if report["ok"] else 1
+
+
+# ``wrapper-ir diff``: what is not the same in two programs, or in what is emitted for them.
+
+
+_TROUBLE = 2
+
+
+@click.command(epilog=examples("""
+wrapper-ir diff before.wir after.wir
+wrapper-ir diff before.wir after.wir --target python | less
+wrapper-ir diff before.wir after.wir --format html > diff.html
+wrapper-ir print new.wir | wrapper-ir diff old.wir - --format json | jq .lines
+wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
+"""))
+@click.argument("before", metavar="A.wir", shell_complete=PROGRAMS)
+@click.argument("after", metavar="B.wir", shell_complete=PROGRAMS)
+@click.option(
+    "--target",
+    default="ir",
+    show_default=True,
+    metavar="NAME",
+    help="ir, or an emitter: compare what it writes.",
+    shell_complete=TARGETS_AND_IR,
+)
+@emitter_options()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["rich", "text", "json", "html"]),
+    help="Output format. Default: rich on a terminal, else text.",
+)
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@traceback_option
+def diff(before: str, after: str, target: str, options: tuple[str, ...], form: str | None) -> None:
+    """Compare two programs by meaning: names and origins do not count.
+
+    Lines are matched by what they do; those that stand elsewhere are shown as moved, and of those
+    that have changed, what has. The exit code is 0 when the programs are the same, 1 when they
+    differ, 2 when something is wrong with a file.
+    """
+    from wrapper_ir.cli.files import STREAM, check_target, read_program
+    from wrapper_ir.diffing import diff as diff_programs
+
+    if before == after == STREAM:
+        raise click.UsageError("standard input holds one program, not two")
+    if target == "ir" and options:
+        raise click.UsageError("-O needs --target")
+    chosen = {} if target == "ir" else check_target(target, options)
+    a, b = read_program(before), read_program(after)
+    found = diff_programs(a, b) if target == "ir" else _sources(a, b, target, chosen)
+    _show(found, form or ("rich" if sys.stdout.isatty() else "text"))
+    sys.exit(1 if found else 0)
+
+
+def _sources(a: Program, b: Program, target: str, options: dict[str, object]) -> SourceDiff:
+    """Compare what is emitted, the first program under the second's names."""
+    from wrapper_ir.cli.files import render
+    from wrapper_ir.diffing import aligned, diff_sources
+    from wrapper_ir.verify import VerificationError
+
+    try:
+        texts = [render(program, target, options).source for program in (aligned(a, b), b)]
+    except VerificationError as error:
+        click.echo(str(error), err=True)  # its exit code would else say that the programs differ
+        sys.exit(_TROUBLE)
+    return diff_sources(texts[0], texts[1], target)
+
+
+def _show(found: ProgramDiff | SourceDiff, form: str) -> None:
+
+    if form == "rich":
+        from wrapper_ir.cli.terminal import out
+        from wrapper_ir.diffing.model import to_rich
+
+        console = out(color=True)
+        for line in to_rich(found.rows()):
+            console.print(line, soft_wrap=True)
+        return
+    texts = {"text": found.to_text, "json": found.to_json, "html": found.to_html}
+    text = texts[form]()
+    click.echo(text, nl=not text.endswith("\n"))

@@ -1,0 +1,401 @@
+"""The doctor: what it finds, as data that may be shown to others, and the report for people.
+
+What it has tried in a process of its own is in :mod:`wrapper_ir.cli.trials`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir import __version__
+from wrapper_ir.cli.terminal import duration, human, out
+from wrapper_ir.devices import kind_of, registered
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends import releases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.console import Console
+
+    from wrapper_ir.devices import DeviceKind, Doctor, KernelLanguage
+
+
+#: What a compiler's complaint begins its reason with.
+_REASON = "error:"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An error in short."""
+
+    code: str  #: empty where the error is none of ours
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A part that the library depends on.
+
+    Attributes:
+        name: What it is.
+        version: Its version; empty where it is absent.
+        standing: What we know of it: ``supported``, ``tried``, ``untried`` or ``not supported``.
+        note: What else there is to say.
+        fault: Why the library cannot work with it, or without it.
+    """
+
+    name: str
+    version: str
+    standing: str = ""
+    note: str = ""
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True)
+class CacheFacts:
+    """The cache of compiled kernels; sizes are in bytes."""
+
+    directory: str
+    entries: int = 0
+    total_bytes: int = 0
+    max_bytes: int = 0
+    free_bytes: int = 0
+    is_writable: bool = False
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One way to run the program.
+
+    Attributes:
+        name: What was tried: an emitter, or the front end.
+        seconds: How long it took.
+        refusal: What of the program the emitter says that it cannot render: no fault of it.
+        fault: How it failed.
+    """
+
+    name: str
+    seconds: float = 0.0
+    refusal: str = ""
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything."""
+
+    facts: list[Fact]
+    cache: CacheFacts
+    trials: list[Trial]
+
+    @property
+    def is_well(self) -> bool:
+        """True if nothing is wrong."""
+        parts: list[Fact | CacheFacts | Trial] = [*self.facts, self.cache, *self.trials]
+        return not any(part.fault for part in parts)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return plain data without the paths that tell who somebody is."""
+        found = {"ok": self.is_well, **dataclasses.asdict(self)}
+        return {name: _without_paths(value) for name, value in found.items()}
+
+
+def fault_of(error: BaseException) -> Fault:
+    """Return an error in short: the first line of its message, and why a compiler complained."""
+    if not isinstance(error, WrapperIRError):
+        return Fault("", f"{type(error).__name__}: {_first(str(error))}".removesuffix(": "))
+    said = str(error.fields.get("output", "")).splitlines()
+    reason = next((line.partition(_REASON)[2] for line in said if _REASON in line), "")
+    message = _first(error.message) + (f": {reason.strip()}" if reason else "")
+    return Fault(error.code, message, error.hint or "")
+
+
+def _first(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _without_paths(value: object) -> object:
+    """Return data with short names for the user's home and for where packages lie."""
+    match value:
+        case str():
+            for path, short in _short_names():
+                value = value.replace(path, short)
+            return value
+        case dict():
+            return {key: _without_paths(each) for key, each in value.items()}
+        case list():
+            return [_without_paths(each) for each in value]
+        case _:
+            return value
+
+
+def _short_names() -> list[tuple[str, str]]:
+    home = Path.home()
+    packages = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    homes = {str(home), str(home.resolve())} - {"/"}
+    return [*((path, "site-packages") for path in packages), *((path, "~") for path in homes)]
+
+
+# Versions of what the library depends on, and what we know of them.
+#
+# ``supported`` is what the tests run with, ``tried`` what worked when it was tried by hand. Nothing
+# here imports torch: it may be absent, or broken.
+
+
+_SUPPORTED, _TRIED, _UNTRIED, _REFUSED = "supported", "tried", "untried", "not supported"
+
+_TORCHES = {
+    releases.Standing.SUPPORTED: _SUPPORTED,
+    releases.Standing.UNTRIED: _UNTRIED,
+    releases.Standing.TOO_OLD: _REFUSED,
+}
+
+#: Minor version of Python 3 -> what we know of it.
+_PYTHONS = {11: _SUPPORTED, 12: _TRIED}
+
+#: Processor -> what we know of it, on Linux.
+_MACHINES = {"x86_64": _SUPPORTED}
+
+
+def gather(torch: Mapping[str, Any], fault: Fault | None) -> list[Fact]:
+    """Return the facts.
+
+    Args:
+        torch: What torch says of itself, where it can be imported.
+        fault: Why it cannot.
+    """
+    return [
+        Fact("wrapper_ir", __version__),
+        _system(),
+        Fact("Python", platform.python_version(), _PYTHONS.get(sys.version_info.minor, _UNTRIED)),
+        _torch(torch, fault),
+        *_languages(),
+        _sympy(),
+        _compiler(),
+        *_drivers(),
+        *_units(torch),
+    ]
+
+
+def _system() -> Fact:
+    machine, (libc, version) = platform.machine(), platform.libc_ver()
+    known = _MACHINES.get(machine, _UNTRIED) if sys.platform == "linux" else _UNTRIED
+    return Fact("system", f"{platform.system()} {machine}", known, f"{libc} {version}".strip())
+
+
+def _torch(found: Mapping[str, Any], fault: Fault | None) -> Fact:
+    version = found.get("version") or _installed("torch")
+    if not version:
+        hint = f"install torch {releases.in_words()}"
+        return Fact("torch", "", fault=Fault("", "torch is not installed", hint))
+    platforms = [built_for for built_for, _ in found.get("devices", {}).values() if built_for]
+    note = f"built for {', '.join(platforms)}" if platforms else ""
+    standing = _TORCHES[releases.standing(version)]
+    if standing is _UNTRIED and releases.is_to_be_tried():
+        note = ", ".join(filter(None, [note, f"taken as {releases.TRY} asks"]))
+    return Fact("torch", version, standing, note, fault)
+
+
+def _sympy() -> Fact:
+    version = _installed("sympy")
+    if not version:
+        fault = Fault("", "sympy is not installed", "install sympy 1.13 or newer")
+        return Fact("sympy", "", fault=fault)
+    return Fact("sympy", version, _SUPPORTED if _numbers(version) >= (1, 13) else _REFUSED)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the major and the minor number of a version, whatever stands before it."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+
+
+def _installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _requirements(package: str) -> list[str]:
+    try:
+        return metadata.requires(package) or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def _compiler() -> Fact:
+    from wrapper_ir.toolchain.compiler import find_compiler
+
+    try:
+        found = find_compiler()
+    except WrapperIRError as error:
+        return Fact("compiler", "", fault=fault_of(error))
+    known = _TRIED if found.clang else _SUPPORTED
+    return Fact("compiler", found.version, known, f"started as {' '.join(found.command)}")
+
+
+def _languages() -> Iterator[Fact]:
+    """Yield facts about the compilers of kernels that are packages of Python."""
+    for kind in registered():
+        for language in kind.languages:
+            if language.package:
+                yield _language(language, kind)
+
+
+def _language(language: KernelLanguage, kind: DeviceKind) -> Fact:
+    """A compiler is supported in the minor version that the installed torch asks for."""
+    version = _installed(language.package)
+    if not version:
+        return Fact(language.name, "", note=f"only {kind.noun}s need it")
+    named = re.compile(rf"{re.escape(language.package)}\b")
+    wanted = next((r for r in _requirements("torch") if named.match(r)), "")
+    if _numbers(version) == _numbers(wanted):
+        return Fact(language.name, version, _SUPPORTED)
+    asked = wanted.partition(";")[0]
+    return Fact(language.name, version, _UNTRIED, f"torch asks for {asked}" if asked else "")
+
+
+def _drivers() -> Iterator[Fact]:
+    for kind in registered():
+        if kind.doctor.driver:
+            version = _driver_version(kind.doctor)
+            note = "" if version else f"only {kind.noun}s need it"
+            yield Fact(kind.doctor.driver, version, note=note)
+
+
+def _driver_version(doctor: Doctor) -> str:
+    said = _run(*doctor.driver_command)
+    file = Path(doctor.driver_file)
+    if not said and file.is_file():
+        found = re.search(r"\d+\.\d+(?:\.\d+)?", file.read_text("utf-8", errors="replace"))
+        said = found[0] if found else ""
+    return said.partition("\n")[0]
+
+
+def _run(*words: str) -> str:
+    """Return what a program writes, or nothing where it is absent, fails or hangs."""
+    if not words or shutil.which(words[0]) is None:
+        return ""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def _units(torch: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield the devices that torch sees."""
+    for type_, (_, units) in torch.get("devices", {}).items():
+        kind = kind_of(type_)
+        for name, capability in units:
+            standing = _TRIED if capability in kind.doctor.tried else _UNTRIED
+            yield Fact(kind.noun, name, standing, f"compute capability {capability}")
+
+
+def cache_facts() -> CacheFacts:
+    """Return where the cache is, how full, and whether it can be written."""
+    from wrapper_ir.toolchain.cache import default_cache, default_dir
+
+    directory = str(default_dir())
+    try:
+        cache = default_cache().writable
+        directory = str(cache.directory)
+        with cache.scratch() as scratch:  # the permissions alone do not tell of a full disk
+            (scratch / "written").write_bytes(bytes(1 << 16))
+    except (WrapperIRError, OSError) as error:
+        return CacheFacts(directory, fault=fault_of(error))
+    now = cache.stats()
+    free = shutil.disk_usage(cache.directory).free
+    return CacheFacts(directory, now.entries, now.total_bytes, now.max_bytes, free, True)
+
+
+# The report for people: tables on a terminal, lines that are never cut anywhere else.
+
+
+#: Words for what is known of a part, and for how a trial went, with their colours.
+_COLOURS = {
+    **dict.fromkeys(("supported", "tried", "writable", "ok"), "green"),
+    **dict.fromkeys(("untried", "refused"), "yellow"),
+    **dict.fromkeys(("not supported", "missing", "not usable", "FAILED"), "red"),
+}
+
+Row = tuple[str, ...]
+
+
+def show(report: Report) -> None:
+    """Print the report to standard output."""
+    data = report.as_data()
+    tables = [list(_facts(data)), list(_cache(data["cache"])), list(_trials(data["trials"]))]
+    console = out()
+    for rows in filter(None, tables):
+        if console.is_terminal:
+            _table(console, rows)
+        else:
+            _lines(console, rows)
+    _verdict(console, data)
+
+
+def _facts(data: dict[str, Any]) -> Iterator[Row]:
+    for fact in data["facts"]:
+        standing = "missing" if fact["fault"] and not fact["version"] else fact["standing"]
+        yield fact["name"], fact["version"] or "-", standing, fact["note"]
+
+
+def _cache(cache: dict[str, Any]) -> Iterator[Row]:
+    state = "writable" if cache["is_writable"] else "not usable"
+    yield "cache", cache["directory"], state
+    if cache["is_writable"]:
+        size, most = human(cache["total_bytes"]), human(cache["max_bytes"])
+        yield "", f"{cache['entries']:,} entries, {size} of at most {most}"
+        yield "", f"{human(cache['free_bytes'])} of the disk are free"
+
+
+def _trials(trials: list[dict[str, Any]]) -> Iterator[Row]:
+    for each in trials:
+        state = "FAILED" if each["fault"] else "refused" if each["refusal"] else "ok"
+        yield each["name"], state, duration(each["seconds"]), each["refusal"]
+
+
+def _table(console: Console, rows: list[Row]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE, show_header=False)
+    for row in rows:
+        table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
+    console.print(table)
+
+
+def _lines(console: Console, rows: list[Row]) -> None:
+    width = [max(len(row[n]) for row in rows if n < len(row)) for n in range(max(map(len, rows)))]
+    for row in rows:
+        line = "  ".join(f"{cell:{width[n]}}" for n, cell in enumerate(row))
+        console.print(line.rstrip(), markup=False, soft_wrap=True)
+    console.print()
+
+
+def _verdict(console: Console, data: dict[str, Any]) -> None:
+    named = [(each["name"], each["fault"]) for each in (*data["facts"], *data["trials"])]
+    faults = [(name, fault) for name, fault in (*named, ("cache", data["cache"]["fault"])) if fault]
+    for name, fault in faults:
+        code = f"{fault['code']}: " if fault["code"] else ""
+        console.print(f"{name}: {code}{fault['message']}", markup=False, soft_wrap=True)
+        if fault["hint"]:
+            console.print(f"  hint: {fault['hint']}", markup=False, soft_wrap=True)
+    if not data["trials"]:
+        console.print("Nothing was run: that takes torch.")
+    console.print("Something is wrong." if faults else "All is well.", style="bold")
