@@ -1,4 +1,7 @@
-"""The tables of docs/options.md, made of the schema: ``python -m tools.option_table --write``."""
+"""The tables of options in the documents: ``python -m tools.option_table --write``.
+
+They are made of the schema, and of what becomes of Inductor's options.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ from wrapper_ir.aot.build import BuildOptions
 from wrapper_ir.emitters import emitter_class, options_of
 from wrapper_ir.emitters.base import is_ours
 from wrapper_ir.emitters.registry import emitter_names
+from wrapper_ir.frontends.inductor.inductor_options import LIBRARY_MAPPED, MAPPED, fates
 from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS
 from wrapper_ir.options import REQUIRED, Option, declared, type_name
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
+
+PAGES = (PAGE, PAGE.with_name("inductor-options.md"))
 
 _PART = re.compile(
     r"(<!-- made by tools/option_table.py: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
@@ -58,7 +64,43 @@ def variables_table() -> str:
     return _table(["variable", "option", ""], body)
 
 
+def mapped_table() -> str:
+    """Inductor's options that are options of ours, under ``torch.compile`` and for libraries."""
+    body = [
+        [f"`{name}`", f"`{value!r}`".replace("'", '"'), f"`{ours}={wanted!r}`".replace("'", '"')]
+        for name, (ours, values) in (*MAPPED.items(), *LIBRARY_MAPPED.items())
+        for value, wanted in values.items()
+    ]
+    return _table(["option of Inductor's", "value", "here"], body)
+
+
+def refused_table() -> str:
+    """Those that are refused, and what is said."""
+    said = dict.fromkeys(fate.instead for fate in fates().values() if fate.way == "refused")
+    body = [[_keys("refused", instead), instead] for instead in said]
+    return _table(["options of Inductor's", "instead"], body)
+
+
+def passed_list() -> str:
+    """Those that are passed on."""
+    return f"{_keys('passed')}\n"
+
+
+def library_list() -> str:
+    """Those that are read or passed on for libraries only."""
+    return f"{_keys('library taken')}; passed on: {_keys('library passed')}\n"
+
+
+def _keys(way: str, instead: str = "") -> str:
+    found = (name for name, fate in fates().items() if fate == (way, instead))
+    return ", ".join(f"`{name}`" for name in found)
+
+
 TABLES = {
+    "mapped": mapped_table,
+    "refused": refused_table,
+    "passed": passed_list,
+    "libraries": library_list,
     "emitters": emitters_table,
     "backend": backend_table,
     "building": building_table,
@@ -104,15 +146,17 @@ def _table(head: list[str], body: list[list[str]]) -> str:
 
 
 def main() -> None:
-    """Write the tables into the page, or say whether they are those that would be written."""
+    """Write the tables into the pages, or say whether they are those that would be written."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write them into the page")
-    found = PAGE.read_text(encoding="utf-8")
-    wanted = made(found)
-    if parser.parse_args().write:
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif wanted != found:
-        raise SystemExit(f"{PAGE} is not what the schema says; --write makes it so")
+    parser.add_argument("--write", action="store_true", help="write them into the pages")
+    writes = parser.parse_args().write
+    for page in PAGES:
+        found = page.read_text(encoding="utf-8")
+        wanted = made(found)
+        if writes:
+            page.write_text(wanted, encoding="utf-8")
+        elif wanted != found:
+            raise SystemExit(f"{page} is not what the schema says; --write makes it so")
 
 
 if __name__ == "__main__":

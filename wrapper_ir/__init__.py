@@ -60,8 +60,9 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.session import record as record
     from wrapper_ir.interpreter import interpret as interpret
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
+    from wrapper_ir.options.process import settings as settings
     from wrapper_ir.planning import plan_memory as plan_memory
-    from wrapper_ir.runtime.freed import keep_freed_memory as keep_freed_memory
+    from wrapper_ir.runtime.heap import keep_freed_memory as keep_freed_memory
     from wrapper_ir.text import load as load
     from wrapper_ir.text import parse as parse
     from wrapper_ir.text import print_program as print_program
@@ -91,7 +92,7 @@ _EXPORTS = {
     "from_fx": "wrapper_ir.frontends.aten",
     "insert_probes": "wrapper_ir.debug_printer",
     "interpret": "wrapper_ir.interpreter",
-    "keep_freed_memory": "wrapper_ir.runtime.freed",
+    "keep_freed_memory": "wrapper_ir.runtime.heap",
     "load": "wrapper_ir.text",
     "parse": "wrapper_ir.text",
     "plan_memory": "wrapper_ir.planning",
@@ -100,6 +101,7 @@ _EXPORTS = {
     "register_device": "wrapper_ir.devices",
     "register_emitter": "wrapper_ir.emitters",
     "release": "wrapper_ir.api",
+    "settings": "wrapper_ir.options.process",
     "verify": "wrapper_ir.verify",
 }
 

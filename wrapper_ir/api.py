@@ -98,7 +98,7 @@ def release() -> int:
     allocate again.
     """
     # Where nothing was loaded, nothing is kept, and there is no need to load torch.
-    kept = sys.modules.get("wrapper_ir.runtime.kept")
+    kept = sys.modules.get("wrapper_ir.runtime.living")
     return 0 if kept is None else int(kept.release())
 
 

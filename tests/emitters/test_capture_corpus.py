@@ -12,7 +12,7 @@ import wrapper_ir as wir
 from tests.emitters.corpus import CASES, program
 from tests.emitters.test_python_kept import same
 from tests.runtime.test_graphs import Stand
-from wrapper_ir.analysis.storage import mutated_inputs
+from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.lines import Cond, Probe, While
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.runtime import CudaGraphs

@@ -19,7 +19,7 @@ import wrapper_ir as wir
 from tests import warm
 from tests.emitters.corpus import CASES, FILES, program
 from wrapper_ir.emitters.python import PythonArtifact, literals
-from wrapper_ir.emitters.python.statements import assignment, call, list_of, statement, tuple_of
+from wrapper_ir.emitters.python.literals import assignment, call, list_of, statement, tuple_of
 from wrapper_ir.lines import (
     CPU,
     Access,

@@ -11,7 +11,7 @@ import wrapper_ir as wir
 from tests.export.support import PLAIN, captured, nested, plus_one, run
 from wrapper_ir.aot import build as building
 from wrapper_ir.aot.errors import KernelIsaError
-from wrapper_ir.aot.processors import check_text
+from wrapper_ir.aot.kernels import check_text
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain.isa import cpu_features
 

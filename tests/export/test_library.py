@@ -11,8 +11,7 @@ import torch
 import wrapper_ir as wir
 from tests.export.support import BROKEN, PLAIN, captured, nested, plus_one, run
 from wrapper_ir.aot import build as building
-from wrapper_ir.aot.kernels import kernel_translations
-from wrapper_ir.aot.processors import isa_of
+from wrapper_ir.aot.kernels import isa_of, kernel_translations
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.toolchain import CompileError, find_compiler
 
@@ -119,16 +118,17 @@ def test_kernels_known_already_are_not_compiled_again(
 
 def _watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands that are started from now on."""
-    from wrapper_ir.toolchain import objects
+    from wrapper_ir.toolchain import compiler, objects
 
     started: list[str] = []
-    plain = objects.run
+    plain = compiler.run
 
     def noting(command: list[str], *, cwd: Path | None = None) -> None:
         started.append(" ".join(command))
         plain(command, cwd=cwd)
 
-    monkeypatch.setattr(objects, "run", noting)
+    for module in (compiler, objects):  # the linker is run there
+        monkeypatch.setattr(module, "run", noting)
     return started
 
 

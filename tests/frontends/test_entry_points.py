@@ -15,7 +15,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._inductor import CompiledArtifact
+from torch._inductor.package import load_package, package_aoti
 from torch._inductor.utils import fresh_cache
+from torch.fx.passes.split_module import split_module
 
 from tests import warm
 from wrapper_ir.frontends.inductor import install, statistics
@@ -126,16 +128,109 @@ def _aot_standalone(path: Path) -> Tensor:
     return _standalone(path, aot=True)
 
 
+class _Piecewise:
+    """A backend that cuts a graph at an op and compiles the pieces, each when it is first run.
+
+    So engines that serve models do: pieces are saved, and the next process loads them instead.
+
+    Args:
+        path: Where pieces are.
+        loads: Whether they are loaded.
+    """
+
+    def __init__(self, path: Path, *, loads: bool) -> None:
+        self._path, self._loads = path, loads
+
+    def __call__(self, gm: torch.fx.GraphModule, _: list[Any]) -> Any:
+        number = {node: int(node.target is torch.tanh) for node in gm.graph.nodes}
+        parts = split_module(gm, None, number.__getitem__, keep_original_order=True)
+        for name, part in parts.named_children():
+            setattr(parts, name, _Piece(part, self._path / name, loads=self._loads))
+        return parts
+
+
+class _Piece(nn.Module):
+    def __init__(self, part: Any, path: Path, *, loads: bool) -> None:
+        super().__init__()
+        self._part, self._path, self._loads, self._made = part, str(path), loads, None
+
+    def forward(self, *args: Any) -> Any:
+        if self._made is None and self._loads:
+            self._made = CompiledArtifact.load(path=self._path, format="unpacked")
+        elif self._made is None:
+            config = torch._inductor.config.get_config_copy()
+            options = {"config_patches": {"max_autotune": config["max_autotune"]}}
+            self._made = torch._inductor.standalone_compile(
+                _with_tuple(self._part), list(args), dynamic_shapes="from_graph", options=options
+            )
+            self._made.save(path=self._path, format="unpacked")
+        return self._made(*args)[0]
+
+
+def _with_tuple(part: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    (output,) = part.graph.find_nodes(op="output")
+    output.args = ((output.args[0],),)
+    part.recompile()
+    return part
+
+
+def _pieces(path: Path, *, loads: bool = False) -> Tensor:
+    x = X.clone()
+    torch._dynamo.mark_dynamic(x, 0)
+    return torch.compile(Model(), backend=_Piecewise(path, loads=loads), fullgraph=True)(x)  # type: ignore[no-any-return]
+
+
+def _load_pieces(path: Path) -> Tensor:
+    return _pieces(path, loads=True)
+
+
+def _exported(module: nn.Module) -> torch.fx.GraphModule:
+    exported: Any = torch.export.export(module, (X,))
+    return exported.module(check_guards=False)  # type: ignore[no-any-return]
+
+
+def _packaged(path: Path) -> Tensor:
+    file = str(path / "m.pt2")
+    exported = torch.export.export(Model(), (X,))
+    assert torch._inductor.aoti_compile_and_package(exported, package_path=file) == file
+    return torch._inductor.aoti_load_package(file)(X)  # type: ignore[no-any-return]
+
+
+def _methods(path: Path) -> Tensor:
+    """Two graphs in one package, each under a name of its own."""
+    options = {"aot_inductor.package": True}
+    parts: Any = {
+        name: torch._inductor.aot_compile(_exported(module), (X,), options=options)
+        for name, module in (("whole", Model()), ("last", nn.ReLU()))
+    }
+    file = str(path / "m.pt2")
+    package_aoti(file, parts)
+    assert torch.equal(load_package(file, "last")(X - 0.5), torch.relu(X - 0.5))
+    return load_package(file, "whole")(X)  # type: ignore[no-any-return]
+
+
+def _library(path: Path) -> Tensor:
+    options = {"aot_inductor.output_path": str(path / "m.so")}
+    file = torch._inductor.aot_compile(_exported(Model()), (X,), options=options)
+    assert file == str(path / "m.so")
+    return torch._C._aoti.AOTIModelContainerRunnerCpu(file, 1).run([X])[0]  # type: ignore[attr-defined, no-any-return]
+
+
 Way = Callable[[Path], Tensor]
 
-#: What makes and saves, and what loads, by name; without the other, nothing is saved.
+#: What makes and saves, and what loads, by name; without the other, nothing is saved, or it needs
+#: no library of ours to be loaded.
 WAYS: dict[str, tuple[Way, Way | None]] = {
     "standalone": (_standalone, _load_standalone),
     "unpacked": (_standalone, _load_standalone),
     "standalone ahead": (_aot_standalone, _load_standalone),
+    "piecewise": (_pieces, _load_pieces),
     "aot_compile": (_ahead, _load_ahead),
     "cache artifacts": (_cached, _load_cached),
     "dictionaries": (_dictionary, None),
+    "package": (_packaged, None),
+    "methods": (_methods, None),
+    "library": (_library, None),
     **({"precompile": (_precompiled, _load_precompiled)} if HAS_PRECOMPILE else {}),
 }
 
@@ -170,8 +265,12 @@ def main(step: int, folder: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("artifacts")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("artifacts")
+
+
+@pytest.fixture(scope="module")
+def told(folder: Path) -> list[dict[str, Any]]:
     results = []
     for step in (0, 1):
         done = warm.run(
@@ -191,7 +290,7 @@ def expected() -> Any:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_artefact_is_made_by_us(way: str, told: list[dict[str, Any]], expected: Any) -> None:
-    assert told[0][way] == [expected, 1]
+    assert told[0][way] == [expected, 2 if way in ("methods", "piecewise") else 1]
 
 
 @pytest.mark.parametrize("way", [name for name, (_, load) in WAYS.items() if load is not None])
@@ -199,3 +298,31 @@ def test_an_artefact_runs_in_another_process(
     way: str, told: list[dict[str, Any]], expected: Any
 ) -> None:
     assert told[1][way] == [expected, 0]
+
+
+#: Runs what torch loads by itself, in a process that knows nothing of us.
+_ALONE = """
+import json, sys
+import torch
+from torch._inductor.package import load_package
+
+folder, x = sys.argv[1], torch.arange(14.0).reshape(2, 7) / 14
+print(json.dumps({
+    "package": torch._inductor.aoti_load_package(f"{folder}/package/m.pt2")(x).tolist(),
+    "methods": load_package(f"{folder}/methods/m.pt2", "whole")(x).tolist(),
+    "library": torch._C._aoti.AOTIModelContainerRunnerCpu(
+        f"{folder}/library/m.so", 1
+    ).run([x])[0].tolist(),
+    "ours": [name for name in sys.modules if name.startswith("wrapper_ir")],
+}))
+"""
+
+
+def test_libraries_and_packages_run_without_us(
+    folder: Path, told: list[dict[str, Any]], expected: Any
+) -> None:
+    assert told
+    done = warm.run(_ALONE, str(folder))
+    assert done.returncode == 0, done.stderr
+    alone = json.loads(done.stdout.splitlines()[-1])
+    assert alone == {"package": expected, "methods": expected, "library": expected, "ours": []}

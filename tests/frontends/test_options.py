@@ -5,17 +5,22 @@ from __future__ import annotations
 import enum
 import importlib.metadata
 import re
+from itertools import chain
 from typing import Any
 
 import pytest
 import torch
+from torch._inductor.utils import run_and_get_code
 
 import wrapper_ir as wir
 from wrapper_ir.backend import wrapper_ir
+from wrapper_ir.emitters.registry import emitter_class, emitter_names
 from wrapper_ir.errors import OptionError, OptionValueError
-from wrapper_ir.frontends.inductor import Settings, install
+from wrapper_ir.frontends.inductor import Settings, inductor_options, install
+from wrapper_ir.frontends.inductor.inductor_options import LIBRARY_MAPPED, MAPPED, fates
 from wrapper_ir.frontends.inductor.session import current_session
-from wrapper_ir.frontends.inductor.settings import with_cpp_wrapper
+from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS, with_cpp_wrapper
+from wrapper_ir.options import options_of
 
 
 def test_defaults() -> None:
@@ -106,6 +111,58 @@ def test_a_mode_gives_what_stock_gives_for_it(mode: str) -> None:
     assert dict(settings.emitter_options).get("cuda_graph", False) == captures
 
 
+def test_the_emitter_is_chosen_beside_a_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the process or its environment: torch.compile takes a mode or options, not both."""
+    function, x = (lambda x: (x * 5).cos().sum(1)), torch.linspace(-1, 1, 256).view(16, 16)
+
+    def codes() -> list[str]:
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="wrapper_ir", mode="reduce-overhead")
+        return list(run_and_get_code(compiled, x)[1])
+
+    with wir.settings.patch(emitter="cpp"):
+        assert ["wir::ProgramInfo" in code for code in codes()] == [True]
+        assert Settings.from_options({"emitter": "python"}).emitter == "python"
+    assert ["wir::ProgramInfo" in code for code in codes()] == [False]
+    monkeypatch.setenv("WRAPPER_IR_EMITTER", "cpp")
+    monkeypatch.setenv("WRAPPER_IR_ON_UNSUPPORTED", "stock")
+    with install():
+        session = current_session()
+        assert session is not None
+        assert (session.settings.emitter, session.settings.on_unsupported) == ("cpp", "stock")
+    assert wir.settings.emitter == "cpp"
+    wir.settings.emitter = "fx"
+    assert Settings.from_options(None).emitter == wir.settings.emitter == "fx"
+    del wir.settings.emitter
+    assert wir.settings.emitter == "cpp"
+
+
+def test_settings_of_the_process_are_checked() -> None:
+    with pytest.raises(
+        OptionError, match=r"(?s)wir\.settings has no option 'emiter'.*did you mean"
+    ):
+        wir.settings.emiter = "cpp"
+    with (
+        pytest.raises(OptionValueError, match="'raise', 'stock'"),
+        wir.settings.patch(emitter="cpp", on_unsupported="ignore"),
+    ):
+        pass
+    assert wir.settings.emitter == "python"
+
+
+@pytest.mark.parametrize("mode", ["default", "lite", *MODES])
+def test_a_mode_of_stock_goes_through_an_installation(mode: str) -> None:
+    if mode not in torch._inductor.list_mode_options():
+        return
+    function, x = (lambda x: (x * 7).sin().sum(0)), torch.linspace(-1, 1, 256).view(16, 16)
+    torch._dynamo.reset()
+    with install(), wir.record() as programs:
+        ours = torch.compile(function, mode=mode)(x)
+    assert len(programs) == 1
+    torch._dynamo.reset()
+    assert torch.equal(ours, torch.compile(function, mode=mode)(x))
+
+
 def test_a_mode_that_there_is_not_is_refused() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: x + 1, backend="wrapper_ir", mode="fastest")
@@ -170,6 +227,48 @@ def test_options_of_inductor_that_decide_about_the_wrapper_are_ours(
     theirs: dict[str, Any], ours: dict[str, Any]
 ) -> None:
     assert Settings.from_options(theirs) == Settings.from_options(ours)
+
+
+def test_each_option_of_this_release_of_inductor_is_passed_on_or_mapped_or_refused() -> None:
+    """A release brings new ones: say in ``inductor_options.txt`` what becomes of each."""
+    known = fates()
+    assert sorted(set(torch._inductor.config._config) - set(known)) == []
+    ways = {way: {name for name in known if known[name].way == way} for way, _ in known.values()}
+    assert set(ways) == {
+        *("passed", "ours", "mapped", "refused"),
+        *("library passed", "library mapped", "library taken"),
+    }
+    assert ways["mapped"] == {*MAPPED}
+    assert ways["library mapped"] == {*LIBRARY_MAPPED}
+    assert all(known[name].instead for name in ways["refused"])
+    emitters = (options_of(emitter_class(name)) for name in emitter_names())
+    assert ways["ours"] == known.keys() & {o.name for o in chain(BACKEND_OPTIONS, *emitters)}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # some are on their way out
+@pytest.mark.parametrize("way", ["passed", "refused"])
+def test_an_option_of_inductor_does_what_the_table_says(way: str) -> None:
+    """With another value than holds, each that is a truth value or a number."""
+    config = torch._inductor.config
+    for name, fate in fates().items():
+        if name not in config._config or fate.way != way:
+            continue
+        value = getattr(config, name)
+        if type(value) not in (bool, int, float):
+            continue
+        other = not value if type(value) is bool else value + 1
+        if way == "passed":
+            assert dict(Settings.from_options({name: other}).inductor) == {name: other}
+            continue
+        with pytest.raises(OptionValueError, match="no value here"):
+            Settings.from_options({name: other})
+
+
+def test_an_option_that_nobody_has_classified_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {name: fate for name, fate in fates().items() if name != "max_autotune"}
+    monkeypatch.setattr(inductor_options, "fates", lambda: known)
+    with pytest.raises(OptionValueError, match="nobody has said"):
+        Settings.from_options({"max_autotune": True})
 
 
 def test_options_of_inductor_may_have_dashes_or_be_aliases_or_say_what_holds() -> None:

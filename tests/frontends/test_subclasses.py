@@ -15,7 +15,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 import wrapper_ir as wir
 from wrapper_ir.frontends.inductor import statistics
 from wrapper_ir.frontends.inductor.errors import CaptureError
-from wrapper_ir.runtime.passing import pass_by
+from wrapper_ir.runtime.calls import pass_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from tests import torchbind
 from tests.fuzz.state import Root, State
 from wrapper_ir.build import Buffer, Object, Result
 from wrapper_ir.lines import Layout
-from wrapper_ir.runtime.objects import archive_of
+from wrapper_ir.runtime.checks import archive_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import torch
 import wrapper_ir as wir
 from tests.fuzz import kernels
 from wrapper_ir.debugging import by_difference, reduce
-from wrapper_ir.emitters.python import memory
+from wrapper_ir.emitters.python import lines
 from wrapper_ir.lines import AllocateFromPool, walk
 from wrapper_ir.lines.expr import quotient
 
@@ -48,7 +48,7 @@ def test_a_slice_in_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
     program = two_slices()
     judge = by_difference(program, [torch.arange(4.0)], ["python"])
     assert judge(program) == ""
-    monkeypatch.setattr(memory, "quotient", at_the_start)
+    monkeypatch.setattr(lines, "quotient", at_the_start)
     assert judge(program) == "python: other results"
     small = reduce(program, lambda candidate: judge(candidate) == "python: other results")
     assert sum(isinstance(line, AllocateFromPool) for _, line in walk(small)) == 2

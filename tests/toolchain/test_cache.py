@@ -11,7 +11,7 @@ import pytest
 
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain import cache as cache_module
-from wrapper_ir.toolchain import locks
+from wrapper_ir.toolchain import processes
 from wrapper_ir.toolchain.cache import DiskCache, default_cache, default_dir
 from wrapper_ir.toolchain.errors import CacheDirError, CacheDirWarning
 
@@ -176,8 +176,8 @@ def test_a_lock_is_waited_for(cache: DiskCache) -> None:
 def test_without_byte_locks_the_whole_file_is_locked(
     cache: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "_SET", None)
-    monkeypatch.setattr(locks, "_SET_AND_WAIT", None)
+    monkeypatch.setattr(processes, "_SET", None)
+    monkeypatch.setattr(processes, "_SET_AND_WAIT", None)
     with cache.locked([KEY]), cache.locked([OTHER], wait=False) as other:
         assert not other
     with cache.locked([OTHER], wait=False) as free:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.toolchain.conftest import SCALE, SCALE_TYPES
-from wrapper_ir.toolchain import CppSource, DiskCache, build_kernels, headers, prepare, units
+from wrapper_ir.toolchain import CppSource, DiskCache, build_kernels, headers, prepare, source
 from wrapper_ir.toolchain.compiler import compile_flags, find_compiler
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import resolve
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def small_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``cmath`` be the header that is precompiled; the real one takes six seconds."""
     monkeypatch.setattr(headers, "PREFIX", "cmath")
-    monkeypatch.setattr(units, "PREFIX", "cmath")
+    monkeypatch.setattr(source, "PREFIX", "cmath")
     monkeypatch.setattr(headers, "_watched", tuple)
     monkeypatch.delenv("WRAPPER_IR_HEADER_DIR", raising=False)
     monkeypatch.delenv("WRAPPER_IR_PRECOMPILE_HEADERS", raising=False)

@@ -3,8 +3,14 @@ from __future__ import annotations
 import pytest
 
 from wrapper_ir.toolchain.errors import KernelSourceError
-from wrapper_ir.toolchain.source import CppSource, is_solitary, parameters, split_includes
-from wrapper_ir.toolchain.units import Kernel, partition
+from wrapper_ir.toolchain.source import (
+    CppSource,
+    Kernel,
+    is_solitary,
+    parameters,
+    partition,
+    split_includes,
+)
 
 CODE = "void kernel(int a) {}"
 

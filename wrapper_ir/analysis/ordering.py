@@ -131,12 +131,11 @@ class Clocks(PartialLineVisitor[None]):
     def _comes_back(self, line: ExternKernel) -> bool:
         """Return whether a call copies to the host and waits for it, unless it says otherwise."""
         written = effects(line).written
-        on_host = any(name in self._layouts and not self._on_device(name) for name in written)
+        on_host = any(
+            name in self._layouts and self._layouts[name].device == CPU for name in written
+        )
         flags = (*line.args, *(value for _, value in line.kwargs))
         return line.device != CPU and on_host and ScalarArg(value=True) not in flags
-
-    def _on_device(self, name: str) -> bool:
-        return self._layouts[name].device != CPU
 
     def _at(self, stream: int, position: int) -> dict[int, int]:
         """Return what is done when a stream has come so far."""

@@ -25,12 +25,12 @@ from wrapper_ir.aot.data import (
 )
 from wrapper_ir.aot.errors import TooLargeError
 from wrapper_ir.aot.gpu_kernels import DeviceCode, check_archs
-from wrapper_ir.aot.kernels import kernel_translations
-from wrapper_ir.aot.processors import (
+from wrapper_ir.aot.kernels import (
     NATIVE,
     check_text,
     checked_level,
     isa_of,
+    kernel_translations,
     required_features,
 )
 from wrapper_ir.aot.work import Steps, Work
@@ -242,21 +242,19 @@ def build_loadable(
     ]
     key = hashlib.sha256("\0".join(keys).encode()).hexdigest()
     steps = Steps(len(files) + 1, given.progress)
-    if found := work.cache.get(key, "so"):
-        return found
-    with (
-        work.cache.locked([key]),
-        work.cache.scratch() as folder,
-        work.running(folder) as (pool, scratch),
-    ):
-        coming = work.compile(files, pool, steps)
-        launched = pool.submit(code.objects, work, scratch, tuned=True)
-        library = scratch / "program.so"
-        objects = [*runtime, *(one.result() for one in coming), *launched.result()]
-        objects += work.torch(artifact.manifest)
-        _linked(work, objects, library, exports=exports)
-        steps.advance()
-        return work.cache.put(key, "so", library)
+
+    def make(folder: Path) -> Path:
+        library = folder / "program.so"
+        with work.running(folder) as (pool, scratch):
+            coming = work.compile(files, pool, steps)
+            launched = pool.submit(code.objects, work, scratch, tuned=True)
+            objects = [*runtime, *(one.result() for one in coming), *launched.result()]
+            objects += work.torch(artifact.manifest)
+            _linked(work, objects, library, exports=exports)
+            steps.advance()
+        return library
+
+    return work.cache.made(key, "so", make)
 
 
 def prepared(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, NoReturn, Ty
 from wrapper_ir.aot.errors import ConstantValueError
 from wrapper_ir.emitters.cpp.constants import aligned
 from wrapper_ir.runtime import InputLayoutError, check_object
-from wrapper_ir.runtime.objects import ObjectStateError, archive_of
+from wrapper_ir.runtime.checks import ObjectStateError, archive_of
 from wrapper_ir.toolchain.native import constants_trailer
 
 if TYPE_CHECKING:

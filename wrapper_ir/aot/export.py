@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.aot.build import BuildOptions, build
 from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.aot.folder import MARKER, write_folder
-from wrapper_ir.aot.processors import NATIVE
+from wrapper_ir.aot.kernels import NATIVE
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
@@ -33,7 +33,7 @@ from wrapper_ir.toolchain.native import TRAILER_MAGIC
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from wrapper_ir.aot.build import Library
     from wrapper_ir.emitters.base import Artifact
@@ -77,27 +77,45 @@ def check_metadata(metadata: Mapping[str, str]) -> None:
             raise OptionValueError(option="metadata", value={key: value}, expected=expected)
 
 
-def write_package(
-    file: Path, artifact: CppArtifact, library: Library, isa: str, metadata: Mapping[str, str]
-) -> None:
-    """Writes a package.
+def write_parts(
+    folder: Path, artifact: Artifact, options: BuildOptions, metadata: Mapping[str, str]
+) -> tuple[list[Path], Path | None]:
+    """Writes what a package holds of a program, which torch's own packager takes as it is.
 
     Args:
-        file: The file to make.
-        artifact: The program; its text goes into the package, for readers.
-        library: What was built of it.
-        isa: What it was built for.
+        folder: An existing directory; the files go there.
+        artifact: The program; its text is among the files, for readers.
+        options: How to build.
         metadata: What the package is to say of itself besides.
+
+    Returns:
+        The files: text, metadata, library, and the constants where they are beside it. And the
+        file of its debug information, where that was asked for.
+
+    Raises:
+        UnsupportedError: The artifact is no C++, or the program has probes that need Python.
+        WrapperIRError: As :func:`wrapper_ir.aot.build.build` says.
     """
+    artifact = _shippable(artifact)
+    library = build(artifact, folder, options, name=MODEL_NAME)
+    stem = f"{MODEL_NAME}.wrapper"
+    text, about = folder / f"{stem}.cpp", folder / f"{stem}_metadata.json"
+    text.write_text(artifact.source, "utf-8")
+    said = {**_about(artifact.manifest, library, options.isa), **metadata}
+    about.write_text(json.dumps(said, indent=1), "utf-8")
+    # Loaders find the metadata by the name of the one .cpp file.
+    files = [text, about, library.file.rename(folder / f"{stem}.so")]
+    if library.constants_file is not None:
+        files.append(library.constants_file)
+    return files, library.debug_file
+
+
+def write_package(file: Path, parts: Iterable[Path]) -> None:
+    """Writes a package of the parts of one program."""
     folder = f"{_ROOT}/data/aotinductor/{MODEL_NAME}"
-    about = json.dumps({**_about(artifact.manifest, library, isa), **metadata}, indent=1)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        # Loaders find the metadata by the name of the one .cpp file.
-        _add_text(archive, f"{folder}/{MODEL_NAME}.wrapper.cpp", artifact.source)
-        _add_text(archive, f"{folder}/{MODEL_NAME}.wrapper_metadata.json", about)
-        _add_file(archive, f"{folder}/{MODEL_NAME}.wrapper.so", library.file)
-        if library.constants_file is not None:
-            _add_file(archive, f"{folder}/{library.constants_file.name}", library.constants_file)
+        for part in parts:
+            _add_file(archive, f"{folder}/{part.name}", part)
         _add_text(archive, f"{_ROOT}/archive_format", "pt2")
         _add_text(archive, f"{_ROOT}/archive_version", _ARCHIVE_VERSION)
         _add_text(archive, f"{_ROOT}/byteorder", sys.byteorder)
@@ -186,9 +204,7 @@ def export(
         WrapperIRError: As :func:`wrapper_ir.aot.build.build` says.
     """
     given = check(path, metadata, **options)
-    if not isinstance(artifact, CppArtifact):
-        raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
-    _check_probes(artifact)
+    artifact = _shippable(artifact)
     target = Path(path)
     writers: dict[str, Callable[[Path], None]] = {
         ".pt2": lambda room: _package(artifact, target, room, given, metadata or {}),
@@ -236,8 +252,10 @@ def check(
     return given
 
 
-def _check_probes(artifact: CppArtifact) -> None:
-    """Refuses what a library cannot do where it runs alone."""
+def _shippable(artifact: Artifact) -> CppArtifact:
+    """Refuses what a library cannot do where it runs alone, and all that is no C++."""
+    if not isinstance(artifact, CppArtifact):
+        raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
     for wanted in artifact.manifest.levels:
         if wanted not in _LEVELS:
             raise UnsupportedError(
@@ -245,6 +263,7 @@ def _check_probes(artifact: CppArtifact) -> None:
                 where="a library that runs without Python",
                 hint="it can do " + ", ".join(level.value for level in _LEVELS),
             )
+    return artifact
 
 
 def _check_path(target: Path) -> None:
@@ -288,11 +307,11 @@ def _package(
     options: BuildOptions,
     metadata: Mapping[str, str],
 ) -> None:
-    library = build(artifact, room, options, name="model")
+    parts, symbols = write_parts(room, artifact, options, metadata)
     made = room / "made"
-    write_package(made, artifact, library, options.isa, metadata)
-    if library.debug_file is not None:
-        _put(library.debug_file, target.with_name(f"{target.name}.debug"), _DEBUG)
+    write_package(made, parts)
+    if symbols is not None:
+        _put(symbols, target.with_name(f"{target.name}.debug"), _DEBUG)
     _put(made, target, _PACKAGE)
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.aot.build import linked_constants, prepared
 from wrapper_ir.aot.gpu_kernels import DeviceCode
-from wrapper_ir.aot.kernels import kernel_translations
-from wrapper_ir.aot.processors import NATIVE, check_text, required_features
+from wrapper_ir.aot.kernels import NATIVE, check_text, kernel_translations, required_features
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.native import (

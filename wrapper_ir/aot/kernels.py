@@ -7,14 +7,20 @@ follows from their symbols, which follow from their content.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import platform
+import subprocess
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.toolchain.compiler import compile_flags
+from wrapper_ir.aot.errors import KernelIsaError
+from wrapper_ir.options.declared import ISA
+from wrapper_ir.toolchain import isa as isas
+from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
 from wrapper_ir.toolchain.headers import PREFIX
 from wrapper_ir.toolchain.isa import cpu_identity
 from wrapper_ir.toolchain.objects import Translation
-from wrapper_ir.toolchain.source import is_solitary
-from wrapper_ir.toolchain.units import Named, balanced, cost, gathered, solitary
+from wrapper_ir.toolchain.source import Named, balanced, cost, gathered, is_solitary, solitary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.artifact import KernelUnit
     from wrapper_ir.toolchain.compiler import Compiler
     from wrapper_ir.toolchain.isa import Isa
+    from wrapper_ir.toolchain.source import CppSource
 
 
 #: What a file may cost, beside the 0.4 s that it takes to read the precompiled header.
@@ -86,3 +93,124 @@ def _translation(
 def _named(kernel: KernelUnit) -> Named:
     # Not the kernel's name: the same kernel in another program has another name.
     return Named(kernel.source, kernel.symbol, f"{kernel.symbol}_ns", f"{kernel.symbol}.cpp")
+
+
+# The instructions that a library may use, and the function by which it refuses other processors.
+#
+# A kernel is text for one vector width. It can be compiled for any processor whose vectors are at
+# least as wide, and for no other: asking for less is an error in words.
+
+
+NATIVE: Final = "native"
+"""Each kernel for the instruction set that it was captured for."""
+
+#: Bits of a vector, by the macro that chooses ATen's vector classes.
+_WIDTHS: Final = {"CPU_CAPABILITY_AVX2": 256, "CPU_CAPABILITY_AVX512": 512}
+
+#: What the compiler may be allowed to use, as it asks for it at run time; the macro that it then
+#: defines is called after it. Those that g++ 9 and clang 9 know; a processor that has these has
+#: what came with them.
+_X86_FEATURES: Final = (
+    *("sse3", "ssse3", "sse4.1", "sse4.2", "sse4a", "popcnt", "avx", "fma", "bmi", "bmi2", "avx2"),
+    *("aes", "pclmul", "avx512f", "avx512cd", "avx512dq", "avx512bw", "avx512vl", "avx512ifma"),
+    *("avx512vbmi", "avx512vbmi2", "avx512vnni", "avx512bitalg", "avx512vpopcntdq", "gfni"),
+    "vpclmulqdq",
+)
+#: Those that came with g++ 11.
+_X86_NEWER_FEATURES: Final = (
+    *("avx512bf16", "amx-tile", "amx-int8", "amx-bf16", "vaes", "sha", "f16c", "lzcnt", "movbe"),
+)
+
+
+def checked_level(asked: str) -> Isa | None:
+    """Returns the instruction set that a library is asked for by name, None for ``native``.
+
+    Raises:
+        OptionValueError: It is not one that code can be made for on any machine.
+    """
+    ISA.check(asked)
+    return None if asked == NATIVE else isas.level(asked)
+
+
+def isa_of(source: CppSource, asked: str) -> Isa:
+    """Returns the instruction set to compile a kernel for.
+
+    Args:
+        source: The kernel; ``isa`` says what its text was written for.
+        asked: What the whole library is built for: ``native`` or a level.
+
+    Raises:
+        OptionValueError: There is no such level.
+        IsaError: For ``native``, this processor lacks what the kernel was written for.
+        KernelIsaError: The kernel's vectors are too wide for ``asked``.
+    """
+    target = checked_level(asked)
+    if target is None:
+        return isas.resolve(source.isa)
+    if not source.isa:  # the text takes whatever width it finds
+        return target
+    written = isas.find(source.isa)
+    if _width(written) > _width(target):
+        raise KernelIsaError(kernel=source.name, written=source.isa, isa=asked)
+    # The macros choose the width of vectors: the one that the text was written for.
+    return dataclasses.replace(target, macros=written.macros)
+
+
+def _width(isa: Isa) -> int:
+    return max((_WIDTHS.get(macro, 0) for macro in isa.macros), default=0)
+
+
+def required_features(compiler: Compiler, isas_used: Iterable[Isa]) -> tuple[str, ...]:
+    """Returns what a processor must have to run code compiled for some instruction sets.
+
+    That is all that the compiler was allowed to use, which for ``-march=native`` is more than the
+    kernels were written for. Empty where there is no way to ask a processor.
+    """
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return ()
+    newer = _X86_NEWER_FEATURES if compiler.gcc_major >= 11 else ()
+    defined = {macro for isa in isas_used for macro in _macros(compiler, isa)}
+    return tuple(name for name in (*_X86_FEATURES, *newer) if _macro(name) in defined)
+
+
+def _macro(feature: str) -> str:
+    return f"__{feature.upper().replace('.', '_').replace('-', '_')}__"
+
+
+@functools.lru_cache(maxsize=32)
+def _macros(compiler: Compiler, isa: Isa) -> frozenset[str]:
+    """The macros that the compiler defines for an instruction set; about 20 ms."""
+    done = subprocess.run(
+        [*compiler.command, *arch_cflags(compiler, isa), "-dM", "-E", "-x", "c++", "/dev/null"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return frozenset(line.split()[1] for line in done.stdout.splitlines())
+
+
+def check_text(features: Iterable[str], isa: str) -> str:
+    """Returns the C++ file by which a library finds out whether it can run on this processor.
+
+    The function returns null, or words. It is compiled for the plainest processor.
+
+    Args:
+        features: As the compiler's ``__builtin_cpu_supports`` calls them.
+        isa: What the library was built for: ``native`` or a level.
+    """
+    where = "the processor it was made on" if isa == NATIVE else isa
+    lines = [
+        f'  if (!__builtin_cpu_supports("{feature}")) {{\n'
+        f'    return "built for {where}: this processor has no {feature}";\n'
+        "  }\n"
+        for feature in features
+    ]
+    body = "".join(["  __builtin_cpu_init();\n", *lines]) if lines else ""
+    return (
+        'extern "C" __attribute__((visibility("hidden")))\n'
+        "const char* wir_cpu_problem() noexcept {\n"
+        f"{body}"
+        "  return nullptr;\n"
+        "}\n"
+    )

@@ -22,14 +22,13 @@ from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.options import made_with
 from wrapper_ir.runtime import CudaGraphs, InputCountError, check_object
-from wrapper_ir.runtime.kept import register
+from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.errors import LibraryLoadError
-from wrapper_ir.toolchain.extension import Extension
-from wrapper_ir.toolchain.native import runtime_objects
+from wrapper_ir.toolchain.native import Extension, runtime_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.debug_printer.insert import insert_probes, remove_probes, with_debugging
-from wrapper_ir.debug_printer.poison import poison
+from wrapper_ir.debug_printer.insert import insert_probes, poison, remove_probes, with_debugging
 from wrapper_ir.debug_printer.select import Call, NoCallMatchesWarning, Operands, calls_of, select
 from wrapper_ir.debug_printer.spec import (
     OPERANDS,

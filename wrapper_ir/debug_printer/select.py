@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, Origin, Program
+    from wrapper_ir.lines.program import AnyLine, Program
 
 
 # The operands of calls that hold something, which are those that can be shown.
@@ -278,11 +278,6 @@ def _is_chosen(call: Call, program: Program, printer: DebugPrinter) -> bool:
     )
 
 
-def _origin(call: Call, program: Program) -> Origin | None:
-    index = call.line.origin
-    return None if index is None or index >= len(program.origins) else program.origins[index]
-
-
 def _names(call: Call) -> list[str]:
     """Return a kernel's name; an op's with and without namespace and overload, and as in Python."""
     names = [call.name]
@@ -294,14 +289,14 @@ def _names(call: Call) -> list[str]:
 
 
 def _ops(call: Call, program: Program) -> list[str]:
-    origin = _origin(call, program)
+    origin = program.origin_of(call.line)
     own = _names(call) if call.is_op else []
     return [*own, *(origin.ops if origin is not None else ())]
 
 
 def _places(call: Call, program: Program) -> list[str]:
     """Return ``file.py:12`` of every frame, also without directory or line; the module's path."""
-    origin = _origin(call, program)
+    origin = program.origin_of(call.line)
     found = []
     if origin is not None and origin.module:
         found.append(origin.module)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from wrapper_ir.debugging.bisect import BisectResult, bisect
-from wrapper_ir.debugging.errors import (
+from wrapper_ir.debugging.bisect import BisectResult, DifferentCallsError, NoOriginsError, bisect
+from wrapper_ir.debugging.extract import (
     CallNotFoundError,
     CallNotReachedError,
-    CommandError,
-    DifferentCallsError,
-    NoFailureError,
-    NoOriginsError,
-    OtherGraphError,
+    ExtractedCall,
+    extract,
+    find_call,
 )
-from wrapper_ir.debugging.extract import ExtractedCall, extract, find_call
-from wrapper_ir.debugging.reduce import by_command, by_difference, reduce
+from wrapper_ir.debugging.graphs import OtherGraphError
+from wrapper_ir.debugging.reduce import (
+    CommandError,
+    NoFailureError,
+    by_command,
+    by_difference,
+    reduce,
+)
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
 __all__ = [

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debug_printer.insert import insert_probes
-from wrapper_ir.debug_printer.poison import poison
+from wrapper_ir.debug_printer.insert import insert_probes, poison
 from wrapper_ir.debug_printer.select import Call, calls_of
 from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.debugging.eager import Beside, Difference, Saved
-from wrapper_ir.debugging.errors import DifferentCallsError, NoOriginsError
 from wrapper_ir.debugging.extract import copies, extract, with_own_state
 from wrapper_ir.debugging.graphs import arguments_of, constants_of, module_of
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.program import Program, Stage
 from wrapper_ir.planning import plan_memory
@@ -32,6 +30,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.debugging.graphs import Graph
+
+
+class DifferentCallsError(WrapperIRError):
+    """Two programs that are to be compared do not make the same calls. Field: ``place``."""
+
+    code = "WIR1513"
+    template = "the two programs do not make the same calls: {place}"
+    default_hint = "compare two versions of one program, or one program with two emitters"
+
+
+class NoOriginsError(WrapperIRError):
+    """Nothing in a program says which node's value a buffer holds."""
+
+    code = "WIR1517"
+    template = "nothing in the program says which node of a graph a buffer stands for"
+    default_hint = "capture the model anew; in text, origins are what save() writes"
+
 
 #: What stands for an emitter where the other run is eager execution of the graph.
 EAGER: Final = "eager"
@@ -248,10 +263,8 @@ def _held(program: Program) -> Iterator[tuple[Call, str, str]]:
     In a region a name may denote another graph's node.
     """
     for call in calls_of(program):
-        origin = call.line.origin
-        if origin is None or origin >= len(program.origins) or len(call.path) != 1:
-            continue
-        values = program.origins[origin].values
+        origin = program.origin_of(call.line)
+        values = () if origin is None or len(call.path) != 1 else origin.values
         written = effects(call.line, program).written
         if len(values) == len(written):
             for name, value in zip(written, values, strict=True):

@@ -18,8 +18,12 @@ from torch import Tensor
 from torch.fx import Interpreter
 from torch.fx.node import map_aggregate, map_arg
 
-from wrapper_ir.debugging.errors import OtherGraphError
-from wrapper_ir.debugging.graphs import changes_in_place, is_computed_by_number, not_repeatable
+from wrapper_ir.debugging.graphs import (
+    OtherGraphError,
+    changes_in_place,
+    is_computed_by_number,
+    not_repeatable,
+)
 from wrapper_ir.runtime.probes import difference, private_copy
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import torch
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.debug_printer.insert import insert_around, scalars_of
 from wrapper_ir.debug_printer.select import Call, Operands, calls_of
-from wrapper_ir.debugging.errors import CallNotFoundError, CallNotReachedError
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.args import BufferValue, ListArg, ScalarArg
 from wrapper_ir.lines.base import Line
 from wrapper_ir.lines.control import BufferInput
@@ -36,6 +36,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wrapper_ir.lines.program import AnyLine
+
+
+class CallNotFoundError(WrapperIRError):
+    """A program has no such call. Fields: ``call``, and ``known``, some that it has."""
+
+    code = "WIR1511"
+    template = "the program has no call {call!r}; it has {known}"
+    default_hint = "name a call by its number, its kernel or op, or its path, such as body[3]"
+
+
+class CallNotReachedError(WrapperIRError):
+    """A call was not made with the given inputs. Field: ``call``."""
+
+    code = "WIR1512"
+    template = "call '{call}' was not made with these inputs"
+    default_hint = "it stands in a branch that was not taken, or in a loop that did not run"
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:

@@ -9,8 +9,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.fx import GraphModule
 
-from wrapper_ir.debugging.errors import OtherGraphError
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.errors import OptionValueError, WrapperIRError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +17,15 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
     from wrapper_ir.lines.program import Program
+
+
+class OtherGraphError(WrapperIRError):
+    """A graph is not the one that a program was made of. Field: ``reason``."""
+
+    code = "WIR1516"
+    template = "the program was not made of this graph: {reason}"
+    default_hint = "record() keeps the graph of each program: programs.graphs[0]"
+
 
 Graph: TypeAlias = GraphModule | ExportedProgram
 """The source of a program: of Inductor's, or of ``from_fx``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import signal
 import subprocess
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debugging.errors import CommandError
 from wrapper_ir.debugging.extract import copies, with_own_state
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
@@ -24,15 +22,29 @@ from wrapper_ir.lines.control import BufferInput, input_name
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.memory import Free
 from wrapper_ir.lines.program import FrozenMap, Program, Stage
-from wrapper_ir.lines.walk import Path, map_regions, regions_of, walk
+from wrapper_ir.lines.walk import Path, regions_of, rewrite_paths, walk
 from wrapper_ir.runtime.probes import difference
 from wrapper_ir.verify import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.program import AnyLine
+
+
+class NoFailureError(WrapperIRError):
+    """A program that is to be reduced does not fail. Field: ``program``."""
+
+    code = "WIR1514"
+    template = "program '{program}' does not fail, so there is nothing to reduce"
+    default_hint = "a command fails by a status other than 0, and has to say what --says wants"
+
+
+class CommandError(WrapperIRError):
+    """The command that is to judge programs cannot be run. Fields: ``command`` and ``reason``."""
+
+    code = "WIR1515"
+    template = "cannot run {command!r}: {reason}"
 
 
 # Judges of programs that may fail: a command, or emitters beside the interpreter.
@@ -272,23 +284,7 @@ def _paths(program: Program) -> list[Path]:
 
 def _without(program: Program, paths: Collection[Path]) -> Program:
     gone = set(paths)
-
-    def kept(body: tuple[AnyLine, ...], parent: Path, name: str) -> Iterator[AnyLine]:
-        for index, line in enumerate(body):
-            path = parent.then(name, index)
-            if path not in gone:
-                yield _inside(line, path)
-
-    def _inside(line: AnyLine, path: Path) -> AnyLine:
-        names = iter(name for name, _ in regions_of(line))
-
-        def change(region: Region) -> Region:
-            body = tuple(kept(region.body, path, next(names)))
-            return dataclasses.replace(region, body=body)
-
-        return map_regions(line, change)
-
-    return program.replace(body=tuple(kept(program.body, Path(), "body")))
+    return rewrite_paths(program, lambda path, line: () if path in gone else (line,))
 
 
 def _closed(program: Program) -> Program:

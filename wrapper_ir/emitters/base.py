@@ -21,11 +21,10 @@ from typing_extensions import override
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import AnyLine, Program, Stage
 from wrapper_ir.lines.walk import Path
+from wrapper_ir.options import check_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from wrapper_ir.lines.program import Origin
 
 
 # Whose fault it is when an emitter fails: it and its package are named.
@@ -250,12 +249,19 @@ class Emitter(ABC):
     Options appear under their names in ``wir.emit(program, target, **options)`` and on the command
     line. What a field says of them is read by :func:`wrapper_ir.emitters.options_of`: its type and
     default, and in its metadata ``help``, one line of text, ``choices``, ``least`` and
-    ``expected``. Values are held against that where an emitter is chosen by its name; for those who
-    make one themselves, ``__post_init__`` may call :func:`wrapper_ir.emitters.check_options`.
+    ``expected``. Values are held against that when an emitter is made.
     """
 
     name: ClassVar[str]
     """The target's name, as registered."""
+
+    def __post_init__(self) -> None:
+        """Check the options' values.
+
+        Raises:
+            OptionValueError: One of them is not legal.
+        """
+        check_options(self)
 
     @final
     def emit(self, program: Program) -> Artifact:
@@ -278,10 +284,9 @@ class Emitter(ABC):
         with faults_of(type(self), f"it rendered the program '{program.name}'"):
             artifact = self.render(program, problems)
         if problems.found:
-            first = problems.found[0]
-            raise EmitError(
-                emitter=self.name, problems=problems.found, origin=_where(program, first.line)
-            )
+            origin = program.origin_of(problems.found[0].line)
+            where = (origin.place or origin.module or None) if origin is not None else None
+            raise EmitError(emitter=self.name, problems=problems.found, origin=where)
         reason = _not_an_artifact(artifact)
         if reason:
             raise ArtifactError(emitter=self.name, package=package_of(type(self)), reason=reason)
@@ -316,11 +321,3 @@ def constant_values(program: Program) -> dict[str, Any]:
         listed = ", ".join(f"'{name}'" for name in missing)
         raise MissingConstantError(program=program.name, names=listed)
     return {name: program.data[name] for name in names}
-
-
-def _where(program: Program, line: AnyLine) -> str | None:
-    """The model's source line that a line comes from, in words."""
-    if line.origin is None or not 0 <= line.origin < len(program.origins):
-        return None
-    origin: Origin = program.origins[line.origin]
-    return origin.place or origin.module or None

@@ -1,7 +1,7 @@
 """Facts about a program that must be known before its lines are rendered.
 
-Which inputs does the program touch, and which views can be kept from call to call? All answers come
-from the storage map; nothing here looks at what a line computes.
+Which inputs does the program touch, and which memory and views can be kept from call to call? All
+answers come from the storage map; nothing here looks at what a line computes.
 """
 
 from __future__ import annotations
@@ -10,22 +10,103 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, schema_of
-from wrapper_ir.emitters.arenas import allocates_much, kept_arenas
 from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, RecordEvent, Synchronize, WaitEvent
-from wrapper_ir.lines.layout import CPU
-from wrapper_ir.lines.memory import Allocate, AllocatePool, Free, MemoryKind, Reinterpret, Reuse
+from wrapper_ir.lines.layout import CPU, Device
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    MemoryKind,
+    Reinterpret,
+    Reuse,
+)
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
-    from wrapper_ir.analysis.storage import StorageMap
     from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.layout import Device, Layout
+    from wrapper_ir.lines.layout import Layout
+
+
+# Arenas that outlive a call, and the views of them that are the same in every call.
+
+#: Bytes from which on fresh memory comes from the system, page by page. The same number as
+#: `kLeast` in native/src/heap.cpp, from which on heaps serve.
+_MUCH: Final = 128 * 1024
+
+
+def kept_arenas(
+    program: Program, storages: StorageMap, unsteady: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """The pools that are kept from call to call, each with the views that can be kept with it.
+
+    Args:
+        program: A planned program, which says which they are.
+        storages: Which names of it share storage.
+        unsteady: Buffers that something may resize: no view of such a storage is kept.
+
+    Returns:
+        For each pool the views of it, in program order, by name: where each begins, in bytes.
+    """
+    found: dict[str, dict[str, int]] = {
+        line.out: {}
+        for line in program.body
+        if isinstance(line, AllocatePool)
+        and line.kept
+        and line.memory is MemoryKind.DEFAULT
+        and program.layout(line.out).device.kind.python.arena
+    }
+    steady = {name: views for name, views in found.items() if program.layout(name).is_static}
+    resized = storages.lives.storages(unsteady)
+    starts: dict[str, tuple[str, int]] = {}
+    for line in program.body:
+        match line:
+            case AllocateFromPool(out=name, pool=pool, offset=int(start)):
+                place = (pool, start)
+            case Reinterpret(out=name, source=source) if source in starts:
+                place = starts[source]
+            case Reuse(out=name, donor=source) if source in starts:
+                place = starts[source]
+            case _:
+                continue
+        starts[name] = place
+        if place[0] in steady and resized.isdisjoint(storages.lives.storages((name,))):
+            begin = _start(program.layout(name), place[1])
+            if begin is not None:
+                steady[place[0]][name] = begin
+    return found
+
+
+def allocates_much(program: Program, kept: Collection[str]) -> bool:
+    """Tell whether calls allocate large memory on the CPU: for results, in ops, in regions.
+
+    Args:
+        program: A planned program.
+        kept: The pools that outlive a call.
+    """
+    for _, line in walk(program):
+        if isinstance(line, (Allocate, AllocatePool, ExternKernel)):
+            for name in effects(line, program).defines:
+                nbytes = program.layout(name).nbytes
+                is_small = isinstance(nbytes, int) and nbytes < _MUCH
+                if not is_small and name not in kept and program.layout(name).device == CPU:
+                    return True
+    return False
+
+
+def _start(layout: Layout, base: int) -> int | None:
+    """Return where a view begins, in bytes from the start of its pool; none where that varies."""
+    if not layout.is_static or not isinstance(layout.offset, int):
+        return None
+    start = base + layout.offset * layout.dtype.itemsize
+    return start if start % layout.dtype.itemsize == 0 else None
 
 
 def needs_streams(line: AnyLine, program: Program) -> str:
@@ -66,8 +147,7 @@ class Facts:
     """Facts about a program's body.
 
     Attributes:
-        last: Index of the last line that touches a buffer, as of ``last_uses``.
-        touched_inputs: Buffer inputs that something reads, writes, looks at or returns, in order.
+        storages: The storages of the program.
         kept_views: Views that may be kept from call to call, name to line.
         kept_buffers: Allocations whose memory is kept from call to call, in order.
         arenas: Pools that are to be kept from call to call, each with the places of the views that
@@ -75,21 +155,13 @@ class Facts:
         needs_heap: Whether to keep what else is large between calls: results, what ops allocate.
     """
 
-    last: Mapping[str, int]
-    touched_inputs: tuple[str, ...]
+    storages: StorageMap
     kept_views: Mapping[str, Reinterpret] = field(default_factory=dict)
     kept_buffers: tuple[str, ...] = ()
     arenas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     needs_heap: bool = False
     may_pass_autograd: bool = False
     """Whether all library ops are plain ones, enough of them to gain by it."""
-
-
-def origin_place(line: AnyLine, program: Program) -> str:
-    """The model's source line that a line comes from, ``file.py:12``; empty where unknown."""
-    if line.origin is None or line.origin >= len(program.origins):
-        return ""
-    return program.origins[line.origin].place
 
 
 def gather(
@@ -108,12 +180,7 @@ def gather(
     is_kept = arena == "kept"
     arenas = kept_arenas(program, storages, unsteady) if is_kept else {}
     return Facts(
-        last=storages.last,
-        touched_inputs=tuple(
-            i.name
-            for i in program.inputs
-            if isinstance(i, BufferInput) and i.name in storages.touched
-        ),
+        storages,
         kept_views=_kept_views(program, storages),
         kept_buffers=_on_host(program, storages, arenas) if is_checked else (),
         arenas=arenas,
@@ -255,6 +322,38 @@ def only_accelerator(program: Program) -> Device | None:
     found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
     used = [device for device in found if device.kind.is_accelerator]
     return used[0] if len(used) == 1 else None
+
+
+def accelerators_of(program: Program) -> tuple[Device, ...]:
+    """The accelerators that lines use and C++ knows, in order, all with their numbers.
+
+    An input that nobody looks at may be anywhere.
+    """
+    away = {
+        name: each.device
+        for name, each in program.buffers.items()
+        if each.device.kind.is_accelerator and each.device.kind.cpp is not None
+    }
+    if not away:
+        return ()
+    used = {
+        away[name]
+        for _, line in walk(program)
+        for found in (effects(line, program),)
+        for name in (*found.defines, *found.touched)
+        if name in away
+    }
+    pairs = {(each.type, each.index or 0) for each in used}
+    return tuple(Device(*pair) for pair in sorted(pairs))
+
+
+def launches(program: Program) -> dict[str, dict[Device, None]]:
+    """Return the devices that each kernel is launched on, in the order of the first launches."""
+    found: dict[str, dict[Device, None]] = {}
+    for _, line in walk(program):
+        if isinstance(line, KernelCall):
+            found.setdefault(line.kernel, {})[line.device] = None
+    return found
 
 
 def random_states(program: Program) -> frozenset[str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.kernels import BufferParam, ScalarType
+from wrapper_ir.lines.kernels import BufferParam, CppKernel, ScalarType
 from wrapper_ir.lines.layout import DType
+from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines.kernels import KernelSource, Param
+    from wrapper_ir.lines.kernels import KernelDefinition, KernelSource, Param
     from wrapper_ir.lines.layout import Device
 
-__all__ = ["ELEMENTS", "cpp_type", "launch_problem"]
+__all__ = ["ELEMENTS", "cpp_source", "cpp_type", "launch_problem", "parameter_types"]
 
 ELEMENTS: Final = {
     DType.FLOAT64: "double",
@@ -57,6 +58,32 @@ def cpp_type(param: Param) -> str | None:
     if element is None:
         return None
     return f"const {element}*" if param.access is Access.READ else f"{element}*"
+
+
+def parameter_types(definition: KernelDefinition) -> tuple[str, ...]:
+    """Return the C++ types of a kernel's parameters.
+
+    Raises:
+        ValueError: C++ kernels have no such type; the message says which parameter it is.
+    """
+    types = [(param.name, cpp_type(param)) for param in definition.params]
+    wrong = next((name for name, spelled in types if spelled is None), None)
+    if wrong is not None:
+        raise ValueError(f"parameter '{wrong}' has a type that C++ kernels cannot take")
+    return tuple(spelled for _, spelled in types if spelled is not None)
+
+
+def cpp_source(definition: KernelDefinition) -> CppSource:
+    """Return a C++ kernel of a program as compilers take it.
+
+    Raises:
+        ValueError: It has a parameter that C++ kernels cannot take, or is no C++ kernel.
+    """
+    source = definition.source
+    if not isinstance(source, CppKernel):
+        raise ValueError(f"'{definition.name}' is no C++ kernel")
+    types = parameter_types(definition)
+    return CppSource(definition.name, source.code, types, source.entry, source.isa, source.flags)
 
 
 def launch_problem(source: KernelSource, device: Device, *, launchers: bool = False) -> str | None:

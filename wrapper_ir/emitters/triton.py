@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import TritonKernel
+
+
+LAUNCH: Final = "triton_kernel_wrapper_mutation"
+"""Torch's op by which graphs launch such kernels."""
 
 
 @dataclass(frozen=True, slots=True)

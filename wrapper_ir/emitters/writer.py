@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import sympy
 
@@ -193,6 +193,19 @@ def split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
     factors = rest if number == -1 else (-number, *rest)
     # Evaluated, the product would be multiplied out again.
     return True, factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)
+
+
+# Text from outside, made harmless.
+
+PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
+"""Printable ASCII that means itself in strings and comments of any target."""
+
+_IN_PROSE: Final = {'"': "'", "\\": "/"}
+
+
+def prose(text: str) -> str:
+    """The text in printable ASCII, no double quotes or backslashes: for comments and docstrings."""
+    return "".join(char if char in PLAIN else _IN_PROSE.get(char, "?") for char in text)
 
 
 # The head of an emitted text: the program's inputs, constants and results.

@@ -6,7 +6,7 @@ computes has to come from the lines alone, so it shares no rendering with any em
 
 from __future__ import annotations
 
-from wrapper_ir.interpreter.errors import (
+from wrapper_ir.interpreter.memory import (
     BrokenPromiseError,
     CallFailedError,
     DeadBufferError,

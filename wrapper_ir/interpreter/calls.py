@@ -1,15 +1,28 @@
-"""Arguments of calls as torch takes them, kernels as functions, and results as lines want them."""
+"""Calls: arguments as torch takes them, and results compared with what their lines promise."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
+from torch import Tensor
 
-from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.kernel_types import cpp_source
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.interpreter.errors import BrokenPromiseError
+from wrapper_ir.interpreter.frame import Buffer, dtype_of
+from wrapper_ir.interpreter.memory import (
+    Block,
+    BrokenPromiseError,
+    Kind,
+    RedZoneError,
+    Storage,
+    StrayWriteError,
+    all_bytes,
+    is_bare,
+    memory_of,
+)
 from wrapper_ir.lines.args import (
+    Access,
     Arg,
     BufferArg,
     DeviceArg,
@@ -18,19 +31,27 @@ from wrapper_ir.lines.args import (
     ListArg,
     NoneArg,
     ObjectArg,
+    Relation,
+    ResultBuffer,
+    ResultObject,
+    ResultSymbol,
     ScalarArg,
     StringArg,
 )
-from wrapper_ir.lines.kernels import CppKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
 from wrapper_ir.lines.traits import declares
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.runtime import CppSource, load_kernels
+from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of, load_kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wrapper_ir.interpreter.frame import Frame
+    from wrapper_ir.lines.args import OpResult
     from wrapper_ir.lines.program import Program
+
+
+# Arguments of calls as torch takes them, kernels as functions, and results as lines want them.
 
 
 def called_kernels(program: Program) -> dict[str, Callable[..., None]]:
@@ -48,18 +69,13 @@ def called_kernels(program: Program) -> dict[str, Callable[..., None]]:
 
 
 def _source(line: KernelDefinition) -> CppSource:
-    types = [cpp_type(param) for param in line.params]
-    if not isinstance(line.source, CppKernel) or None in types:
+    try:
+        return cpp_source(line)
+    except ValueError:
         what = f"kernel '{line.name}'"
-        raise UnsupportedError(what=what, where="the interpreter", hint="it runs C++ kernels")
-    return CppSource(
-        line.name,
-        line.source.code,
-        tuple(text for text in types if text is not None),
-        line.source.entry,
-        line.source.isa,
-        line.source.flags,
-    )
+        raise UnsupportedError(
+            what=what, where="the interpreter", hint="it runs C++ kernels"
+        ) from None
 
 
 def find_op(program: Program, name: str) -> Callable[..., Any]:
@@ -122,3 +138,264 @@ def part(call: str, result: Any, path: tuple[int | str, ...]) -> Any:  # noqa: A
         what = f"it returns nothing at {''.join(f'[{step!r}]' for step in path)}"
         raise BrokenPromiseError(call=call, what=what) from error
     return result
+
+
+# Results of calls: compared with what their lines promise, and bound to names.
+
+# Looking over the shoulder of a call: what it changed against what it may change.
+
+
+class _Memory(NamedTuple):
+    """The memory behind some arguments, before the call."""
+
+    bytes: Tensor
+    before: Tensor
+    may_change: Tensor
+    names: list[str]
+
+
+class Watch:
+    """Memory that a call may change, with its contents before the call.
+
+    Args:
+        call: What errors call it.
+        args: The buffers that it is passed, with what it may do to them.
+    """
+
+    def __init__(self, call: str, args: Sequence[tuple[Buffer, Access]]) -> None:
+        self._call = call
+        self._args = args
+        self._shapes = [_shape(buffer.tensor) for buffer, _ in args]
+        self._memories: dict[int, _Memory] = {}
+        for buffer, access in args:
+            if is_plain(buffer.tensor) and memory_of(buffer.tensor):
+                self._note(buffer, access)
+
+    def _note(self, buffer: Buffer, access: Access) -> None:
+        key = memory_of(buffer.tensor)
+        if key not in self._memories:
+            found = all_bytes(buffer.tensor)
+            mask = torch.zeros(found.shape, dtype=torch.bool)
+            self._memories[key] = _Memory(found, found.clone(), mask, [])
+        memory = self._memories[key]
+        memory.names.append(buffer.name)
+        if access is not Access.READ:
+            _elements(memory.may_change, buffer.tensor).fill_(True)  # noqa: FBT003 - a value
+
+    def check(self, storages: Iterable[Storage]) -> None:
+        """Compares; ``storages`` are all that live.
+
+        Raises:
+            BrokenPromiseError: An argument has another shape or place now.
+            StrayWriteError: Bytes changed that may not.
+            RedZoneError: The call wrote outside of a storage.
+        """
+        for (buffer, _), before in zip(self._args, self._shapes, strict=True):
+            if _shape(buffer.tensor) != before:
+                what = f"it resized or moved %{buffer.name}"
+                raise BrokenPromiseError(call=self._call, what=what)
+        for memory in self._memories.values():
+            self._compare(memory)
+        for storage in storages:
+            damage = storage.block.damage() if storage.block is not None else ""
+            if damage:
+                raise RedZoneError(call=self._call, name=storage.owner, where=damage)
+
+    def _compare(self, memory: _Memory) -> None:
+        stray = (memory.bytes != memory.before) & ~memory.may_change
+        found = stray.nonzero()
+        if len(found):
+            raise StrayWriteError(
+                call=self._call, count=len(found), name=memory.names[0], at=int(found[0])
+            )
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Return whether a tensor's elements are exactly what its memory holds."""
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_quantized
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+        and tensor.device.type == "cpu"
+        and not is_bare(tensor)
+    )
+
+
+def _shape(tensor: Tensor) -> object:
+    if tensor.layout is not torch.strided:
+        return tensor.shape
+    return tensor.shape, tensor.stride(), tensor.storage_offset(), memory_of(tensor)
+
+
+def _elements(mask: Tensor, tensor: Tensor) -> Tensor:
+    """The part of a mask of bytes that the elements of a tensor lie in."""
+    item = tensor.element_size()
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    kept = [(n, step) for n, step in pairs if step != 0 or n == 0]
+    size = [*(n for n, _ in kept), item]
+    stride = [*(step * item for _, step in kept), 1]
+    return mask.as_strided(size, stride, tensor.storage_offset() * item)
+
+
+_PACKING: Final = frozenset(
+    {"_quantized::_wrapped_linear_prepack", "_quantized::wrapped_fbgemm_pack_gemm_matrix_fp16"}
+)
+"""Ops whose result is a C++ object in a tensor's memory: a packed weight."""
+
+
+def bind_results(
+    frame: Frame,
+    call: str,
+    results: Sequence[OpResult],
+    value: object,
+    alive: Iterable[Storage],
+) -> list[Storage]:
+    """Binds what an op returned.
+
+    Args:
+        frame: Where names are entered.
+        call: What errors call the op.
+        results: The names, and what they promise.
+        value: What came back.
+        alive: Every storage that lives, in this region or outside.
+
+    Returns:
+        The new storages.
+
+    Raises:
+        BrokenPromiseError: Something else came back.
+    """
+    known = list(alive)
+    made: list[Storage] = []
+    for result in results:
+        leaf = part(call, value, result.path)
+        if isinstance(result, ResultSymbol):
+            frame.bind(result.symbol, leaf)
+            continue
+        if isinstance(result, ResultObject):
+            frame.objects[result.object] = _object(call, result, leaf)
+            continue
+        if not isinstance(leaf, Tensor):
+            what = f"%{result.out} is a value of type {type(leaf).__name__}, no tensor"
+            raise BrokenPromiseError(call=call, what=what)
+        buffer = _bind_tensor(frame, call, result, leaf, [*known, *made])
+        made += [s for s in buffer.storages if s not in known and s not in made]
+        buffer.is_new, buffer.maker = True, call
+        settle(frame, buffer)
+    return made
+
+
+def _object(call: str, result: ResultObject, leaf: object) -> object:
+    found = class_of(leaf)
+    if found != result.class_name:
+        given = f"one of class {found}" if found else f"a value of type {type(leaf).__name__}"
+        what = f"&{result.object} is {given}, not an object of class {result.class_name}"
+        raise BrokenPromiseError(call=call, what=what)
+    return leaf
+
+
+def _bind_tensor(
+    frame: Frame, call: str, result: ResultBuffer, leaf: Tensor, alive: Sequence[Storage]
+) -> Buffer:
+    if result.relation is Relation.HELD:
+        return frame.define(_held(result.out, leaf))
+    sources = [s for name in result.of for s in frame.find(name).storages]
+    holders = [s for s in sources if s.holds(leaf)]
+    if holders or (sources and not memory_of(leaf)):
+        _check_offset(frame, call, result, leaf)
+        storages = (*holders, *(s for s in sources if s not in holders))
+        return frame.define(Buffer(result.out, leaf, tuple(dict.fromkeys(storages))))
+    if result.relation is Relation.ALIAS:
+        names = " and ".join(f"%{name}" for name in result.of)
+        what = f"%{result.out} is no view of {names}"
+        raise BrokenPromiseError(call=call, what=what)
+    holder = next((s for s in alive if memory_of(leaf) and s.holds(leaf)), None)
+    if holder is not None:
+        what = f"%{result.out} is not new, but lies in the storage of %{holder.owner}"
+        raise BrokenPromiseError(call=call, what=what)
+    if call in _PACKING:
+        storage, tensor = Storage(result.out, Kind.OWNED, leaf, 0, leaf.nbytes), leaf
+        storage.is_object = True
+    else:
+        storage, tensor = guarded(result.out, leaf)
+    if result.relation is Relation.FRESH:
+        return frame.own(storage, tensor)
+    return frame.define(Buffer(result.out, tensor, (storage, *sources)))
+
+
+def _held(name: str, leaf: Tensor) -> Buffer:
+    """A result that an object may hold: it stays where it is, perhaps in what has another name."""
+    start = int(leaf.storage_offset()) * leaf.element_size() if is_plain(leaf) else 0
+    storage = Storage(name, Kind.INPUT, leaf, start, leaf.nbytes, is_held=True)
+    return Buffer(name, leaf, (storage,), owns=True)
+
+
+def _check_offset(frame: Frame, call: str, result: ResultBuffer, leaf: Tensor) -> None:
+    """Compares where a view begins with its layout, where both are known."""
+    layout = frame.program.layout(result.out)
+    if result.relation is not Relation.ALIAS or not leaf.numel() or not is_plain(leaf):
+        return
+    if not layout.symbols <= frame.symbols.keys():
+        return
+    item = leaf.element_size()
+    begin, wanted = int(leaf.storage_offset()) * item, frame.dim(layout.offset) * item
+    starts = [frame.begin(frame.find(name)) for name in result.of]
+    if all(begin - start != wanted for start in starts):
+        what = f"%{result.out} begins {begin - starts[0]} bytes into %{result.of[0]}"
+        raise BrokenPromiseError(call=call, what=f"{what}'s storage, not {wanted}")
+
+
+def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
+    """New storage with what a tensor's memory holds, and the tensor in it.
+
+    What has no plain memory stays where it is.
+    """
+    if not is_plain(tensor) or type(tensor) is not Tensor:
+        has_memory = tensor.layout is torch.strided and not is_bare(tensor)
+        nbytes = tensor.untyped_storage().nbytes() if has_memory else 0
+        return Storage(name, Kind.OWNED, tensor, 0, nbytes), tensor
+    memory = all_bytes(tensor)
+    block = Block(memory.numel())
+    block.bytes.copy_(memory)
+    made = torch.empty(0, dtype=tensor.dtype).set_(
+        block.bytes.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
+    )
+    start = int(tensor.storage_offset()) * tensor.element_size()
+    return Storage(name, Kind.OWNED, made, start, memory.numel() - start, block), made
+
+
+def check_input(frame: Frame, name: str, value: Any) -> None:  # noqa: ANN401 - what the caller gave
+    """Compares an input with what its layout says in numbers; the rest is for :func:`settle`.
+
+    Raises:
+        InputLayoutError: It is another one than was promised, or no tensor.
+    """
+    layout = frame.program.layout(name)
+    size = tuple(n if isinstance(n, int) else None for n in layout.size)
+    stride = tuple(n if isinstance(n, int) else None for n in layout.stride)
+    device = torch.device(str(layout.device))
+    check_layout(value, name, dtype_of(layout), device, size, stride)
+
+
+def settle(frame: Frame, buffer: Buffer) -> None:
+    """Compares a buffer with its layout, once all that the layout mentions has a value.
+
+    Raises:
+        InputLayoutError: It is an input, and another one than was promised.
+        BrokenPromiseError: It is a result, and another one than was promised.
+    """
+    layout = frame.program.layout(buffer.name)
+    if not buffer.is_new or not layout.symbols <= frame.symbols.keys():
+        return
+    buffer.is_new = False
+    size, stride = tuple(frame.dims(layout.size)), tuple(frame.dims(layout.stride))
+    try:
+        device = torch.device(str(layout.device))
+        check_layout(buffer.tensor, buffer.name, dtype_of(layout), device, size, stride)
+    except InputLayoutError as error:
+        if not buffer.maker:
+            raise
+        found = error.fields
+        what = f"%{buffer.name} is {found['got']}, not {found['expected']}"
+        raise BrokenPromiseError(call=buffer.maker, what=what) from error

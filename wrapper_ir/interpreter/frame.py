@@ -14,15 +14,19 @@ import torch
 from sympy.logic.boolalg import BooleanAtom
 from torch import Tensor
 
-from wrapper_ir.interpreter.errors import (
+from wrapper_ir.interpreter.memory import (
     DeadBufferError,
+    Kind,
     OutOfBoundsError,
+    Storage,
     SymbolValueError,
     UndefinedBufferError,
     WrongEndError,
+    poison,
+    view,
 )
-from wrapper_ir.interpreter.memory import Kind, Storage, poison, view
 from wrapper_ir.lines import expr as vocabulary
+from wrapper_ir.lines.expr import PYTHON_FUNCTIONS
 from wrapper_ir.lines.expr_printer import ordered_args
 from wrapper_ir.lines.program import Program, SymbolKind
 
@@ -95,33 +99,14 @@ def _product(*args: Any) -> Any:  # noqa: ANN401 - numbers of any type
 _COMMUTATIVE: Final = (sympy.Add, sympy.Mul)
 
 _FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
+    **PYTHON_FUNCTIONS,
     sympy.Add: _sum,
     sympy.Mul: _product,
-    sympy.Pow: operator.pow,
     sympy.Max: max,
     sympy.Min: min,
-    sympy.Abs: abs,
-    sympy.Eq: operator.eq,
-    sympy.Ne: operator.ne,
-    sympy.Lt: operator.lt,
-    sympy.Le: operator.le,
-    sympy.Gt: operator.gt,
-    sympy.Ge: operator.ge,
     sympy.Not: operator.not_,
-    vocabulary.FloorDiv: operator.floordiv,
     vocabulary.CeilDiv: lambda a, b: -(-a // b),
-    vocabulary.Mod: operator.mod,
-    vocabulary.Truncate: math.trunc,
-    vocabulary.Floor: math.floor,
-    vocabulary.Ceil: math.ceil,
-    vocabulary.Round: round,
-    vocabulary.BitAnd: operator.and_,
-    vocabulary.BitOr: operator.or_,
-    vocabulary.BitXor: operator.xor,
-    vocabulary.ShiftLeft: operator.lshift,
-    vocabulary.ShiftRight: operator.rshift,
     vocabulary.ToFloat: float,
-    vocabulary.TrueDiv: operator.truediv,
     vocabulary.FloatPow: lambda a, b: float(a) ** float(b),
     vocabulary.Sqrt: math.sqrt,
     vocabulary.Exp: math.exp,
@@ -133,7 +118,12 @@ _FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
 }
 
 
-_KINDS = {SymbolKind.INT: int, SymbolKind.FLOAT: float, SymbolKind.BOOL: bool}
+KINDS: Final = {
+    SymbolKind.INT: int,
+    SymbolKind.FLOAT: float,
+    SymbolKind.BOOL: bool,
+    SymbolKind.NONE: type(None),
+}
 
 
 def dtype_of(layout: Layout) -> torch.dtype:
@@ -227,7 +217,7 @@ class Frame:
             SymbolValueError: It is of another kind, or out of the range that the program states.
         """
         info = self.program.symbols[symbol]
-        kind = _KINDS[info.kind]
+        kind = KINDS[info.kind]
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind or not isinstance(value, (bool, int, float)):

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import torch
 from typing_extensions import override
 
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
-from wrapper_ir.interpreter.calls import buffers_in, find_op, value_of
-from wrapper_ir.interpreter.errors import CallFailedError, DeadBufferError, OutOfBoundsError
+from wrapper_ir.interpreter.calls import Watch, bind_results, buffers_in, find_op, settle, value_of
 from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
-from wrapper_ir.interpreter.memory import Block, Kind, Storage, poison
-from wrapper_ir.interpreter.results import Watch, bind_results, settle
+from wrapper_ir.interpreter.memory import (
+    Block,
+    CallFailedError,
+    DeadBufferError,
+    Kind,
+    OutOfBoundsError,
+    Storage,
+    poison,
+)
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import MemoryKind
 from wrapper_ir.lines.program import SymbolKind
-from wrapper_ir.lines.symbols import ItemOf, SizeOf, StorageOffsetOf, StrideOf
+from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 from wrapper_ir.runtime import check_result, check_that, make_probe, refuse_misaligned
@@ -27,14 +33,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.kernels import (
-        ExternKernel,
-        KernelCall,
-        KernelDefinition,
-        RecordEvent,
-        Synchronize,
-        WaitEvent,
-    )
+    from wrapper_ir.lines.kernels import ExternKernel, KernelCall
     from wrapper_ir.lines.memory import (
         Allocate,
         AllocateFromPool,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     )
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
-    from wrapper_ir.lines.trace import Comment, Probe
+    from wrapper_ir.lines.trace import Probe
 
 _KEPT_DEAD = 16
 """How many ended storages are watched for writes; each is looked at after every call."""
@@ -81,13 +80,8 @@ class LineRunner(LineVisitor[None]):
                 self.visit(line)
             except WrapperIRError as error:
                 if error.path is None:
-                    error.path, error.origin = path, self._origin(line)
+                    error.path, error.origin = path, self.program.place_of(line) or None
                 raise
-
-    def _origin(self, line: AnyLine) -> str | None:
-        if line.origin is None or line.origin >= len(self.program.origins):
-            return None
-        return self.program.origins[line.origin].place or None
 
     def _look(self, line: AnyLine) -> None:
         """Checks that all that a line touches lives, and is what its layout says."""
@@ -182,10 +176,6 @@ class LineRunner(LineVisitor[None]):
     # Calls.
 
     @override
-    def visit_kernel_definition(self, line: KernelDefinition) -> None:
-        """It was compiled before the program began."""
-
-    @override
     def visit_kernel_call(self, line: KernelCall) -> None:
         kernel = self._kernels[line.kernel]
         args = [value_of(self.frame, arg) for arg in line.args]
@@ -235,23 +225,11 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
-        tensor = self.frame.find(line.source.buffer).tensor
-        match line.source:
-            case SizeOf(dim=dim):
-                value: object = tensor.size(dim)
-            case StrideOf(dim=dim):
-                value = tensor.stride(dim)
-            case StorageOffsetOf():
-                value = tensor.storage_offset()
-            case ItemOf():
-                value = tensor.item()
-                if (
-                    isinstance(value, bool)
-                    and self.program.symbols[line.symbol].kind is SymbolKind.INT
-                ):
-                    value = int(value)  # Inductor counts truth values, to choose by them
-            case _:
-                assert_never(line.source)
+        source = line.source
+        tensor = self.frame.find(source.buffer).tensor
+        value: object = getattr(tensor, source.method)(*dims_of(source))
+        if isinstance(value, bool) and self.program.symbols[line.symbol].kind is SymbolKind.INT:
+            value = int(value)  # Inductor counts truth values, to choose by them
         self.frame.bind(line.symbol, value)
 
     @override
@@ -275,25 +253,12 @@ class LineRunner(LineVisitor[None]):
         text = line.message or str(line.condition)
         check_that(bool(self.frame.number(line.condition)), text, **values)
 
-    # Streams: calls are done when they return, so there is nothing to wait for.
-
-    @override
-    def visit_record_event(self, line: RecordEvent) -> None:
+    def _nothing(self, line: AnyLine) -> None:
         """There is nothing to do."""
 
-    @override
-    def visit_wait_event(self, line: WaitEvent) -> None:
-        """There is nothing to do."""
-
-    @override
-    def visit_synchronize(self, line: Synchronize) -> None:
-        """There is nothing to do."""
-
-    # Remarks.
-
-    @override
-    def visit_comment(self, line: Comment) -> None:
-        """There is nothing to do."""
+    # Kernels were compiled before the program began; calls are done when they return.
+    visit_kernel_definition = visit_comment = _nothing
+    visit_record_event = visit_wait_event = visit_synchronize = _nothing
 
     @override
     def visit_probe(self, line: Probe) -> None:
@@ -303,5 +268,5 @@ class LineRunner(LineVisitor[None]):
             *(self.frame.find(name).tensor for name in line.buffers),
             *(self.frame.number(value) for value in line.scalars),
         ]
-        origin = self._origin(line) or ""
+        origin = self.program.place_of(line)
         make_probe(line.label, line.when.value, line.level.value, names, scalars, origin)(*values)

@@ -16,8 +16,9 @@ expression. Ranges and hints live in ``Program.symbols``.
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -297,6 +298,30 @@ FUNCTIONS: Final[dict[str, type[sympy.Function]]] = {
     )
 }
 """Every function by the name that the text form calls it."""
+
+#: Functions of Python that are what a part of an expression computes, given all its arguments.
+PYTHON_FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
+    sympy.Pow: operator.pow,
+    sympy.Abs: abs,
+    sympy.Eq: operator.eq,
+    sympy.Ne: operator.ne,
+    sympy.Lt: operator.lt,
+    sympy.Le: operator.le,
+    sympy.Gt: operator.gt,
+    sympy.Ge: operator.ge,
+    FloorDiv: operator.floordiv,
+    Mod: operator.mod,
+    Truncate: math.trunc,
+    Floor: math.floor,
+    Ceil: math.ceil,
+    Round: round,
+    BitAnd: operator.and_,
+    BitOr: operator.or_,
+    BitXor: operator.xor,
+    ShiftLeft: operator.lshift,
+    ShiftRight: operator.rshift,
+    TrueDiv: operator.truediv,
+}
 
 
 Dim: TypeAlias = int | sympy.Expr

@@ -343,6 +343,18 @@ class Program:
         """The program with fields replaced."""
         return dataclasses.replace(self, **changes)
 
+    def origin_of(self, line: AnyLine) -> Origin | None:
+        """Return where a line comes from; None where it does not say, or says what is not there."""
+        number = line.origin
+        if number is None or not 0 <= number < len(self.origins):
+            return None
+        return self.origins[number]
+
+    def place_of(self, line: AnyLine) -> str:
+        """Return the model's source line behind a line, ``file.py:12``; empty where unknown."""
+        origin = self.origin_of(line)
+        return "" if origin is None else origin.place
+
     def layout(self, name: str) -> Layout:
         """The layout of a buffer.
 

@@ -14,6 +14,7 @@ from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
 class SizeOf:
     """The size of dimension ``dim`` of a buffer, in elements."""
 
+    method: ClassVar[str] = "size"
     syntax: ClassVar[str] = "size {buffer}, {dim}"
     nouns: ClassVar[Mapping[str, str]] = {"dim": "a dimension"}
     buffer: Use
@@ -24,6 +25,7 @@ class SizeOf:
 class StrideOf:
     """The stride of dimension ``dim`` of a buffer, in elements."""
 
+    method: ClassVar[str] = "stride"
     syntax: ClassVar[str] = "stride {buffer}, {dim}"
     nouns: ClassVar[Mapping[str, str]] = {"dim": "a dimension"}
     buffer: Use
@@ -34,6 +36,7 @@ class StrideOf:
 class StorageOffsetOf:
     """The storage offset of a buffer, in elements."""
 
+    method: ClassVar[str] = "storage_offset"
     syntax: ClassVar[str] = "storage_offset {buffer}"
     buffer: Use
 
@@ -42,12 +45,18 @@ class StorageOffsetOf:
 class ItemOf:
     """The only element of a buffer, read on the host (waits for the device)."""
 
+    method: ClassVar[str] = "item"
     syntax: ClassVar[str] = "item {buffer}"
     buffer: Read
 
 
 SymbolSource: TypeAlias = SizeOf | StrideOf | StorageOffsetOf | ItemOf
-"""Where a symbol's value is found."""
+"""Where a symbol's value is found; ``method`` is the one of ``torch.Tensor`` that gives it."""
+
+
+def dims_of(source: SymbolSource) -> tuple[int, ...]:
+    """Return what the method of a source is given: the dimension that is asked for, if any."""
+    return (source.dim,) if isinstance(source, (SizeOf, StrideOf)) else ()
 
 
 @final

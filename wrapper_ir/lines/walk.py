@@ -116,15 +116,32 @@ Rewrite = Callable[[AnyLine], Iterable[AnyLine]]
 
 def rewrite_lines(body: Iterable[AnyLine], rewrite: Rewrite) -> tuple[AnyLine, ...]:
     """The lines with each replaced by what ``rewrite`` gives for it, inner regions first."""
+    return _rewritten(body, Path(), "body", lambda _, line: rewrite(line))
+
+
+def rewrite_paths(
+    program: Program, rewrite: Callable[[Path, AnyLine], Iterable[AnyLine]]
+) -> Program:
+    """The program with each line replaced by what ``rewrite`` gives for its path and it."""
+    return program.replace(body=_rewritten(program.body, Path(), "body", rewrite))
+
+
+def _rewritten(
+    body: Iterable[AnyLine],
+    parent: Path,
+    name: str,
+    rewrite: Callable[[Path, AnyLine], Iterable[AnyLine]],
+) -> tuple[AnyLine, ...]:
     result: list[AnyLine] = []
-    for line in body:
-        result.extend(
-            rewrite(
-                map_regions(
-                    line, lambda r: dataclasses.replace(r, body=rewrite_lines(r.body, rewrite))
-                )
-            )
-        )
+    for index, line in enumerate(body):
+        path = parent.then(name, index)
+        names = iter([inner for inner, _ in regions_of(line)])  # the order in which they are mapped
+
+        def inside(region: Region, path: Path = path, names: Iterator[str] = names) -> Region:
+            lines = _rewritten(region.body, path, next(names), rewrite)
+            return dataclasses.replace(region, body=lines)
+
+        result.extend(rewrite(path, map_regions(line, inside)))
     return tuple(result)
 
 

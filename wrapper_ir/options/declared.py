@@ -74,6 +74,7 @@ EMITTER: Final = Option(
     "python",
     "what renders the program: an installed emitter",
     expected="the name of an emitter",
+    variable="WRAPPER_IR_EMITTER",
 )
 
 ON_UNSUPPORTED: Final = Option(
@@ -83,6 +84,7 @@ ON_UNSUPPORTED: Final = Option(
     "what becomes of a graph that cannot be compiled here: an error, or Inductor's own wrapper with"
     " a warning",
     choices=("raise", "stock"),
+    variable="WRAPPER_IR_ON_UNSUPPORTED",
 )
 
 MODE: Final = Option(

@@ -34,6 +34,9 @@ _TRUTH: Final = {
 }
 
 
+#: What this process assigned, by the names of environment variables, which count less.
+ASSIGNED: Final[dict[str, object]] = {}
+
 NO_OPTION: Final[Mapping[str, object]] = {"option": None}
 """Metadata of an initialising field that is no option."""
 
@@ -156,11 +159,13 @@ class Option:
             raise OptionValueError(option=name, value=word, expected=expected) from error
 
     def from_environment(self) -> object:
-        """Return the value that its environment variable gives, else its default.
+        """Return what the process assigned, else what the variable says, else the default.
 
         Raises:
             OptionValueError: The variable holds no legal value. The error names the variable.
         """
+        if self.variable in ASSIGNED:
+            return ASSIGNED[self.variable]
         word = os.environ.get(self.variable, "").strip()
         if not word:
             return self.default

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from wrapper_ir.passes.pipeline import (
     PASSES,
-    PassSpellingError,
-    parse_pass,
-    parse_pipeline,
-    pipeline_for,
-    run_passes,
-)
-from wrapper_ir.passes.standard import (
     Branch,
     InsertFrees,
     InsertProbes,
     KeepStorage,
     Pass,
+    PassSpellingError,
     PlanExterns,
     PlanMemory,
     PrepareCapture,
     ReuseInPlace,
     StripComments,
+    parse_pass,
+    parse_pipeline,
+    pipeline_for,
+    run_passes,
 )
 
 __all__ = [

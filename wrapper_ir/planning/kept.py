@@ -14,8 +14,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.analysis.storage import StorageMap
+from wrapper_ir.analysis.liveness import Liveness, StorageMap
 from wrapper_ir.lines import GraphRole, MemoryKind
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.traits import allocates, takes_memory

@@ -5,36 +5,45 @@ kinds of devices and errors, otherwise nothing of ours: what runs a program know
 programs are made.
 """
 
+from math import ceil, cos, exp, floor, log, log2, sin, sqrt, tanh
+
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor
 from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda
-from wrapper_ir.runtime.autograd import past_autograd
+from wrapper_ir.runtime.calls import past_autograd, run_while, run_while_stacked
 from wrapper_ir.runtime.checks import (
     InputChecks,
     TensorSpec,
     check_layout,
+    check_number,
+    check_object,
+    check_result,
     check_symbol,
     check_that,
+    class_of,
+    once,
+    refuse_misaligned,
+    result_check,
 )
 from wrapper_ir.runtime.constants import load_constants, save_constants
-from wrapper_ir.runtime.control import run_while, run_while_stacked
 from wrapper_ir.runtime.cuda_graphs import CudaGraphs, CutGraphs
 from wrapper_ir.runtime.cuda_graphs.branches import BranchStream, branch_event
-from wrapper_ir.runtime.devices import on_device
+from wrapper_ir.runtime.devices import OwnMemoryPool, OwnStream, on_device, user_object
 from wrapper_ir.runtime.errors import (
+    AlignmentError,
     ComputationError,
     ConstantsError,
     InputCountError,
     InputLayoutError,
     ProgramRunError,
+    ResultLayoutError,
     SymbolError,
     UserObjectError,
 )
 from wrapper_ir.runtime.heap import KeptHeap
-from wrapper_ir.runtime.kept import Arena, KeptArena
+from wrapper_ir.runtime.kept import Arena, KeptArena, Scratch
 from wrapper_ir.runtime.kept_gpu import KeptGpuArena
 from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
 from wrapper_ir.runtime.main import make_constants, random_tensor, run_main
-from wrapper_ir.runtime.objects import check_object, class_of
 from wrapper_ir.runtime.outputs import (
     NoOutError,
     OutCountError,
@@ -44,28 +53,6 @@ from wrapper_ir.runtime.outputs import (
     check_out,
 )
 from wrapper_ir.runtime.probes import NonFiniteError, debug_session, make_probe
-from wrapper_ir.runtime.results import (
-    AlignmentError,
-    ResultLayoutError,
-    check_result,
-    once,
-    refuse_misaligned,
-    result_check,
-)
-from wrapper_ir.runtime.scalars import (
-    ceil,
-    check_number,
-    cos,
-    exp,
-    floor,
-    log,
-    log2,
-    sin,
-    sqrt,
-    tanh,
-)
-from wrapper_ir.runtime.scratch import Scratch
-from wrapper_ir.runtime.streams import OwnMemoryPool, OwnStream, user_object
 from wrapper_ir.runtime.triton import TritonKernels
 from wrapper_ir.runtime.views import KeptViews, MisalignedViewError, reinterpret_as
 from wrapper_ir.toolchain import CppSource

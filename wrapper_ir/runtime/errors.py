@@ -95,3 +95,29 @@ class UserObjectError(WrapperIRError, LookupError):
     code = "WIR2174"
     template = "the program uses object {number} of the user's, which is not there: {problem}"
     default_hint = "call the function that torch.compile made; it says which objects are meant"
+
+
+class ResultLayoutError(WrapperIRError, AssertionError):
+    """A library op returned a tensor that the program was not made for.
+
+    It is an AssertionError, too, as what Inductor's wrappers raise for the same event. Kernels
+    were compiled for the layout that the op had when the program was made; another version of
+    torch, or another setting of it, may have changed the op's mind.
+
+    Fields: ``op``, and ``difference``, ``expected`` and ``got`` as of InputLayoutError.
+    """
+
+    code = "WIR2156"
+    template = "'{op}' returned a tensor of another {difference}: expected {expected}, got {got}"
+    default_hint = "make the program again, with the torch version and settings it runs under"
+
+
+class AlignmentError(WrapperIRError, AssertionError):
+    """A tensor does not begin where kernels that load several elements at once need it to.
+
+    Fields: ``name``, ``alignment`` and ``address``.
+    """
+
+    code = "WIR2157"
+    template = "'{name}' is not aligned to {alignment} bytes: its data is at {address:#x}"
+    default_hint = "copy it into a new tensor"

@@ -9,20 +9,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
 
 from wrapper_ir.runtime._private import empty_strided_cpu
-from wrapper_ir.runtime.heap_library import unserved
-from wrapper_ir.runtime.living import Living
+from wrapper_ir.runtime.heap import unserved
+from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.views import reinterpret_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Arena", "Keeper", "KeptArena", "advise_huge_pages", "register", "release"]
 
 _HUGE_PAGE: Final = 2 * 1024 * 1024
 
@@ -126,27 +125,6 @@ class KeptArena(Keeper):
         return sum(arena.memory.numel() for arena in free)
 
 
-class _Releasable(Protocol):
-    def release(self) -> int: ...
-
-
-_everything: Final[Living[_Releasable]] = Living()
-
-
-def register(keeper: _Releasable) -> None:
-    """Have :func:`release` call ``keeper.release()`` too, as long as that object lives."""
-    _everything.add(keeper)
-
-
-def release() -> int:
-    """Free the memory that all loaded programs keep between calls; return its bytes.
-
-    Calls in progress free what they use when they end. Programs stay as they are: the next call
-    allocates again.
-    """
-    return sum(keeper.release() for keeper in _everything.all())
-
-
 @functools.cache
 def _madvise() -> Callable[[int, int, int], int] | None:
     """The C library's function; none where there is none, or no huge pages to ask for."""
@@ -171,3 +149,56 @@ def advise_huge_pages(memory: Tensor) -> None:
     end = (memory.data_ptr() + memory.nbytes) // _HUGE_PAGE * _HUGE_PAGE
     if start < end:
         madvise(start, end - start, _MADV_HUGEPAGE)
+
+
+# Memory that a program uses inside a call only, kept for the next call.
+
+
+#: Sets of buffers kept: as many calls can run at once without allocating.
+_MOST_KEPT: Final = 4
+
+
+class Spare(tuple[Tensor, ...]):
+    """A set of buffers that one call has for itself."""
+
+    home: list[Spare] | None
+    """While a call has it: where it goes back to."""
+
+
+class Scratch:
+    """Buffers that never leave a call, in sets, one set for each call that is running.
+
+    Args:
+        *layouts: Size, stride and dtype of each buffer of a set.
+
+    A call takes a set for itself and gives it back when it is done, so calls in several threads, or
+    one inside another, never share a buffer. A call that fails gives nothing back.
+    """
+
+    def __init__(self, *layouts: tuple[Sequence[int], Sequence[int], torch.dtype]) -> None:
+        self._layouts = layouts
+        self._sets: list[Spare] = []
+        register(self)
+
+    def take(self) -> Spare:
+        """Return a set of buffers with undefined contents, to be used by one call."""
+        sets = self._sets
+        try:
+            spare = sets.pop()  # atomic: no two threads get the same one
+        except IndexError:
+            # Not inference tensors, even if this call is in inference mode: the next may not be.
+            with torch.inference_mode(mode=False):
+                spare = Spare(empty_strided_cpu(*layout) for layout in self._layouts)
+        spare.home = sets
+        return spare
+
+    def give(self, spare: Spare) -> None:
+        """Take a set back, unless what is kept was released since it was taken."""
+        home, spare.home = spare.home, None
+        if home is not None and len(home) < _MOST_KEPT:
+            home.append(spare)  # after a release this is a list that nobody looks at any more
+
+    def release(self) -> int:
+        """Free what no call uses now, have calls in progress free what they use; return bytes."""
+        sets, self._sets = self._sets, []
+        return sum(buffer.untyped_storage().nbytes() for spare in sets for buffer in spare)

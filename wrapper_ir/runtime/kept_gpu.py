@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from wrapper_ir.runtime._private_cuda import current_stream
-from wrapper_ir.runtime.kept import Arena, Keeper, register
+from wrapper_ir.runtime.kept import Arena, Keeper
+from wrapper_ir.runtime.living import register
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

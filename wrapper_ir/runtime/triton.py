@@ -43,7 +43,7 @@ import torch
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import data_ptr_address
 from wrapper_ir.toolchain.cache import default_cache
-from wrapper_ir.toolchain.extension import Extension
+from wrapper_ir.toolchain.native import Extension
 from wrapper_ir.toolchain.triton import (
     TritonKernelError,
     TritonSource,

@@ -13,12 +13,20 @@ What it does not check is that tensors are large enough and of the right type.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.toolchain.source import Parameter
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel."""
+
+    spelling: str  #: its C++ type, without the outer ``const``
+    kind: str  #: ``pointer``, ``integer`` or ``floating``
+
 
 #: Part of every kernel's key: raise it when the text made here changes.
 BINDING_VERSION = 2

@@ -15,12 +15,13 @@ from wrapper_ir.toolchain.compiler import (
     include_flags,
     link_flags,
     run,
+    run_linker,
 )
-from wrapper_ir.toolchain.errors import CompileError, LinkError, excerpt, offending_lines, shortened
+from wrapper_ir.toolchain.errors import CompileError, excerpt, offending_lines, shortened
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa
 from wrapper_ir.toolchain.processes import pool
-from wrapper_ir.toolchain.units import Kernel, Unit, partition, unit_text
+from wrapper_ir.toolchain.source import Kernel, Unit, partition, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,10 +86,7 @@ def build_library(
 def _link(compiler: Compiler, objects: Sequence[Path], library: Path) -> None:
     inputs = [str(path) for path in objects]
     command = [*compiler.command, *inputs, "-o", str(library), *link_flags()]
-    try:
-        run(command)
-    except CompilerRunError as error:
-        raise LinkError(command=error.command, output=error.output) from error
+    run_linker(command)
 
 
 class _Work:

@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.options.declared import CACHE_MAX_BYTES
-from wrapper_ir.toolchain import locks
+from wrapper_ir.toolchain import processes
 from wrapper_ir.toolchain.errors import CacheDirError, CacheDirWarning, DiskFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _MAGIC = b"WIRSHA2\x01"
 _TRAILER = len(_MAGIC) + 32
@@ -136,6 +136,23 @@ class DiskCache:
             self.trim(keep=file)
         return file
 
+    def made(self, key: str, kind: str, make: Callable[[Path], Path]) -> Path:
+        """Return the file of an entry, made now if it is absent; others wait for who makes it.
+
+        Args:
+            key: The entry's.
+            kind: Likewise.
+            make: Makes the file in an empty directory, and returns it.
+        """
+        found = self.get(key, kind)
+        if found is None:
+            with self.locked([key]):
+                found = self.get(key, kind)
+                if found is None:
+                    with self.scratch() as scratch:
+                        found = self.put(key, kind, make(scratch))
+        return found
+
     def remove(self, key: str, kind: str) -> None:
         """Remove an entry, if it is there."""
         self._file(key, kind).unlink(missing_ok=True)
@@ -150,7 +167,7 @@ class DiskCache:
         self.directory.mkdir(
             mode=0o700, parents=True, exist_ok=True
         )  # somebody may have removed it
-        with locks.hold(self._lock_file, keys, wait=wait) as held:
+        with processes.hold(self._lock_file, keys, wait=wait) as held:
             yield held
 
     @contextlib.contextmanager

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain.cache import disk_full
-from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldError
+from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldError, LinkError
 from wrapper_ir.toolchain.isa import cpu_features
 from wrapper_ir.toolchain.processes import current
 
@@ -295,3 +295,29 @@ def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
         if os.strerror(errno.ENOSPC) in output:
             raise _disk_full(command, cwd)
         raise CompilerRunError(command, output or f"ended with status {status}")
+
+
+def run_linker(command: Sequence[str], *, cwd: Path | None = None) -> None:
+    """Run what works on object files: a linker, an assembler, ``objcopy``.
+
+    Raises:
+        LinkError: It ended with an error, or could not be started.
+        DiskFullError: There is no room for what it makes.
+    """
+    try:
+        run(command, cwd=cwd)
+    except CompilerRunError as error:
+        raise LinkError(command=error.command, output=error.output) from error
+
+
+@functools.cache
+def versions() -> tuple[str, ...]:
+    """Return what every object file depends on: the kind of machine, and PyTorch's versions."""
+    import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
+
+    return (
+        platform.machine(),
+        torch.__version__,
+        str(torch.version.git_version),
+        str(torch.compiled_with_cxx11_abi()),
+    )

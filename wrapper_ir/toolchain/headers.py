@@ -20,7 +20,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wrapper_ir.toolchain import locks
+from wrapper_ir.toolchain import processes
 from wrapper_ir.toolchain.compiler import include_dirs, include_flags
 from wrapper_ir.toolchain.processes import current
 
@@ -118,7 +118,7 @@ class _Job:
         """Make it, or wait until the process that is making it has."""
         folder = self._header.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locks.hold(folder / "lock", [folder.name]):
+        with processes.hold(folder / "lock", [folder.name]):
             if not _precompiled(self._header).exists():
                 self._make()
 

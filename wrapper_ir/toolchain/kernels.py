@@ -13,7 +13,6 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import json
-import platform
 import sysconfig
 import threading
 from dataclasses import dataclass
@@ -24,12 +23,12 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.toolchain.bindings import BINDING_VERSION
 from wrapper_ir.toolchain.build import Recipe, build_library, default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, compile_flags, find_compiler
+from wrapper_ir.toolchain.compiler import Compiler, compile_flags, find_compiler, versions
 from wrapper_ir.toolchain.errors import LibraryLoadError
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
 from wrapper_ir.toolchain.processes import StoppedError
-from wrapper_ir.toolchain.units import Kernel
+from wrapper_ir.toolchain.source import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -164,18 +163,8 @@ def _target_part(isa: Isa, compiler: Compiler, extra_flags: tuple[str, ...]) -> 
 @functools.cache
 def environment() -> str:
     """Return the versions that every kernel depends on."""
-    import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
-
-    parts = (
-        str(_FORMAT),
-        str(BINDING_VERSION),
-        platform.machine(),
-        str(sysconfig.get_config_var("SOABI")),
-        torch.__version__,
-        str(torch.version.git_version),
-        str(torch.compiled_with_cxx11_abi()),
-    )
-    return "\0".join(parts)
+    soabi = str(sysconfig.get_config_var("SOABI"))
+    return "\0".join((str(_FORMAT), str(BINDING_VERSION), soabi, *versions()))
 
 
 def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False) -> None:
@@ -291,9 +280,21 @@ def _module_name(library: str) -> str:
 def _load(file: Path, name: str, address: int) -> ModuleType:
     import torch  # noqa: PLC0415 - its libraries must be in the process before the kernel's
 
-    module_name = _module_name(name)
-    loader = importlib.machinery.ExtensionFileLoader(module_name, str(file))
-    spec = importlib.util.spec_from_loader(module_name, loader)
+    module = load_module(_module_name(name), file)
+    base = torch.Tensor.__base__
+    module.setup(address, torch.Tensor, torch.nn.Parameter, base, torch.Tensor.data_ptr)
+    with _OPEN_GUARD:
+        return _OPEN.setdefault(name, module)
+
+
+def load_module(name: str, file: Path) -> ModuleType:
+    """Return an extension module of a file; torch must have been imported.
+
+    Raises:
+        LibraryLoadError: The dynamic loader refused it.
+    """
+    loader = importlib.machinery.ExtensionFileLoader(name, str(file))
+    spec = importlib.util.spec_from_loader(name, loader)
     try:
         if spec is None:
             raise ImportError("no module specification")
@@ -301,10 +302,7 @@ def _load(file: Path, name: str, address: int) -> ModuleType:
         loader.exec_module(module)
     except ImportError as error:
         raise _load_error(file, error) from error
-    base = torch.Tensor.__base__
-    module.setup(address, torch.Tensor, torch.nn.Parameter, base, torch.Tensor.data_ptr)
-    with _OPEN_GUARD:
-        return _OPEN.setdefault(name, module)
+    return module
 
 
 def _load_error(file: Path, error: ImportError) -> LibraryLoadError:

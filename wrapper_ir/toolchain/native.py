@@ -9,23 +9,33 @@ of a library links them. They need no instruction set beyond the machine's basel
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 from dataclasses import dataclass
-from functools import cache as cached
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.toolchain.build import default_jobs
-from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, include_dirs, run
+from wrapper_ir.toolchain.cache import DiskCache, default_cache
+from wrapper_ir.toolchain.compiler import (
+    Compiler,
+    CompilerRunError,
+    find_compiler,
+    include_dirs,
+    link_flags,
+    run,
+    run_linker,
+    versions,
+)
 from wrapper_ir.toolchain.errors import CompileError, shortened
+from wrapper_ir.toolchain.kernels import environment, load_module
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from wrapper_ir.toolchain.cache import DiskCache
+
 
 _NATIVE = Path(__file__).resolve().parent.parent / "native"
 
@@ -61,11 +71,17 @@ def native_flags(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _flags(compiler: Compiler) -> tuple[str, ...]:
+    # A third smaller; the few functions that every call runs ask for more themselves.
+    return (*plain_flags(compiler, "-Os"), "-Wall", "-Wextra")
+
+
+def plain_flags(compiler: Compiler, level: str) -> tuple[str, ...]:
+    """Return the flags of what is no kernel, at a level of optimisation; warnings excepted."""
     # A unique symbol would keep a library in the process for ever, once it was loaded.
     gcc_only = () if compiler.clang else ("-fno-gnu-unique",)
     return (
         "-std=c++20",
-        "-Os",  # a third smaller; the few functions that every call runs ask for more themselves
+        level,
         "-DNDEBUG",
         "-fPIC",
         "-fvisibility=hidden",
@@ -73,8 +89,6 @@ def _flags(compiler: Compiler) -> tuple[str, ...]:
         "-ffunction-sections",
         "-fdata-sections",
         *gcc_only,
-        "-Wall",
-        "-Wextra",
     )
 
 
@@ -104,20 +118,14 @@ def runtime_objects(
         CacheDirError: The cache's directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    chosen = native_units(parts)
-    keys = {unit: _key(unit, compiler, extra_flags) for unit in _units(chosen)}
-    found = {unit: cache.get(key, "o") for unit, key in keys.items()}
-    if None in found.values():
-        with cache.locked(keys.values()):
-            found = {unit: cache.get(key, "o") for unit, key in keys.items()}
-            missing = [unit for unit, file in found.items() if file is None]
+    units = tuple(_Unit(name, files) for name, files in native_units(parts).items())
 
-            def compile_one(unit: _Unit) -> Path:
-                return _compile(unit, keys[unit], cache, compiler, flags)
+    def object_of(unit: _Unit) -> Path:
+        key = _key(unit, compiler, extra_flags)
+        return cache.made(key, "o", lambda folder: _compile(unit, folder, compiler, flags))
 
-            with pool(jobs or default_jobs()) as threads:
-                found |= dict(zip(missing, threads.map(compile_one, missing), strict=True))
-    return tuple(file for file in found.values() if file is not None)
+    with pool(jobs or default_jobs()) as threads:
+        return tuple(threads.map(object_of, units))
 
 
 def constants_trailer(size: int, sha256: bytes) -> bytes:
@@ -170,36 +178,29 @@ def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
     return "runtime", frozenset()
 
 
-def _units(chosen: Mapping[str, tuple[Path, ...]]) -> tuple[_Unit, ...]:
-    return tuple(_Unit(name, files) for name, files in chosen.items())
-
-
-def _compile(
-    unit: _Unit, key: str, cache: DiskCache, compiler: Compiler, flags: Sequence[str]
-) -> Path:
+def _compile(unit: _Unit, scratch: Path, compiler: Compiler, flags: Sequence[str]) -> Path:
     includes = [f"-I{path}" for path in (_NATIVE / "src", *native_include_dirs())]
-    with cache.scratch() as scratch:
-        target = scratch / f"{unit.name}.o"
-        source = scratch / f"{unit.name}_unit.cpp"  # not the name of what it includes
-        source.write_text(unit.text, encoding="utf-8")
-        here = f"-ffile-prefix-map={scratch}=wrapper_ir/native"
-        command = [*compiler.command, *flags, here, *includes, "-c", str(source)]
-        try:
-            run([*command, "-o", str(target)])
-        except CompilerRunError as error:
-            raise CompileError(
-                unit=f"the runtime part ({unit.name})",
-                command=error.command,
-                excerpt="",
-                output=shortened(error.output),
-                hint="is this a version of PyTorch and of the compiler that wrapper_ir knows?",
-            ) from error
-        return cache.put(key, "o", target)
+    target = scratch / f"{unit.name}.o"
+    source = scratch / f"{unit.name}_unit.cpp"  # not the name of what it includes
+    source.write_text(unit.text, encoding="utf-8")
+    here = f"-ffile-prefix-map={scratch}=wrapper_ir/native"
+    command = [*compiler.command, *flags, here, *includes, "-c", str(source)]
+    try:
+        run([*command, "-o", str(target)])
+    except CompilerRunError as error:
+        raise CompileError(
+            unit=f"the runtime part ({unit.name})",
+            command=error.command,
+            excerpt="",
+            output=shortened(error.output),
+            hint="is this a version of PyTorch and of the compiler that wrapper_ir knows?",
+        ) from error
+    return target
 
 
 def _key(unit: _Unit, compiler: Compiler, extra_flags: Sequence[str]) -> str:
     flags = (*_flags(compiler), *extra_flags)  # without those that say where things lie
-    parts = (*_environment(), compiler.version, *flags, unit.name, *_texts(unit.files))
+    parts = (str(_FORMAT), *versions(), compiler.version, *flags, unit.name, *_texts(unit.files))
     return hashlib.sha256("\0".join((*parts, *_texts(_headers()))).encode()).hexdigest()
 
 
@@ -218,14 +219,81 @@ def _texts(files: Sequence[Path]) -> tuple[str, ...]:
     )
 
 
-@cached
-def _environment() -> tuple[str, ...]:
-    import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
+# Extension modules of our own, of one C++ file each: compiled once, then found in the cache.
+#
+# What such a file is compiled to depends on PyTorch, Python and the compiler, on no program.
 
-    return (
-        str(_FORMAT),
-        os.uname().machine,
-        torch.__version__,
-        str(torch.version.git_version),
-        str(torch.compiled_with_cxx11_abi()),
-    )
+
+#: Raise it when modules that were made otherwise must not be found any more.
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """An extension module and the file that it is made of.
+
+    Attributes:
+        name: The module's.
+        source: The file.
+        texts: Files and folders of ours that it includes: with them it changes.
+    """
+
+    name: str
+    source: Path
+    texts: tuple[Path, ...] = ()
+
+    def load(self) -> Any:  # noqa: ANN401 - a module without types
+        """Return the module, compiled now if no process has done so before.
+
+        Raises:
+            CompileError: It does not compile.
+            LinkError: It does not link.
+            LibraryLoadError: It cannot be loaded.
+            CacheDirError: The cache's directory cannot be used.
+        """
+        import torch  # noqa: F401, PLC0415 - its libraries must be in the process before
+
+        return load_module(self.name, self.file(default_cache()))
+
+    def file(self, cache: DiskCache) -> Path:
+        """Return the module's file, compiled now if the cache has none.
+
+        Raises:
+            CompileError: It does not compile.
+            LinkError: It does not link.
+            CacheDirError: The cache's directory cannot be used.
+        """
+        compiler = find_compiler(cache)
+        return cache.made(self._key(compiler), "so", lambda folder: self._build(folder, compiler))
+
+    def _build(self, scratch: Path, compiler: Compiler) -> Path:
+        includes = [f"-I{path}" for path in (*native_include_dirs(), include_dirs()[0])]
+        unit, library = str(scratch / "unit.o"), scratch / f"{self.name}.so"
+        # Headers of PyTorch's, which are not ours to keep free of warnings.
+        flags = [*native_flags(compiler), "-w", *includes]
+        try:
+            run([*compiler.command, *flags, "-c", str(self.source), "-o", unit])
+        except CompilerRunError as error:
+            raise CompileError(
+                unit=f"a part of wrapper_ir ({self.source.name})",
+                command=error.command,
+                excerpt="",
+                output=error.output,
+                hint="is this version of PyTorch, or of the compiler, one that we know?",
+            ) from error
+        run_linker([*compiler.command, unit, "-o", str(library), *link_flags(), "-ldl", "-s"])
+        return library
+
+    def _key(self, compiler: Compiler) -> str:
+        parts = [str(_FORMAT), self.name, environment(), compiler.version]
+        for file in (self.source, *_files(self.texts)):
+            parts += (file.name, file.read_text("utf-8"))
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    """The files themselves, and those in folders."""
+    found: list[Path] = []
+    for path in paths:
+        found += path.rglob("*.h") if path.is_dir() else [path]
+    return sorted(found)

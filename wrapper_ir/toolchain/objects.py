@@ -22,11 +22,13 @@ from wrapper_ir.toolchain.compiler import (
     CompilerRunError,
     include_flags,
     run,
+    run_linker,
+    versions,
 )
-from wrapper_ir.toolchain.errors import CompileError, LinkError, excerpt, offending_lines, shortened
+from wrapper_ir.toolchain.errors import CompileError, excerpt, offending_lines, shortened
 from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.kernels import environment as kernel_environment
-from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs
+from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, plain_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,22 +80,13 @@ class Translation:
 @functools.cache
 def environment() -> tuple[str, ...]:
     """Return the versions that every object depends on, the text of our headers included."""
-    import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
-
     ours = native_include_dirs()[0]
     texts = (
         text
         for file in sorted(ours.rglob("*.h"))
         for text in (file.relative_to(ours).as_posix(), file.read_text("utf-8"))
     )
-    return (
-        str(_FORMAT),
-        platform.machine(),
-        torch.__version__,
-        str(torch.version.git_version),
-        str(torch.compiled_with_cxx11_abi()),
-        *texts,
-    )
+    return (str(_FORMAT), *versions(), *texts)
 
 
 def generated_flags(compiler: Compiler) -> tuple[str, ...]:
@@ -101,19 +94,7 @@ def generated_flags(compiler: Compiler) -> tuple[str, ...]:
 
     They hold lists of calls: what more optimisation finds there is not worth the time it takes.
     """
-    return (
-        "-std=c++20",
-        "-O1",
-        "-DNDEBUG",
-        "-fPIC",
-        "-fvisibility=hidden",
-        "-fvisibility-inlines-hidden",
-        "-ffunction-sections",
-        "-fdata-sections",
-        # A unique symbol would keep a library in the process for ever, once it was loaded.
-        *(() if compiler.clang else ("-fno-gnu-unique",)),
-        "-w",
-    )
+    return (*plain_flags(compiler, "-O1"), "-w")
 
 
 def compile_objects(
@@ -152,33 +133,29 @@ class _Work:
 
     def object_of(self, translation: Translation) -> Path:
         key = translation.key(self.compiler)
-        found = self.cache.get(key, "o")
-        if found is None:
-            with self.cache.locked([key]):
-                found = self.cache.get(key, "o") or self._compile(translation, key)
+        found = self.cache.made(key, "o", lambda folder: self._compile(translation, key, folder))
         self.advance()
         return found
 
-    def _compile(self, translation: Translation, key: str) -> Path:
+    def _compile(self, translation: Translation, key: str, scratch: Path) -> Path:
         store = self.headers.get(translation.header)
         header = None
         if store is not None and "-g" not in translation.flags:
             header = store.get(self.compiler, translation.flags)
-        with self.cache.scratch() as scratch:
-            (scratch / translation.name).write_text(translation.text, encoding="utf-8")
-            for name, text in translation.headers:
-                (scratch / name).write_text(text, encoding="utf-8")
+        (scratch / translation.name).write_text(translation.text, encoding="utf-8")
+        for name, text in translation.headers:
+            (scratch / name).write_text(text, encoding="utf-8")
+        try:
+            self._run(translation, key, scratch, header)
+        except CompilerRunError as error:
+            if store is None or header is None:
+                raise explained(translation, error) from error
+            store.discard(self.compiler, translation.flags)  # perhaps it is damaged
             try:
-                self._run(translation, key, scratch, header)
-            except CompilerRunError as error:
-                if store is None or header is None:
-                    raise explained(translation, error) from error
-                store.discard(self.compiler, translation.flags)  # perhaps it is damaged
-                try:
-                    self._run(translation, key, scratch, None)
-                except CompilerRunError as again:
-                    raise explained(translation, again) from again
-            return self.cache.put(key, "o", scratch / "out.o")
+                self._run(translation, key, scratch, None)
+            except CompilerRunError as again:
+                raise explained(translation, again) from again
+        return scratch / "out.o"
 
     def _run(self, translation: Translation, key: str, scratch: Path, header: Path | None) -> None:
         command = [
@@ -238,10 +215,7 @@ def assemble(compiler: Compiler, file: Path) -> Path:
         LinkError: The assembler fails.
     """
     target = file.with_suffix(".o")
-    try:
-        run([*compiler.command, "-c", file.name, "-o", target.name], cwd=file.parent)
-    except CompilerRunError as error:
-        raise LinkError(command=error.command, output=error.output) from error
+    run_linker([*compiler.command, "-c", file.name, "-o", target.name], cwd=file.parent)
     return target
 
 
@@ -252,19 +226,15 @@ def stand_in(cache: DiskCache, compiler: Compiler, name: str = "libtorch_cpu.so"
     is its name. Through it the loader finds everything else, OpenMP's runtime included.
     """
     key = hashlib.sha256(f"{name}\0{platform.machine()}".encode()).hexdigest()
-    found = cache.get(key, "stub")
-    if found is not None:
-        return found
-    with cache.scratch() as scratch:
+
+    def make(scratch: Path) -> Path:
         empty, made = scratch / "empty.s", scratch / name
         empty.write_text('\t.section .note.GNU-stack,"",%progbits\n', encoding="ascii")
         options = ("-shared", "-nostdlib", f"-Wl,-soname,{name}")
-        command = [*compiler.command, *options, str(empty), "-o", str(made)]
-        try:
-            run(command)
-        except CompilerRunError as error:
-            raise LinkError(command=error.command, output=error.output) from error
-        return cache.put(key, "stub", made)
+        run_linker([*compiler.command, *options, str(empty), "-o", str(made)])
+        return made
+
+    return cache.made(key, "stub", make)
 
 
 def link(
@@ -310,9 +280,7 @@ def link(
         *(() if keep_symbols else ("-Wl,--strip-all",)),
     ]
     try:
-        run(command)
-    except CompilerRunError as error:
-        raise LinkError(command=error.command, output=error.output) from error
+        run_linker(command)
     finally:
         script.unlink()
 
@@ -332,7 +300,4 @@ def split_debug_information(library: Path, target: Path) -> None:
         ("objcopy", "--strip-all", f"--add-gnu-debuglink={target.name}", library.name),
     )
     for command in commands:
-        try:
-            run(command, cwd=library.parent)
-        except CompilerRunError as error:
-            raise LinkError(command=error.command, output=error.output) from error
+        run_linker(command, cwd=library.parent)

@@ -20,7 +20,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -235,15 +235,8 @@ def _triton_version() -> str:
 
 
 def _packed(binary: GpuBinary) -> bytes:
-    about = {
-        "arch": binary.arch,
-        "symbol": binary.symbol,
-        "threads": binary.threads,
-        "shared": binary.shared,
-        "unused": binary.unused,
-        "cooperative": binary.cooperative,
-        "scratch": binary.scratch,
-    }
+    about = asdict(binary)
+    del about["code"]
     return json.dumps(about).encode() + b"\n" + binary.code
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wrapper_ir as wir
-from wrapper_ir.emitters.cpp.exprs import CppExprs
-from wrapper_ir.emitters.cpp.types import CExpr, CType, convert
+from wrapper_ir.emitters.cpp.exprs import CExpr, CppExprs, CType, convert
 from wrapper_ir.lines import SymbolKind, real_symbol, symbol
 from wrapper_ir.lines.expr import FloorDiv, ToFloat, Where
 

@@ -23,7 +23,7 @@ from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.fx import FxEmitter, declare_kernels
 from wrapper_ir.emitters.fx.checks import KernelDeviceError
-from wrapper_ir.emitters.fx.kernels import KernelSet, declare, op_name, op_schema
+from wrapper_ir.emitters.fx.kernels import KernelForm, KernelSet, declare, op_name
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines import CppKernel, KernelDefinition
 from wrapper_ir.runtime import (
@@ -171,7 +171,7 @@ def test_a_kernel_refuses_tensors_of_other_devices() -> None:
 
 def test_kernels_are_ops_with_a_schema_that_says_what_they_write() -> None:
     definition = support.program("planned").kernels["add_one"]
-    assert op_schema(definition) == (
+    assert KernelForm(definition).schema == (
         f"{op_name(definition)}(Tensor(a0!) in_out_ptr0, SymInt n) -> ()"
     )
     module = artifact("planned").graph_module

@@ -291,7 +291,7 @@ def reduce(
     from wrapper_ir.cli.tensors import names_of_inputs, write_inputs
     from wrapper_ir.cli.terminal import counting
     from wrapper_ir.debugging import reduce as smaller
-    from wrapper_ir.debugging.errors import NoFailureError
+    from wrapper_ir.debugging.reduce import NoFailureError
     from wrapper_ir.verify import verify
 
     program = read_program(file, data=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.cli.doctor import Report
-    from wrapper_ir.testing.coverage import Coverage, Row
+    from wrapper_ir.testing.corpus import Coverage, Row
 
 
 @click.command(epilog=examples("""
@@ -234,7 +234,7 @@ def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: b
 def _show(targets: Sequence[str], *, as_json: bool) -> None:
     from wrapper_ir.cli.terminal import bar
     from wrapper_ir.emitters import emitter_class, emitter_names
-    from wrapper_ir.testing.coverage import coverage
+    from wrapper_ir.testing.corpus import coverage
 
     for target in targets:
         emitter_class(target)  # an unknown one is an error, with the list of those there are

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.devices import device_parts
-from wrapper_ir.emitters.cpp.types import CType
+from wrapper_ir.emitters.cpp.exprs import CType
+from wrapper_ir.emitters.cpp.literals import device_parts
 from wrapper_ir.lines.args import (
     Arg,
     BufferArg,

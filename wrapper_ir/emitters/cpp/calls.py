@@ -14,12 +14,11 @@ from wrapper_ir.emitters.cpp.arguments import (
     dispatcher_argument,
     shim_arguments,
 )
-from wrapper_ir.emitters.cpp.devices import device_index
+from wrapper_ir.emitters.cpp.exprs import parameter_type
 from wrapper_ir.emitters.cpp.kernels import shim_of
-from wrapper_ir.emitters.cpp.literals import call
+from wrapper_ir.emitters.cpp.literals import call, device_index
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import place_of
-from wrapper_ir.emitters.cpp.types import parameter_type
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.lines.args import (
     BufferArg,
@@ -44,9 +43,9 @@ from wrapper_ir.lines.layout import CPU
 from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.exprs import CType
     from wrapper_ir.emitters.cpp.kernels import Shim
     from wrapper_ir.emitters.cpp.products import Product
-    from wrapper_ir.emitters.cpp.types import CType
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.kernels import Param
     from wrapper_ir.lines.schema import OpSchema
@@ -61,7 +60,7 @@ class CallLines(RegionBase):
             return  # declared when it is called
         try:
             if isinstance(line.source, CppKernel):
-                self.declared.callees.kernel(line, line.source)
+                self.declared.callees.kernel(line)
             elif isinstance(line.source, TritonKernel):
                 self.declared.launched.add(line)
         except ValueError as error:

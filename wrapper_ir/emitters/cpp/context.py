@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.devices import (
+from wrapper_ir.emitters.cpp.exprs import CppExprs
+from wrapper_ir.emitters.cpp.literals import (
     ANYWHERE,
-    accelerators_of,
+    UNIT,
     device_parts,
     device_type,
     side_of,
+    statement,
 )
-from wrapper_ir.emitters.cpp.exprs import CppExprs
-from wrapper_ir.emitters.cpp.literals import UNIT, statement
-from wrapper_ir.emitters.facts import placed_results, random_states
-from wrapper_ir.emitters.names import NamePlan, as_identifier
-from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.control import ObjectInput
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, TorchOp
+from wrapper_ir.emitters.facts import accelerators_of, placed_results
+from wrapper_ir.emitters.names import NamePlan
+from wrapper_ir.emitters.regions import TextRun, wanted_names
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.trace import Probe
-from wrapper_ir.lines.walk import made_objects
 from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
@@ -33,16 +30,15 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
     from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
+    from wrapper_ir.emitters.regions import Key
+    from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Device, DType, Layout
-    from wrapper_ir.lines.program import AnyLine, ObjectConstant, Origin, Program
+    from wrapper_ir.lines.program import AnyLine, ObjectConstant, Program
     from wrapper_ir.lines.walk import Path
 
 
 # Identifiers of generated C++: what a program's names become, and what they may not be.
-
-Key = tuple[str, str]
-"""The kind of a name (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 _KEYWORDS: Final = frozenset("""
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t
@@ -86,17 +82,8 @@ def _wanted(name: str) -> str:
 
 def make_names(program: Program) -> NamePlan[Key]:
     """The identifiers of everything that a program names."""
-    wanted: list[tuple[Key, str]] = [(("buffer", name), _wanted(name)) for name in program.buffers]
-    objects = [item.object for item in program.inputs if isinstance(item, ObjectInput)]
-    wanted += [(("buffer", name), _wanted(name)) for name in (*objects, *made_objects(program))]
-    wanted += [(("symbol", name), _wanted(name)) for name in program.symbols]
-    for definition in program.kernels.values():
-        if isinstance(definition.source, TorchOp):
-            wanted.append((("op", definition.name), _wanted(as_identifier(definition.name))))
-        else:
-            wanted.append((("kernel", definition.name), _wanted(definition.name)))
     guards = {kind.cpp.guard[1] for kind in registered() if kind.cpp is not None}
-    return NamePlan(wanted, _RESERVED | guards)
+    return NamePlan(wanted_names(program, _wanted), _RESERVED | guards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +101,15 @@ class ProbeRow:
     operands: tuple[tuple[str, str], ...]
 
 
-class Context:
+class Context(TextRun):
     """One run of the emitter.
 
     Attributes:
-        sections: Parts of the files by name, spliced together at the end.
+        statics: What is kept between calls.
         accelerator: The one that it runs on, of several the first; None where it needs none.
         products: Which of its lines call cuBLAS themselves.
-        takes_out: Whether callers may give memory for results.
         graphs: How a library captures its calls as CUDA graphs; ``None`` if it does not.
         objects: The objects that belong to the program, which are its last inputs here.
-        profiles: Whether PyTorch's profiler is shown each call.
         placed: Allocations that are results, name to position, where callers may.
     """
 
@@ -140,20 +125,22 @@ class Context:
         objects: Mapping[str, ObjectConstant],
         profiles: bool,
     ) -> None:
-        self.program = program
+        super().__init__(
+            program,
+            problems,
+            make_names(program),
+            unit=UNIT,
+            takes_out=takes_out,
+            profiles=profiles,
+        )
         self.statics = statics
-        self.problems = problems
         self.products = products
-        self.takes_out = takes_out
         self.graphs = graphs
         self.objects = objects
-        self.profiles = profiles
         self.placed = placed_results(program) if takes_out else {}
-        self.names: NamePlan[Key] = make_names(program)
         #: How regions print expressions: their symbols are parameters.
         self.exprs = self.printer("")
         self.accelerator = next(iter(accelerators_of(program)), None)
-        self.sections: dict[str, CodeWriter] = {}
         #: Whether a tensor of the program is complex.
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
         #: Headers of the runtime part that the files include, and parts of it that they use.
@@ -182,20 +169,6 @@ class Context:
             if is_needed:
                 self.headers |= {header} if header else set()
                 self.parts |= {part} if part else set()
-
-    def section(self, name: str) -> CodeWriter:
-        """The writer of a part of the files, made when it is first asked for."""
-        return self.sections.setdefault(name, CodeWriter(UNIT))
-
-    # Names.
-
-    def buffer(self, name: str) -> str:
-        """The identifier of a buffer."""
-        return self.names["buffer", name]
-
-    def symbol(self, name: str) -> str:
-        """The identifier of a symbol."""
-        return self.names["symbol", name]
 
     def printer(self, prefix: str) -> CppExprs:
         """Prints expressions; ``prefix`` leads to the variables of symbols."""
@@ -247,11 +220,6 @@ class Context:
         writer = self.section("constants")
         for line in statement(f"inline constexpr {text}"):
             writer.line(line)
-
-    @cached_property
-    def random_states(self) -> frozenset[str]:
-        """Buffers declared on a GPU that may be numbers on the host."""
-        return random_states(self.program)
 
     def tensor_spec(self, layout: Layout, *, anywhere: bool = False) -> str:
         """The braces of a ``wir::TensorSpec``; sizes that vary are left open."""
@@ -323,11 +291,9 @@ def line_source(program: Program, line: AnyLine) -> str:
     Libraries carry this text to other machines and are the same wherever they are made, so of the
     file's path there is only what lies below ``site-packages``, or the last directory.
     """
-    if line.origin is None or not 0 <= line.origin < len(program.origins):
-        return ""
-    origin: Origin = program.origins[line.origin]
-    if not origin.frames:
-        return origin.module
+    origin = program.origin_of(line)
+    if origin is None or not origin.frames:
+        return "" if origin is None else origin.module
     frame = origin.frames[-1]
     folders = frame.file.replace("\\", "/").split("/")
     below = folders.index("site-packages") + 1 if "site-packages" in folders else -2

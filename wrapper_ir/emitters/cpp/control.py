@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.storage import last_uses
+from wrapper_ir.analysis.liveness import last_uses
+from wrapper_ir.emitters.cpp.exprs import CType, convert
 from wrapper_ir.emitters.cpp.literals import UNIT, call, statement
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import place_of
-from wrapper_ir.emitters.cpp.types import CType, convert
-from wrapper_ir.emitters.facts import free_region_symbols
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import (
     Arg,
@@ -79,7 +78,7 @@ class ControlLines(RegionBase):
     def _choose(self, line: Cond | Switch, tests: Sequence[str]) -> None:
         """Calls the function of the first region whose test holds, or of the last, without one."""
         regions = regions_of(line)
-        symbols = self._symbols(*(region for _, region in regions))
+        symbols = self.symbols_of(line)
         results = self._results(line, line.results, regions[0][1].results)
         types = [result.type for result in results]
         functions = [self._function(line, name, each, symbols, types) for name, each in regions]
@@ -100,7 +99,7 @@ class ControlLines(RegionBase):
     @override
     def visit_while(self, line: While) -> None:
         self.context.headers.add("control")
-        symbols = self._symbols(line.condition, line.body)
+        symbols = self.symbols_of(line)
         types = [self._parameter_type(p) for p in line.body.params[: len(line.carried)]]
         truth = self._type_of(line.condition.results[0])
         condition = self._function(line, "condition", line.condition, symbols, [truth])
@@ -238,11 +237,6 @@ class ControlLines(RegionBase):
         # No region takes an object.
         return self.symbol_type(param.symbol).spelling if isinstance(param, ScalarInput) else TENSOR
 
-    def _symbols(self, *regions: Region) -> list[str]:
-        """The symbols that regions need from outside; their functions take these last."""
-        program = self.context.program
-        return sorted({s for region in regions for s in free_region_symbols(region, program)})
-
     # Functions.
 
     def _function(
@@ -254,8 +248,7 @@ class ControlLines(RegionBase):
         types: Sequence[str],
     ) -> str:
         """Renders a region as a function and returns its name."""
-        label = "_".join(str(each.position) for each in self.path)
-        name = self.context.names.fresh(f"{line.mnemonic}_{label}_{step}")
+        name = self.context.names.fresh(self.function_name(line, step))
         writer = CodeWriter(UNIT)
         inner = self.inner(region, writer, last_uses(region, self.context.program))
         inner.show_origins = self.show_origins

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.storage import StorageMap
+from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
 from wrapper_ir.emitters.cpp.context import Context
-from wrapper_ir.emitters.cpp.devices import accelerators_of
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
 from wrapper_ir.emitters.cuda_graphs.capture import Captures, capture_facts
+from wrapper_ir.emitters.facts import accelerators_of
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.effects import effects
@@ -26,7 +26,6 @@ from wrapper_ir.lines.memory import Free, Reinterpret
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.options import check_options
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import PRODUCTS
 
@@ -78,14 +77,6 @@ class CppEmitter(Captures, Emitter):
     out: bool = take.OUT.field()
     products: str = PRODUCTS.field()
     profile: bool = take.PROFILE.field()
-
-    def __post_init__(self) -> None:
-        """Check the options' values.
-
-        Raises:
-            OptionValueError: One of them is not legal.
-        """
-        check_options(self)
 
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:

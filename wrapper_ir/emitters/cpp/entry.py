@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import sympy
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.state import place_of
-from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.emitters.regions import find_beginning
 from wrapper_ir.lines.args import BufferValue, NoneValue
 from wrapper_ir.lines.control import BufferInput, ObjectInput
@@ -44,14 +44,12 @@ class Entry:
         self._context = context
         self._renderer = renderer
         self._program = program = context.program
-        self._touched = context.statics.storages.touched
+        self._touched = frozenset(context.statics.storages.touched_inputs)
         self._beginning = find_beginning(program)
         self._symbols = set(self._beginning.symbols)
         self.end = self._beginning.end
         #: Inputs whose sizes are not all known yet.
-        self._pending = [
-            p.name for p in program.inputs if isinstance(p, BufferInput) and p.name in self._touched
-        ]
+        self._pending = list(context.statics.storages.touched_inputs)
         self._known = self._take_known()
 
     def _take_known(self) -> list[str]:
@@ -106,7 +104,8 @@ class Entry:
 
     def finish(self) -> None:
         """Writes the checks that wait until all symbols of inputs are bound."""
-        bound = [s for s in sorted({*self._beginning.binds.values()}) if self._needs_check(s)]
+        limits = self._beginning.limits
+        bound = [s for s in sorted({*self._beginning.binds.values()}) if limits(s) != (None, None)]
         self._check_ranges(bound)
         for name in self._known:
             self._check_rest(name)
@@ -122,11 +121,6 @@ class Entry:
                 if name in self._renderer.places:  # not ended before
                     self._check_rest(name)
 
-    def _needs_check(self, symbol: str) -> bool:
-        """Sizes are not negative, so a lower bound of 0 says nothing."""
-        info = self._program.symbols[symbol]
-        return info.upper is not None or (info.lower is not None and info.lower > 0)
-
     def _check_ranges(self, symbols: list[str]) -> None:
         if not symbols:
             return
@@ -139,7 +133,7 @@ class Entry:
     def _range(self, symbol: str) -> list[str]:
         info = self._program.symbols[symbol]
         bound = self._beginning.places(symbol)
-        lower = None if bound and info.lower is not None and info.lower <= 0 else info.lower
+        lower = self._beginning.limits(symbol)[0] if bound else info.lower
         low = _LOWEST if lower is None else literals.integer(max(lower, -_INT64))
         high = _HIGHEST if info.upper is None else literals.integer(min(info.upper, _INT64 - 1))
         args = [literals.string(symbol), self._renderer.symbol_value(symbol), low, high]

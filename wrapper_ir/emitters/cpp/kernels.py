@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -11,20 +12,20 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
+from wrapper_ir.emitters.cpp.exprs import parameter_type
 from wrapper_ir.emitters.cpp.literals import statement
 from wrapper_ir.emitters.cpp.state import StateMembers, element_type
 from wrapper_ir.emitters.cpp.triton import GpuKernels
-from wrapper_ir.emitters.cpp.types import parameter_type
-from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.kernel_types import cpp_source
 from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param
+from wrapper_ir.lines.kernels import BufferParam, KernelDefinition, Param
 from wrapper_ir.toolchain.parts import OWN_OPS, Part
-from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.toolchain.source import CppSource
 
 
 # Declarations of the C shim's functions, read from the table of them.
@@ -105,13 +106,12 @@ class Callees:
         """The kernels to compile, each once."""
         return tuple(self._units.values())
 
-    def kernel(self, definition: KernelDefinition, source: CppKernel) -> str:
+    def kernel(self, definition: KernelDefinition) -> str:
         """The function of a kernel; a ValueError says why there can be none."""
         name = self._context.names["kernel", definition.name]
         if definition.name in self._kernels:
             return name
-        types = tuple(_kernel_type(param) for param in definition.params)
-        described = CppSource(name, source.code, types, source.entry, source.isa, source.flags)
+        described = dataclasses.replace(cpp_source(definition), name=name)
         symbol = _symbol_of(described)
         declared = ", ".join(map(_declared_type, definition.params))
         writer = self._context.section("kernels")
@@ -146,14 +146,6 @@ class Callees:
                 text = f"inline wir::Method {name}{{{literals.string(overload)}}};"
             self._context.section("ops").line(text)
         return name
-
-
-def _kernel_type(param: Param) -> str:
-    """The type of a parameter as the kernel's text spells it."""
-    spelled = cpp_type(param)
-    if spelled is None:
-        raise ValueError(f"parameter '{param.name}' has a type that C++ kernels cannot take")
-    return spelled
 
 
 def _declared_type(param: Param) -> str:

@@ -11,13 +11,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.devices import number_of
+from wrapper_ir.emitters.writer import PLAIN
+from wrapper_ir.emitters.writer import prose as plain_prose
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wrapper_ir.lines.layout import DType
+    from wrapper_ir.devices import CppSide
+    from wrapper_ir.lines.layout import Device, DType
 
 
-_PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
 _NAMED: Final = {"\n": "\\n", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 
 _INT32: Final = 2**31
@@ -25,7 +29,7 @@ _INT32: Final = 2**31
 
 def string(text: str) -> str:
     """A literal of any text, on one line."""
-    inside = "".join(char if char in _PLAIN else _escape(char) for char in text)
+    inside = "".join(char if char in PLAIN else _escape(char) for char in text)
     return '"' + inside.replace("??", "?\\?") + '"'
 
 
@@ -43,14 +47,8 @@ def comment(text: str) -> list[str]:
 
 
 def prose(text: str) -> str:
-    """The text in printable ASCII without double quotes and backslashes, for comments."""
-    return "".join(char if char in _PLAIN else _shown(char) for char in text).replace("??", "? ?")
-
-
-def _shown(char: str) -> str:
-    if char == '"':
-        return "'"
-    return "/" if char == "\\" else "?"
+    """The text as C++ may have it in comments: without trigraphs."""
+    return plain_prose(text).replace("??", "? ?")
 
 
 def integer(value: int) -> str:
@@ -74,6 +72,40 @@ def dtype(value: DType) -> str:
     """``wir::dtype::float32``."""
     name = value.torch_name
     return f"wir::dtype::{name}_" if name == "bool" else f"wir::dtype::{name}"
+
+
+# Devices.
+
+
+def side_of(device: Device) -> CppSide:
+    """Return what C++ programs call for a device that they run on."""
+    side = device.kind.cpp
+    assert side is not None, "lines on other devices were refused"
+    return side
+
+
+def device_index(device: Device) -> int:
+    """The number of a device; that of the first one where a program does not say which."""
+    return 0 if device.index is None else device.index
+
+
+def device_parts(device: Device) -> tuple[str, str]:
+    """Type and index of a device; any index where it has none, but for accelerators: the first."""
+    kind = device.kind
+    has_number = kind.is_accelerator or (kind.has_index and device.index is not None)
+    return device_type(device), str(device_index(device) if has_number else -1)
+
+
+ANYWHERE: Final = ("wir::device::any", "-1")
+"""Type and index in the specification of a tensor that may be on any device."""
+
+
+def device_type(device: Device) -> str:
+    """The number of a type of devices, by its name where generated files know one."""
+    side = device.kind.cpp
+    if side is not None:
+        return f"wir::device::{side.name}"
+    return str(number_of(device.type))
 
 
 # Statements broken over lines: filled up to the margin, continued four columns further in.

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
-from wrapper_ir.emitters.cpp.devices import device_index, side_of
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
-from wrapper_ir.emitters.cpp.literals import UNIT, statement
+from wrapper_ir.emitters.cpp.literals import UNIT, device_index, side_of, statement
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
@@ -140,8 +139,14 @@ class _Module:
         self._declarations(file)
         if "functions" in self._context.sections:
             file.extend(self._context.section("functions"))
-        self._create(file)
-        file.blank()
+        create = self._context.section("create")
+        if create.is_empty:
+            file.blank()
+            file.line("void* create_state(const AtenTensorHandle*) { return new State(); }")
+            self._destroy(file)
+            file.blank()
+        else:
+            self._create(file, create)
         file.line(f"void run({_RUN}) {{")
         with file.indent():
             if self._context.statics.needs_heap or self._renderer.uses_state:
@@ -191,16 +196,9 @@ class _Module:
             file.extend(self._context.section("functions"))
             file.blank()
         file.line("namespace {")
-        file.blank()
-        file.line("void* create_state(const AtenTensorHandle* constants) {")
-        with file.indent():
-            file.line("auto made = std::make_unique<State>();")
-            for number in range(1, creates + 1):
-                file.line(f"create_{number}(*made, constants);")
-            file.line("return made.release();")
-        file.line("}")
-        self._destroy(file)
-        file.blank()
+        calls = CodeWriter(UNIT, depth=1)
+        calls.lines(*(f"create_{n}(*made, constants);" for n in range(1, creates + 1)))
+        self._create(file, calls)
         file.line(f"void run({_RUN}) {{")
         with file.indent():
             file.line("State& state = *static_cast<State*>(opaque);")
@@ -286,22 +284,20 @@ class _Module:
             file.blank()
             file.extend(self._context.section("declarations"))
 
-    def _create(self, file: CodeWriter) -> None:
-        create = self._context.section("create")
+    def _create(self, file: CodeWriter, fills: CodeWriter) -> None:
+        """Writes the function that makes a state, which some statements fill, and its end."""
         file.blank()
-        if create.is_empty:
-            file.line("void* create_state(const AtenTensorHandle*) { return new State(); }")
-        else:
-            file.line("void* create_state(const AtenTensorHandle* constants) {")
-            with file.indent():
-                file.line("auto made = std::make_unique<State>();")
-                if self._declared.state.fills:
-                    file.line("State& state = *made;")
-            file.extend(create)
-            with file.indent():
-                file.line("return made.release();")
-            file.line("}")
+        file.line("void* create_state(const AtenTensorHandle* constants) {")
+        with file.indent():
+            file.line("auto made = std::make_unique<State>();")
+            if self._declared.state.fills and not self._is_long:
+                file.line("State& state = *made;")
+        file.extend(fills)
+        with file.indent():
+            file.line("return made.release();")
+        file.line("}")
         self._destroy(file)
+        file.blank()
 
     def _destroy(self, file: CodeWriter) -> None:
         file.blank()

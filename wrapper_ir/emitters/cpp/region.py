@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.devices import ANYWHERE, device_parts
+from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
+from wrapper_ir.emitters.cpp.literals import ANYWHERE, device_parts
 from wrapper_ir.emitters.cpp.state import (
     Place,
     element_type,
@@ -15,14 +18,10 @@ from wrapper_ir.emitters.cpp.state import (
     needs_handle,
     place_of,
 )
-from wrapper_ir.emitters.cpp.types import CExpr, CType, convert, symbol_type
-from wrapper_ir.emitters.facts import needs_streams
-from wrapper_ir.emitters.regions import Origins, Storages, described
+from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.memory import Allocate, AllocatePool
-from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,11 +32,12 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, SymbolKind
+    from wrapper_ir.lines.program import AnyLine, Origin, SymbolKind
+    from wrapper_ir.lines.walk import Path
 
 
-class RegionBase(LineVisitor[None]):
-    """Shared by the renderers of all lines: where they are in a region, and how they write.
+class RegionBase(TextWalker["Context"]):
+    """Shared by the renderers of all lines: how they write, and the place of each buffer.
 
     Args:
         context: The run.
@@ -47,6 +47,8 @@ class RegionBase(LineVisitor[None]):
         last: The last line that touches each buffer of the region.
         framed: Whether variables live in the frame, for functions that share them.
     """
+
+    comment = staticmethod(literals.comment)
 
     def __init__(
         self,
@@ -58,20 +60,13 @@ class RegionBase(LineVisitor[None]):
         *,
         framed: bool = False,
     ) -> None:
-        self.context = context
+        super().__init__(context, region, writer)
         self.declared = declared
-        self.region = region
-        self.writer = writer
-        self.path = Path()
-        self.index = 0
         self.framed = framed
         self.exprs = context.printer("frame.") if framed else context.exprs
         self.places: dict[str, Place] = {}
         #: Variables of objects.
         self.objects: dict[str, str] = {}
-        #: Inputs whose layout was checked on entry.
-        self.checked: frozenset[str] = frozenset()
-        self.show_origins = False
         #: Whether ``call.blas`` is cuBLAS as it is now.
         self.has_blas = False
         #: Whether a statement uses the state.
@@ -79,27 +74,23 @@ class RegionBase(LineVisitor[None]):
         self._stream = 0
         self._tensors = needs_handle(region, context.program, context.products)
         self._storages = Storages(last)
-        self._origins = Origins(context.program)
 
     # Walking.
 
+    @override
     def render(self, index: int, path: Path) -> None:
-        """Renders the line at a position of the region."""
-        line = self.region.body[index]
-        self.index, self.path = index, path
-        with self.writer.at(path):
-            if self.show_origins:
-                self._show_origin(line)
-            reason = needs_streams(line, self.context.program)
-            if reason:
-                self.unsupported(line, f"{reason}; C++ code runs on the caller's stream alone")
-            elif isinstance(line, Allocate | AllocatePool | KernelCall | ExternKernel):
-                self._go_on(0 if isinstance(line, AllocatePool) else line.stream)
-            try:
-                self.visit(line)
-            except UnsupportedExprError as error:
-                self.unsupported(line, error.message)
-        self.has_blas = self.has_blas and self.context.products.keep(line)
+        super().render(index, path)
+        self.has_blas = self.has_blas and self.context.products.keep(self.region.body[index])
+
+    @override
+    def render_line(self, line: AnyLine) -> None:
+        self.refuse_streams(line, "C++ code runs")
+        if isinstance(line, Allocate | AllocatePool | KernelCall | ExternKernel):
+            self._go_on(0 if isinstance(line, AllocatePool) else line.stream)
+        try:
+            self.visit(line)
+        except UnsupportedExprError as error:
+            self.unsupported(line, error.message)
 
     def _go_on(self, stream: int) -> None:
         """Writes that what follows is on a branch, or on the caller's stream, if that is news."""
@@ -107,10 +98,6 @@ class RegionBase(LineVisitor[None]):
             self.put(f"call.branches->enter({stream});")
             self._stream = stream
             self.has_blas = False
-
-    def unsupported(self, line: AnyLine, reason: str) -> None:
-        """Notes that a line cannot be rendered."""
-        self.context.problems.add(line, self.path, reason)
 
     # Writing.
 
@@ -183,10 +170,6 @@ class RegionBase(LineVisitor[None]):
         return name
 
     # Buffers.
-
-    def layout(self, name: str) -> Layout:
-        """The layout of a buffer."""
-        return self.context.program.layout(name)
 
     def define(self, name: str, place: Place, sources: Sequence[str] = ()) -> None:
         """A buffer begins; ``sources`` are buffers whose storage it shares or may share."""
@@ -276,16 +259,10 @@ class RegionBase(LineVisitor[None]):
         """Return what reads a symbol's variable."""
         return f"frame.{self.context.symbol(name)}" if self.framed else self.context.symbol(name)
 
-    # Remarks.
-
-    def _show_origin(self, line: AnyLine) -> None:
-        origin = self._origins.news(line)
-        if origin is None:
-            return
-        place = f"{origin.frames[-1].file}:{origin.frames[-1].line}" if origin.frames else ""
-        text = described(origin, place)
-        if text:
-            self.writer.lines(*literals.comment(text))
+    @override
+    def shown_place(self, origin: Origin) -> str:
+        frame = origin.frames[-1] if origin.frames else None
+        return "" if frame is None else f"{frame.file}:{frame.line}"
 
 
 def _divided(start: Dim, layout: Layout) -> Dim:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.devices import device_index, device_type
-from wrapper_ir.emitters.cpp.literals import call
+from wrapper_ir.emitters.cpp.literals import call, device_index, device_type
 from wrapper_ir.emitters.cpp.statics import same_view, source_of
 from wrapper_ir.emitters.kernel_types import ELEMENTS
 from wrapper_ir.lines.effects import effects

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from wrapper_ir.analysis.storage import StorageMap
-from wrapper_ir.emitters.arenas import allocates_much
-from wrapper_ir.emitters.facts import free_region_symbols, kept_buffers
+from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.emitters.facts import allocates_much, free_region_symbols, kept_buffers
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.memory import AllocateFromPool, AllocatePool, Reinterpret, Reuse
 

@@ -8,14 +8,12 @@ import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean
 
-from wrapper_ir.analysis.storage import mutated_inputs
+from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table, has_packing, write_packing
-from wrapper_ir.emitters.cpp.devices import device_index, side_of
-from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS
+from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType
 from wrapper_ir.emitters.cpp.lines import write_probes
-from wrapper_ir.emitters.cpp.literals import table
-from wrapper_ir.emitters.cpp.types import CType
+from wrapper_ir.emitters.cpp.literals import device_index, side_of, table
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput

@@ -6,14 +6,12 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.devices import device_index
-from wrapper_ir.emitters.cpp.literals import statement
+from wrapper_ir.emitters.cpp.exprs import CType
+from wrapper_ir.emitters.cpp.literals import device_index, statement
 from wrapper_ir.emitters.cpp.state import element_type
-from wrapper_ir.emitters.cpp.types import CType
 from wrapper_ir.emitters.triton import GpuUnit, source_of
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, KernelCall, KernelDefinition, TritonKernel
-from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
@@ -77,7 +75,8 @@ class GpuKernels:
         if symbol not in self._units:
             self._units[symbol] = GpuUnit(symbol, described)
             context.section("externs").line(f'extern "C" const wir::GpuImage {symbol}[];')
-        for gpu in self._launched_on(definition):
+        devices = context.launches.get(definition.name, ())
+        for gpu in sorted({device_index(device) for device in devices}):
             name = self._name(definition.name, gpu)
             text = f"inline wir::GpuKernel<{', '.join(types)}> {name}"
             text += f"{{{literals.string(definition.name)}, ::{symbol}}};"
@@ -108,14 +107,6 @@ class GpuKernels:
         if key not in self._names:
             self._names[key] = context.names.fresh(f"{wanted}_on_{gpu}")
         return self._names[key]
-
-    def _launched_on(self, definition: KernelDefinition) -> list[int]:
-        launches = (
-            device_index(line.device)
-            for _, line in walk(self._context.program)
-            if isinstance(line, KernelCall) and line.kernel == definition.name
-        )
-        return sorted(set(launches))
 
 
 def _declared_type(param: Param, type_: str) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.analysis.ops import draws, drops
-from wrapper_ir.analysis.storage import mutated_inputs
 from wrapper_ir.emitters.facts import needs_streams, only_accelerator
 from wrapper_ir.lines.args import ScalarArg
 from wrapper_ir.lines.control import Cond, Switch, While

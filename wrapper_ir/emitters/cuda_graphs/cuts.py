@@ -17,14 +17,14 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.emitters.cuda_graphs.capture import Obstacles, why_not_captured
+from wrapper_ir.emitters.cuda_graphs.capture import Obstacles
 from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg
 from wrapper_ir.lines.control import BufferInput, Region, Switch
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.memory import Allocate, Reinterpret, Reuse
-from wrapper_ir.lines.program import FrozenMap, Stage
+from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.symbols import AssertLayout
 from wrapper_ir.lines.walk import Renaming
 
@@ -228,28 +228,3 @@ class _Cutter:
             wanted = f"{name}_{self._count + 1}_{number}"
         self._layouts[wanted] = self._program.layout(name)
         return wanted
-
-
-# Programs made ready for calls that are captured as CUDA graphs: branches, or cuts.
-
-
-def for_graphs(program: Program, emitter: object) -> Program:
-    """Return a program made ready for an emitter that has its calls captured.
-
-    It gets branches, or is cut where something in it cannot be captured, as the emitter's options
-    say.
-
-    Args:
-        program: A program whose memory is yet to be planned.
-        emitter: What is going to render it.
-    """
-    if not getattr(emitter, "cuda_graph", False) or program.stage is Stage.PLANNED:
-        return program
-    # The planner is a large package; programs that are planned need none of it.
-    if why_not_captured(program):
-        from wrapper_ir.emitters.cuda_graphs.cuts import cut  # noqa: PLC0415
-
-        return cut(program) if getattr(emitter, "cuda_graph_cuts", False) else program
-    from wrapper_ir.planning.branches import branch  # noqa: PLC0415
-
-    return branch(program, getattr(emitter, "cuda_graph_branches", 0))

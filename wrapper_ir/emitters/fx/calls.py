@@ -11,10 +11,9 @@ from torch import fx
 from typing_extensions import override
 
 from wrapper_ir.analysis.ops import PRODUCTS
-from wrapper_ir.emitters.fx.kernels import KernelForm, kernel_kinds
+from wrapper_ir.emitters.fx.kernels import KernelForm
 from wrapper_ir.emitters.fx.library import pack
-from wrapper_ir.emitters.fx.region import RegionBase, Storage, extent_of, torch_dtype
-from wrapper_ir.emitters.fx.sharing import places
+from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, extent_of, torch_dtype
 from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.lines.args import (
@@ -35,13 +34,12 @@ from wrapper_ir.lines.args import (
     StringArg,
 )
 from wrapper_ir.lines.effects import handed_over
-from wrapper_ir.lines.expr import dim
+from wrapper_ir.lines.expr import Dim, dim
 from wrapper_ir.lines.layout import DType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.emitters.fx.sharing import Place
     from wrapper_ir.emitters.fx.triton import PinnedKernel
     from wrapper_ir.lines.kernels import (
         ExternKernel,
@@ -50,6 +48,83 @@ if TYPE_CHECKING:
     )
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine
+
+
+# Buffers of a kernel call that share memory with one that the call writes.
+#
+# Such buffers are handed over as one memory and places in it (:class:`KernelForm`). So are buffers
+# that are written as another dtype than that of the memory they lie in: torch's functionalisation
+# takes a view that a custom op writes for one in the dtype of its base.
+#
+# Buffers that provably have no byte in common are left alone, and so are slices of a pool: those
+# that are alive at once do not overlap.
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Place of an argument in memory.
+
+    Attributes:
+        storage: The memory.
+        begin: Its first byte, counted from the memory's owner.
+        end: The byte behind its last one.
+        is_written: Whether the call writes it.
+        has_other_dtype: Whether its dtype is not the memory's.
+    """
+
+    storage: Storage
+    begin: Dim
+    end: Dim
+    is_written: bool
+    has_other_dtype: bool
+
+    @classmethod
+    def of(cls, arg: BufferArg, bound: Bound, layout: Layout) -> Place:
+        """The place of an argument."""
+        begin = dim(layout.offset * layout.dtype.itemsize)
+        end = dim(begin + extent_of(layout) * layout.dtype.itemsize)
+        storage = bound.storage
+        other = layout.dtype is not storage.dtype
+        return cls(storage, begin, end, arg.access.writes, other)
+
+    @property
+    def at(self) -> Dim:
+        """Bytes from the first element of the memory's tensor."""
+        return dim(self.begin - self.storage.start)
+
+    def may_meet(self, other: Place) -> bool:
+        """Return whether the two may have a byte in common."""
+        mine, theirs = self.storage, other.storage
+        if mine.node is not theirs.node or mine.start != theirs.start:
+            return False
+        return not (_is_at_most(self.end, other.begin) or _is_at_most(other.end, self.begin))
+
+
+def places(
+    args: Sequence[Arg], bound: Mapping[str, Bound], layouts: Mapping[str, Layout]
+) -> dict[int, Place]:
+    """The places of the arguments, by position, that are to be handed over as places in memory."""
+    every = {
+        position: Place.of(arg, bound[arg.buffer], layouts[arg.buffer])
+        for position, arg in enumerate(args)
+        if isinstance(arg, BufferArg)
+    }
+    memories = {
+        place.storage.node
+        for position, place in every.items()
+        if place.is_written and (place.has_other_dtype or _meets_another(place, position, every))
+    }
+    return {n: place for n, place in every.items() if place.storage.node in memories}
+
+
+def _meets_another(place: Place, position: int, every: Mapping[int, Place]) -> bool:
+    return any(n != position and place.may_meet(other) for n, other in every.items())
+
+
+def _is_at_most(low: Dim, high: Dim) -> bool:
+    """Return whether a number is certainly not above another."""
+    difference = dim(high - low)
+    return isinstance(difference, int) and difference >= 0
 
 
 _aten = torch.ops.aten
@@ -106,7 +181,7 @@ class CallLines(RegionBase):
         if shared:
             self._call_with_places(line, shared)
         else:
-            kinds = kernel_kinds(self.context.program.kernels[line.kernel])
+            kinds = KernelForm(self.context.program.kernels[line.kernel]).kinds
             self.call(op, *pack(kinds, [self._kernel_arg(line, arg) for arg in line.args]))
 
     def _call_with_places(self, line: KernelCall, shared: Mapping[int, Place]) -> None:

@@ -1,12 +1,4 @@
-"""Checks as ops: they survive tracing, dead-code elimination and export, and cost one call each.
-
-They run the same code, and raise the same errors, as the checks in emitted Python. Under tracing
-they hold what is known against what is wanted, and tell torch what follows for the rest
-(``torch._check``), so that symbolic sizes are related as the program says.
-
-What is expected of tensors is given as JSON, parsed once: ``["x", "float32", [8, 8], [8, 1],
-"cpu"]``, with ``null`` for a size or stride that may be anything.
-"""
+"""Ops of our own: checks of tensors and numbers, results in their layouts, probes."""
 
 from __future__ import annotations
 
@@ -15,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.errors import WrapperIRError
@@ -24,10 +17,11 @@ from wrapper_ir.runtime import (
     TensorSpec,
     check_layout,
     check_result,
+    make_probe,
     refuse_misaligned,
     result_check,
 )
-from wrapper_ir.runtime.scalars import check_number
+from wrapper_ir.runtime.checks import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +29,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
+    from wrapper_ir.lines.trace import Probe
 
+
+# Checks as ops: they survive tracing, dead-code elimination and export, and cost one call each.
+#
+# They run the same code, and raise the same errors, as the checks in emitted Python. Under tracing
+# they hold what is known against what is wanted, and tell torch what follows for the rest
+# (``torch._check``), so that symbolic sizes are related as the program says.
+#
+# What is expected of tensors is given as JSON, parsed once: ``["x", "float32", [8, 8], [8, 1],
+# "cpu"]``, with ``null`` for a size or stride that may be anything.
 
 # Errors of emitted graphs.
 
@@ -119,7 +124,7 @@ def _are_known(*numbers: Any) -> bool:
     return all(n is None or isinstance(n, int) for n in numbers)
 
 
-def _input_check(
+def _check_output(
     tensor: Tensor,
     name: str,
     dtype: torch.dtype,
@@ -127,17 +132,7 @@ def _input_check(
     size: Any,
     stride: Any,
 ) -> None:
-    check_layout(tensor, name, dtype, device, size, stride)
-
-
-def _output_check(
-    tensor: Tensor,
-    name: str,
-    dtype: torch.dtype,
-    device: torch.device | None,
-    size: Any,
-    stride: Any,
-) -> None:
+    """As :func:`check_layout`, for what an op returned."""
     check_result(tensor, name, dtype, size, stride, device)
 
 
@@ -151,7 +146,7 @@ def _check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
 def _fake_check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
     for tensor, spec in zip(tensors, _specs(specs), strict=True):
         wanted = (spec.dtype, spec.device, spec.size, spec.stride)
-        _fake_compare(tensor, _input_check, spec.name, wanted)
+        _fake_compare(tensor, check_layout, spec.name, wanted)
 
 
 # check_result: a result of an op whose layout is fixed.
@@ -162,16 +157,10 @@ def check_fixed_result(tensor: Tensor, spec: str) -> None:
     _result_check(spec)(tensor)
 
 
-def stride_of(spec: str) -> tuple[int, ...]:
-    """The strides that a fixed layout has."""
-    (parsed,) = _specs(spec)
-    return _static(parsed.stride)
-
-
 def _fake_check_result(tensor: Tensor, spec: str) -> None:
     (parsed,) = _specs(spec)
     wanted = (parsed.dtype, parsed.device, parsed.size, parsed.stride)
-    _fake_compare(tensor, _output_check, parsed.name, wanted)
+    _fake_compare(tensor, _check_output, parsed.name, wanted)
 
 
 # check_sizes: an input or result whose layout depends on symbols.
@@ -185,7 +174,7 @@ def _check_sizes(
     is_input: bool,  # noqa: FBT001 - as the schema has it
 ) -> None:
     (parsed,) = _specs(spec)
-    check = _input_check if is_input else _output_check
+    check = check_layout if is_input else _check_output
     check(tensor, parsed.name, parsed.dtype, parsed.device, tuple(size), tuple(stride))
 
 
@@ -197,7 +186,7 @@ def _fake_check_sizes(
     is_input: bool,  # noqa: FBT001 - as the schema has it
 ) -> None:
     (parsed,) = _specs(spec)
-    check = _input_check if is_input else _output_check
+    check = check_layout if is_input else _check_output
     _fake_compare(tensor, check, parsed.name, (parsed.dtype, parsed.device, size, stride))
 
 
@@ -251,9 +240,16 @@ def _fake_check_that(
         library.know(holds)
 
 
-def _op(schema: str, function: Callable[..., None], fake: Callable[..., None]) -> Any:
+def _op(
+    schema: str,
+    function: Callable[..., Any],
+    fake: Callable[..., None] | None = None,
+    direct: Callable[..., Any] | None = None,
+) -> Any:
+    """Register an op and what it does; one without ``fake`` is made of others."""
     overload = library.define(schema, fake)
-    library.implement(schema.partition("(")[0], function, "CompositeExplicitAutograd")
+    key = "CompositeImplicitAutograd" if fake is None else "CompositeExplicitAutograd"
+    library.implement(schema.partition("(")[0], function, key, direct=direct)
     return overload
 
 
@@ -283,3 +279,98 @@ CHECK_THAT: Final = _op(
     _check_that,
     _fake_check_that,
 )
+
+
+# Results of library ops in the layout that the program says.
+#
+# Views of a result, and kernels that read it, are made for that layout. As long as a graph is run
+# as it is, an op that returns another one is an error. When the graph is traced, ops may be
+# replaced by others that compute the same and lay it out as they please (torch's decompositions of
+# attention do). So these ops are made of others: where the layout is right they give back what they
+# are given, and where a trace finds another they copy it into the right one. In both cases the
+# trace has a check that holds when it is run.
+
+
+def _lay_out(result: Tensor, spec: str) -> Tensor:
+    if torch.compiler.is_compiling():
+        result = _with_stride(result, _static(_specs(spec)[0].stride))
+    CHECK_RESULT(result, spec)
+    return result
+
+
+def _lay_out_directly(result: Tensor, spec: str) -> Tensor:
+    check_fixed_result(result, spec)
+    return result
+
+
+def _lay_out_sizes(result: Tensor, spec: str, size: Sequence[int], stride: Sequence[int]) -> Tensor:
+    if torch.compiler.is_compiling():
+        result = _with_stride(result, stride)
+    CHECK_SIZES(result, spec, size, stride, False)  # noqa: FBT003 - as the schema has it
+    return result
+
+
+def _with_stride(result: Tensor, stride: Sequence[Any]) -> Tensor:
+    """A tensor with these strides: the one given, or a copy; as it is where it cannot have them."""
+    if len(stride) != result.dim() or _are_same(result.stride(), stride):
+        return result
+    if any(isinstance(step, int) and step == 0 for step in stride):
+        return result
+    made = torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
+    return made.copy_(result)
+
+
+def _are_same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
+    """Return whether numbers are the same, whatever symbols among them stand for."""
+    return all(statically_known_true(a == b) for a, b in zip(ours, theirs, strict=True))
+
+
+LAY_OUT: Final = _op(
+    "lay_out(Tensor(a) result, str spec) -> Tensor(a)", _lay_out, direct=_lay_out_directly
+)
+"""A result whose layout is fixed."""
+
+LAY_OUT_SIZES: Final = _op(
+    "lay_out_sizes(Tensor(a) result, str spec, SymInt[] size, SymInt[] stride) -> Tensor(a)",
+    _lay_out_sizes,
+)
+"""A result whose layout depends on symbols."""
+
+
+# Probes as nodes of one op, which does what a probe of emitted Python does.
+#
+# What a probe is called and shows is JSON in the node, made into a function once. Tracing keeps the
+# node, so a probe shows its values wherever the graph ends up.
+
+
+def probe_spec(line: Probe, program: Program) -> str:
+    """All that is known of a probe before it is run."""
+    spec: dict[str, Any] = {
+        "label": line.label,
+        "when": line.when.value,
+        "level": line.level.value,
+        "buffers": program.shown_names(line),
+        "scalars": [str(value) for value in line.scalars],
+    }
+    source = program.place_of(line)
+    return json.dumps({**spec, "source": source} if source else spec)
+
+
+@functools.lru_cache(maxsize=4096)
+def _probe(text: str) -> Callable[..., None]:
+    spec = json.loads(text)
+    source = spec.get("source")
+    keywords = {"source": source} if source and spec["level"] != "names" else {}
+    args = (spec["label"], spec["when"], spec["level"])
+    return make_probe(*args, tuple(spec["buffers"]), tuple(spec["scalars"]), **keywords)
+
+
+def _show(buffers: Sequence[Tensor], spec: str, scalars: Sequence[float]) -> None:
+    _probe(spec)(*buffers, *scalars)
+
+
+def _nothing(buffers: Sequence[Tensor], spec: str, scalars: Sequence[float]) -> None:
+    """Tensors without data show nothing."""
+
+
+SHOW: Final = _op("show(Tensor[] buffers, str spec, Scalar[] scalars) -> ()", _show, _nothing)

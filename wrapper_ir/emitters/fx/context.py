@@ -7,33 +7,139 @@ import contextlib
 import functools
 import keyword
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from typing_extensions import override
 
+from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.proof import Facts as Proofs
-from wrapper_ir.emitters.facts import random_states
 from wrapper_ir.emitters.fx import library
-from wrapper_ir.emitters.fx.constants import places_of
 from wrapper_ir.emitters.fx.exprs import lower
 from wrapper_ir.emitters.fx.kernels import KernelForm, KernelSet, declare, declare_form
 from wrapper_ir.emitters.fx.triton import declare_launched
-from wrapper_ir.emitters.kernel_types import cpp_type
-from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, TorchOp
+from wrapper_ir.emitters.kernel_types import parameter_types
+from wrapper_ir.emitters.regions import Run
+from wrapper_ir.lines.kernels import CppKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Origin, Program, SymbolInfo
+
+
+# Constants: where in the module each one is, and how it gets there.
+#
+# A constant is found under its qualified name, so the module's ``state_dict`` has the keys of the
+# model's. Where torch could not call an attribute that, or could only by taking the name of
+# something of its own, the attribute is called by the constant's name in the program.
+
+
+def places_of(program: Program) -> dict[str, str]:
+    """The attribute of each constant and object."""
+    places: dict[str, str] = {}
+    leaves: set[str] = set()
+    inner: set[str] = set()
+    wanted = {name: constant.qualified_name for name, constant in program.constants.items()}
+    wanted |= {name: constant.qualified_name for name, constant in program.objects.items()}
+    for name, place in wanted.items():
+        if not _is_possible(place) or place in leaves | inner or leaves & set(_outer(place)):
+            place = _free(name, leaves | inner)
+        places[name] = place
+        leaves.add(place)
+        inner.update(_outer(place))
+    return places
+
+
+def _outer(place: str) -> list[str]:
+    """The modules that an attribute is in: ``a`` and ``a.b`` for ``a.b.weight``."""
+    parts = place.split(".")
+    return [".".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def _is_possible(place: str) -> bool:
+    parts = place.split(".")
+    if not all(part.isascii() and part.replace("_", "a").isalnum() for part in parts):
+        return False
+    first, *rest = parts
+    return not hasattr(fx.GraphModule, first) and not any(hasattr(nn.Module, p) for p in rest)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    place, number = f"constant_{name}", 0
+    while place in taken or hasattr(fx.GraphModule, place):
+        number += 1
+        place = f"constant_{name}_{number}"
+    return place
+
+
+@dataclass(frozen=True, slots=True)
+class _NoObject:
+    """Placeholder in a module for an object that is not there; calls refuse it."""
+
+    class_name: str
+
+
+def install(module: nn.Module, program: Program, places: Mapping[str, str]) -> list[str]:
+    """Put the constants into a module; returns the names of those that have no values.
+
+    They are the program's own tensors, or share their memory: a parameter that asks for gradients
+    is put in as one that does not, since graphs call ops that have no derivative. What has no value
+    becomes a tensor without data; an object, something that no call takes.
+    """
+    missing = []
+    shared: dict[int, Tensor] = {}
+    for name, place in places.items():
+        value = program.data.get(name)
+        if name in program.objects:
+            if value is None:
+                missing.append(name)
+                value = _NoObject(program.objects[name].class_name)
+            _put(module, place, value)
+            continue
+        if not isinstance(value, Tensor):
+            missing.append(name)
+            value = _without_data(program.layout(name))
+        _put(module, place, shared.setdefault(id(value), _without_gradient(value)))
+    return missing
+
+
+def _without_data(layout: Layout) -> Tensor:
+    dtype = getattr(torch, layout.dtype.torch_name)
+    size = [n if isinstance(n, int) else 0 for n in layout.size]
+    stride = [n if isinstance(n, int) else 1 for n in layout.stride]
+    return torch.empty_strided(size, stride, dtype=dtype, device="meta")
+
+
+def _without_gradient(value: Tensor) -> Tensor:
+    if not value.requires_grad:
+        return value
+    detached = value.detach()
+    if isinstance(value, nn.Parameter):
+        return nn.Parameter(detached, requires_grad=False)
+    return detached
+
+
+def _put(module: nn.Module, place: str, value: object) -> None:
+    *outer, leaf = place.split(".")
+    for part in outer:
+        if part not in module._modules:  # noqa: SLF001 - as nn.Module's own add_module does
+            module.add_module(part, nn.Module())
+        module = module.get_submodule(part)
+    if isinstance(value, nn.Parameter):
+        module.register_parameter(leaf, value)
+    elif isinstance(value, Tensor):
+        module.register_buffer(leaf, value)
+    else:
+        setattr(module, leaf, value)
 
 
 # ``node.meta["val"]``: fake tensors and symbolic numbers, made from the program's own layouts.
@@ -152,25 +258,20 @@ _RESERVED: Final = (
 )
 
 
-class Context:
+class Context(Run):
     """One run of the emitter.
 
     Attributes:
-        program: The program.
-        facts: What was found out about it.
-        problems: What cannot be rendered.
+        touched_inputs: Buffer inputs that something looks at.
         checks: Whether inputs and results are checked.
         values: What is known of values.
         places: The attribute of the module that holds each constant.
         launched: The kernels that are launched over a grid, by name.
     """
 
-    def __init__(
-        self, program: Program, facts: Facts, problems: Problems, *, checks: bool, values: bool
-    ) -> None:
-        self.program = program
-        self.facts = facts
-        self.problems = problems
+    def __init__(self, program: Program, problems: Problems, *, checks: bool, values: bool) -> None:
+        super().__init__(program, problems)
+        self.touched_inputs = StorageMap(program).touched_inputs
         self.checks = checks
         self.values: Values | NoValues = Values(program) if values else NoValues()
         self.places = places_of(program)
@@ -179,25 +280,21 @@ class Context:
         )
         self._forms: dict[KernelForm, Any] = {}
         self.launched = declare_launched(program.kernels.values())
-        self._origins: dict[int, dict[str, Any]] = {}
+        self._origins: dict[int | None, dict[str, Any]] = {}
 
     def kernel_problem(self, definition: KernelDefinition) -> str | None:
         """Return why a kernel cannot be rendered, or ``None``; ``""`` for what is no C++ kernel."""
         if not isinstance(definition.source, CppKernel):
             return ""
-        for param in definition.params:
-            if isinstance(param, BufferParam) and cpp_type(param) is None:
-                return f"parameter '{param.name}' has a type that C++ kernels cannot take"
+        try:
+            parameter_types(definition)
+        except ValueError as error:
+            return str(error)
         return None
 
     def may_be_empty(self, layout: Layout) -> bool:
         """Return whether a buffer may have no elements, by what is known of the symbols."""
         return not all(self._proofs.at_least(size, 1) for size in layout.size)
-
-    @functools.cached_property
-    def random_states(self) -> frozenset[str]:
-        """As :func:`~wrapper_ir.emitters.facts.random_states` has them."""
-        return random_states(self.program)
 
     @functools.cached_property
     def _proofs(self) -> Proofs:
@@ -223,10 +320,7 @@ class Context:
 
     def library_op(self, name: str) -> Any:
         """The overload of a library op, ``None`` where torch has none in this process."""
-        namespace, _, rest = name.partition("::")
-        base, _, overload = rest.partition(".")
-        packet = getattr(getattr(torch.ops, namespace), base, None)
-        return getattr(packet, overload or "default", None)
+        return library.op_named(name)
 
     def method(self, op: str) -> str:
         """The name of a method where an op is one of a custom class; else empty."""
@@ -242,10 +336,11 @@ class Context:
 
     def origin_meta(self, line: AnyLine) -> dict[str, Any]:
         """Return a line's origin in the terms of FX."""
-        if line.origin is None or not 0 <= line.origin < len(self.program.origins):
+        origin = self.program.origin_of(line)
+        if origin is None:
             return {}
         if line.origin not in self._origins:
-            self._origins[line.origin] = _origin_meta(self.program.origins[line.origin])
+            self._origins[line.origin] = _origin_meta(origin)
         return self._origins[line.origin]
 
 

@@ -24,7 +24,6 @@ import torch
 from torch import fx
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import free_region_symbols
 from wrapper_ir.emitters.fx.calls import CallLines
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.region import torch_dtype
@@ -193,9 +192,8 @@ class ControlLines(CallLines):
         """Return the plan of the graphs of a line's regions; all of them take the same operands."""
         program = self.context.program
         regions = dict(regions_of(line))
-        label = "_".join(str(each.position) for each in self.path)
         constants = {n for region in regions.values() for n in _names(program, region)}
-        symbols = {s for region in regions.values() for s in free_region_symbols(region, program)}
+        symbols = set(self.symbols_of(line))
         fixed = len(line.carried) if isinstance(line, While) else 0
         known = {name: _sizes(program, region) for name, region in regions.items()}
         looked_up = {s for s in symbols if all(s in sizes for sizes in known.values())}
@@ -209,7 +207,7 @@ class ControlLines(CallLines):
                 assert isinstance(own, ScalarInput)
                 sizes[own.symbol] = known[step][own.symbol]
         return _Graph(
-            name=f"{line.mnemonic}_{label}_{step}",
+            name=self.function_name(line, step),
             step=step,
             constants=tuple(n for n in program.constants if n in constants),
             symbols=tuple(sorted(symbols - looked_up)),

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.lines.program import Stage
-from wrapper_ir.options import Option, check_options, declared
+from wrapper_ir.options import Option, declared
 from wrapper_ir.planning import plan_memory
 
 if TYPE_CHECKING:
@@ -40,14 +40,6 @@ class FxEmitter(Emitter):
 
     checks: str = CHECKS.field()
     values: bool = VALUES.field()
-
-    def __post_init__(self) -> None:
-        """Check the options' values.
-
-        Raises:
-            OptionValueError: One of them is not legal.
-        """
-        check_options(self)
 
     @override
     def render(self, program: Program, problems: Problems) -> FxArtifact:

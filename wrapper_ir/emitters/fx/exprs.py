@@ -6,8 +6,6 @@ for making nodes and for working out values.
 
 from __future__ import annotations
 
-import builtins
-import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -19,7 +17,7 @@ from sympy.logic.boolalg import BooleanAtom
 from wrapper_ir.emitters.fx import numbers
 from wrapper_ir.emitters.writer import split_sign
 from wrapper_ir.lines import expr as vocabulary
-from wrapper_ir.lines.expr import Scalar, UnsupportedExprError
+from wrapper_ir.lines.expr import PYTHON_FUNCTIONS, Scalar, UnsupportedExprError
 from wrapper_ir.lines.expr_printer import ordered_args
 
 Apply = Callable[..., Any]
@@ -28,29 +26,10 @@ Apply = Callable[..., Any]
 
 #: What has one function of all its arguments in order.
 _PLAIN: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
-    sympy.Pow: operator.pow,
-    sympy.Abs: builtins.abs,
-    sympy.Eq: operator.eq,
-    sympy.Ne: operator.ne,
-    sympy.Lt: operator.lt,
-    sympy.Le: operator.le,
-    sympy.Gt: operator.gt,
-    sympy.Ge: operator.ge,
+    **PYTHON_FUNCTIONS,
     sympy.Not: torch.sym_not,
-    vocabulary.FloorDiv: operator.floordiv,
-    vocabulary.Mod: operator.mod,
     vocabulary.Where: numbers.where,
-    vocabulary.Truncate: math.trunc,
-    vocabulary.Floor: math.floor,
-    vocabulary.Ceil: math.ceil,
-    vocabulary.Round: builtins.round,
-    vocabulary.BitAnd: operator.and_,
-    vocabulary.BitOr: operator.or_,
-    vocabulary.BitXor: operator.xor,
-    vocabulary.ShiftLeft: operator.lshift,
-    vocabulary.ShiftRight: operator.rshift,
     vocabulary.ToFloat: torch.sym_float,
-    vocabulary.TrueDiv: operator.truediv,
     vocabulary.Sqrt: numbers.sqrt,
     vocabulary.Exp: numbers.exp,
     vocabulary.Log: numbers.log,
@@ -126,16 +105,3 @@ def _sum(value: sympy.Basic, symbols: Callable[[str], Any], apply: Apply) -> Any
         function = operator.sub if negative else operator.add
         total = apply(function, total, lower(magnitude, symbols, apply))
     return total
-
-
-def _split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
-    """Return whether a term is a negative number times something, and its magnitude."""
-    if isinstance(term, (sympy.Integer, sympy.Float)):
-        return bool(term < 0), abs(term)
-    if not isinstance(term, sympy.Mul):
-        return False, term
-    number, *rest = ordered_args(term)
-    if not (isinstance(number, (sympy.Integer, sympy.Float)) and number < 0):
-        return False, term
-    factors = rest if number == -1 else (-number, *rest)
-    return True, factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)

@@ -1,12 +1,4 @@
-"""A graph module that can be pickled, and saved in a folder, for what graphs of programs hold.
-
-FX pickles a graph module as its code, and traces that again when it is loaded. Calls without a
-tensor among their arguments are run by that, not recorded: an allocation would become a constant
-that all calls write to; and higher-order ops cannot be traced so at all. This one is pickled node
-by node instead, with the kernels that it calls. Everything else is FX's.
-
-Values in ``node.meta["val"]`` are left out: fake tensors belong to a process.
-"""
+"""Graph modules of programs that can be pickled, and saved in a folder."""
 
 from __future__ import annotations
 
@@ -18,14 +10,62 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import fx, nn
 from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx.node import map_aggregate
+from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
+from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.kernels import KERNELS
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
 
+
+# Tracer with which FX reads back a graph of ours that it has pickled as code.
+#
+# FX pickles a graph module as its code, and traces that when it is loaded. A call without a tensor
+# among its arguments is run by that, not recorded: an allocation would become a constant that all
+# calls share. Modules that the emitter makes are pickled in another way; but one that a pass has
+# made of the graph, ``fx.GraphModule(module, graph)``, is FX's own, and the graph names this
+# tracer.
+#
+# Choices and loops cannot be traced so: loading such a module raises.
+
+
+class CallTracer(fx.Tracer):
+    """A tracer that records every call of an op, whatever its arguments are."""
+
+    @override
+    def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> fx.Graph:
+        with _Recorded(self):
+            return super().trace(root, concrete_args)
+
+
+class _Recorded(TorchFunctionMode):
+    """Makes nodes of calls of ops."""
+
+    def __init__(self, tracer: fx.Tracer) -> None:
+        super().__init__()
+        self._tracer = tracer
+
+    @override
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if isinstance(func, OpOverload):
+            return self._tracer.create_proxy("call_function", func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
+
+
+# A graph module that can be pickled, and saved in a folder, for what graphs of programs hold.
+#
+# FX pickles a graph module as its code, and traces that again when it is loaded. Calls without a
+# tensor among their arguments are run by that, not recorded: an allocation would become a constant
+# that all calls write to; and higher-order ops cannot be traced so at all. This one is pickled node
+# by node instead, with the kernels that it calls. Everything else is FX's.
+#
+# Values in ``node.meta["val"]`` are left out: fake tensors belong to a process.
 
 #: What is kept of ``node.meta``: plain data.
 _META: Final = (
@@ -165,27 +205,21 @@ def _target(target: object) -> Any:
         return target
     if target.is_higher_order:
         return getattr(torch.ops.higher_order, target.name)
-    namespace, _, rest = target.name.partition("::")
-    base, _, overload = rest.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+    found = library.op_named(target.name)
+    if found is None:
+        raise AttributeError(f"torch has no op '{target.name}' in this process")
+    return found
 
 
 def _encoded(value: Any, positions: Mapping[fx.Node, int]) -> Any:
-    if isinstance(value, fx.Node):
-        return _NodeRef(positions[value])
-    return _mapped(value, lambda item: _encoded(item, positions))
+    def encode(part: Any) -> Any:
+        return _NodeRef(positions[part]) if isinstance(part, fx.Node) else part
+
+    return map_aggregate(value, encode)
 
 
 def _decoded(value: Any, nodes: list[fx.Node]) -> Any:
-    if isinstance(value, _NodeRef):
-        return nodes[value.position]
-    return _mapped(value, lambda item: _decoded(item, nodes))
+    def decode(part: Any) -> Any:
+        return nodes[part.position] if isinstance(part, _NodeRef) else part
 
-
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, (list, tuple)):
-        items = [change(item) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    if isinstance(value, dict):
-        return {key: change(item) for key, item in value.items()}
-    return value
+    return map_aggregate(value, decode)

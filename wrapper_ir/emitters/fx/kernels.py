@@ -23,7 +23,7 @@ import hashlib
 import json
 import keyword
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from torch import Tensor
@@ -31,13 +31,12 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.fx import checks as _checks  # noqa: F401 - graphs need its ops too
 from wrapper_ir.emitters.fx import library
-from wrapper_ir.emitters.fx import probes as _probes  # noqa: F401 - likewise
 from wrapper_ir.emitters.fx.checks import KernelDeviceError
 from wrapper_ir.emitters.fx.library import is_packed, packed_params, unpack
 from wrapper_ir.emitters.fx.triton import declare_launched, kernel_index
-from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.kernel_types import cpp_source
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, ScalarType
-from wrapper_ir.runtime import CppSource, load_kernels
+from wrapper_ir.runtime import load_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,11 +65,9 @@ _NAME_LENGTH: Final = 48
 class _Kernel:
     """A declared kernel; ``siblings`` are the ops that are compiled with it."""
 
-    name: str
-    source: CppSource
-    kinds: tuple[str, ...]
+    form: KernelForm
     siblings: tuple[str, ...] = ()
-    function: Callable[..., None] | None = field(default=None)
+    function: Callable[..., None] | None = None
 
 
 _declared: Final[dict[str, _Kernel]] = {}
@@ -79,10 +76,11 @@ _forms: Final[dict[str, KernelForm]] = {}
 
 @dataclass(frozen=True, slots=True)
 class KernelForm:
-    """Form in which a call hands a kernel memory of which it sees several parts.
+    """Form in which a kernel is called: its own, or one that hands it memory and places in that.
 
-    Its op takes each such memory, then the kernel's parameters in their order, where a part of
-    memory is the number of bytes from the memory's first element::
+    Where a call sees several parts of one memory, its op takes each such memory, then the kernel's
+    parameters in their order, where a part of memory is the number of bytes from the memory's first
+    element::
 
         cat_5d1e9a0b7c6f4e21_at_x_0_0(
             Tensor(m0!) memory0, Tensor in_ptr0, SymInt out_ptr0, SymInt out_ptr1) -> ()
@@ -90,11 +88,11 @@ class KernelForm:
     Attributes:
         definition: The kernel.
         memories: For each parameter the number of the memory that it is part of; ``None`` for
-            what is handed over as it is.
+            what is handed over as it is. Nothing for the kernel's own op.
     """
 
     definition: KernelDefinition
-    memories: tuple[int | None, ...]
+    memories: tuple[int | None, ...] = ()
 
     @property
     def count(self) -> int:
@@ -102,16 +100,23 @@ class KernelForm:
         return 1 + max((number for number in self.memories if number is not None), default=-1)
 
     @property
+    def parts(self) -> tuple[tuple[Param, int | None], ...]:
+        """The kernel's parameters, each with the number of its memory."""
+        params = self.definition.params
+        return tuple(zip(params, self.memories or (None,) * len(params), strict=True))
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of arguments that the op takes, packed or not."""
-        own = zip(kernel_kinds(self.definition), self.memories, strict=True)
-        return ("Tensor!",) * self.count + tuple(k if n is None else "SymInt" for k, n in own)
+        own = (_kind(param) if number is None else "SymInt" for param, number in self.parts)
+        return ("Tensor!",) * self.count + tuple(own)
 
     @property
     def name(self) -> str:
         """The name of the op, the same in every process."""
-        parts = ["x" if number is None else str(number) for number in self.memories]
-        return f"{op_name(self.definition)}_at_{'_'.join(parts)}"
+        plain = op_name(self.definition)
+        numbers = ["x" if number is None else str(number) for number in self.memories]
+        return f"{plain}_at_{'_'.join(numbers)}" if numbers else plain
 
     @property
     def schema(self) -> str:
@@ -120,14 +125,17 @@ class KernelForm:
             return f"{self.name}({', '.join(packed_params(self.kinds))}) -> ()"
         taken: set[str] = set()
         texts = [f"Tensor(m{n}!) {_param_name(f'memory{n}', n, taken)}" for n in range(self.count)]
-        for position, (param, number) in enumerate(
-            zip(self.definition.params, self.memories, strict=True)
-        ):
-            if number is None:
-                texts.append(_schema_param(param, position, taken))
-            else:
-                texts.append(f"SymInt {_param_name(param.name, position, taken)}")
+        for position, (param, number) in enumerate(self.parts):
+            name = _param_name(param.name, position, taken)
+            alias = f"Tensor(a{position}!)" if _kind(param) == "Tensor!" else _kind(param)
+            texts.append(f"{alias if number is None else 'SymInt'} {name}")
         return f"{self.name}({', '.join(texts)}) -> ()"
+
+    def passed(self, args: Sequence[Any]) -> list[Any]:
+        """Return what the kernel's function takes for the arguments of the op, not packed."""
+        memories, own = args[: self.count], args[self.count :]
+        pairs = zip(self.parts, own, strict=True)
+        return [arg if number is None else (memories[number], arg) for (_, number), arg in pairs]
 
 
 def op_name(definition: KernelDefinition) -> str:
@@ -147,34 +155,10 @@ def op_name(definition: KernelDefinition) -> str:
     return f"{definition.name.strip('_')[:_NAME_LENGTH].strip('_') or 'kernel'}_{digest}"
 
 
-def kernel_kinds(definition: KernelDefinition) -> tuple[str, ...]:
-    """Return the kinds of arguments that a kernel's op takes, packed or not."""
-    return tuple(map(_kind, definition.params))
-
-
 def _kind(param: Param) -> str:
     if isinstance(param, BufferParam):
         return "Tensor!" if param.access.writes else "Tensor"
     return _SCHEMA_SCALARS[param.type]
-
-
-def op_schema(definition: KernelDefinition) -> str:
-    """The schema of a kernel's op, without the namespace."""
-    taken: set[str] = set()
-    kinds = kernel_kinds(definition)
-    if is_packed(kinds):
-        texts = packed_params(kinds)
-    else:
-        texts = [_schema_param(param, n, taken) for n, param in enumerate(definition.params)]
-    return f"{op_name(definition)}({', '.join(texts)}) -> ()"
-
-
-def _schema_param(param: Param, position: int, taken: set[str]) -> str:
-    name = _param_name(param.name, position, taken)
-    if isinstance(param, BufferParam):
-        alias = f"(a{position}!)" if param.access.writes else ""
-        return f"Tensor{alias} {name}"
-    return f"{_SCHEMA_SCALARS[param.type]} {name}"
 
 
 #: Words that schemas are made of, and what torch's own functions on ops call their parameters.
@@ -205,36 +189,16 @@ def declare(definitions: Iterable[KernelDefinition]) -> dict[str, Any]:
     with library.LOCK:
         for name, definition in wanted.items():
             if name not in _declared:
-                _declare(name, definition, tuple(wanted))
+                _declared[name] = _Kernel(KernelForm(definition), tuple(wanted))
+            declare_form(_declared[name].form)
     return {each.name: library.overload(name) for name, each in wanted.items()}
-
-
-def _declare(name: str, definition: KernelDefinition, siblings: tuple[str, ...]) -> None:
-    source = definition.source
-    assert isinstance(source, CppKernel)
-    types = tuple(cpp_type(param) or "" for param in definition.params)
-    cpp = CppSource(definition.name, source.code, types, source.entry, source.isa, source.flags)
-    kinds = kernel_kinds(definition)
-    library.define(op_schema(definition), _nothing)
-
-    def direct(*args: object) -> None:
-        _refuse_devices(definition.name, args)
-        _built(name)(*args)
-
-    def first(*args: Any) -> None:
-        direct(*unpack(kinds, args))
-
-    # Where a backend has an implementation of its own, this one does not count: so once a kernel
-    # is compiled nothing has to be taken back, and calls that are under way are not disturbed.
-    library.implement(name, first, "CompositeExplicitAutograd", direct=direct)
-    _declared[name] = _Kernel(name, cpp, kinds, siblings)
 
 
 def declare_form(form: KernelForm) -> Any:
     """Declare the op of one form of a kernel, which is declared already; gives its overload."""
     with library.LOCK:
         if form.name not in _forms:
-            _declare_form(form)
+            _register(form)
             _forms[form.name] = form
     return library.overload(form.name)
 
@@ -244,27 +208,20 @@ def form_named(name: str) -> KernelForm | None:
     return _forms.get(name)
 
 
-def kinds_named(name: str) -> tuple[str, ...]:
-    """Return the kinds of arguments of a kernel's op by its name; none if it is not one."""
-    return _declared[name].kinds if name in _declared else ()
-
-
-def _declare_form(form: KernelForm) -> None:
-    count, memories, plain = form.count, form.memories, op_name(form.definition)
-    kinds = form.kinds
+def _register(form: KernelForm) -> None:
+    kinds, kernel, plain = form.kinds, form.definition.name, op_name(form.definition)
     library.define(form.schema, _nothing)
 
-    def elsewhere(*packed: Any) -> None:
-        _refuse_devices(form.definition.name, unpack(kinds, packed))
-        run(*packed)
+    def direct(*args: object) -> None:
+        _refuse_devices(kernel, args)
+        _built(plain)(*form.passed(args))
 
-    def run(*packed: Any) -> None:
-        args = unpack(kinds, packed)
-        parts = zip(memories, args[count:], strict=True)
-        _built(plain)(*[arg if n is None else (args[n], arg) for n, arg in parts])
+    def first(*args: Any) -> None:
+        direct(*unpack(kinds, args))
 
-    library.implement(form.name, elsewhere, "CompositeExplicitAutograd")
-    library.implement(form.name, run, "CPU")
+    # Where a backend has an implementation of its own, this one does not count: so once a kernel
+    # is compiled nothing has to be taken back, and calls that are under way are not disturbed.
+    library.implement(form.name, first, "CompositeExplicitAutograd", direct=direct)
 
 
 def _built(name: str) -> Callable[..., None]:
@@ -295,24 +252,25 @@ def build(names: Sequence[str]) -> None:
     missing = [name for name in names if _declared[name].function is None]
     if not missing:
         return
-    functions = load_kernels(*(_declared[name].source for name in missing))
+    functions = load_kernels(*(cpp_source(_declared[n].form.definition) for n in missing))
     with library.LOCK:
         for name, function in zip(missing, functions, strict=True):
             if _declared[name].function is None:
-                _implement(_declared[name], function)
+                _implement(_declared[name].form, function)
                 _declared[name].function = function
 
 
-def _implement(kernel: _Kernel, function: Callable[..., None]) -> None:
+def _implement(form: KernelForm, function: Callable[..., None]) -> None:
     """Makes a kernel's binding the implementation of its op, as it is if it takes no lists."""
-    if not is_packed(kernel.kinds):
-        library.implement(kernel.name, function, "CPU")
+    kinds = form.kinds
+    if not is_packed(kinds):
+        library.implement(form.name, function, "CPU")
         return
 
     def unpacked(*args: Any) -> None:
-        function(*unpack(kernel.kinds, args))
+        function(*unpack(kinds, args))
 
-    library.implement(kernel.name, unpacked, "CPU", direct=function)
+    library.implement(form.name, unpacked, "CPU", direct=function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,11 +300,9 @@ class KernelSet:
 
         With each comes what its form says of memories, nothing for its own op.
         """
-        found: dict[str, tuple[KernelDefinition, tuple[int | None, ...]]] = {}
-        found.update((op_name(each), (each, ())) for each in self.definitions)
-        found.update((str(kernel_index(each)), (each, ())) for each in self.launched)
-        found.update((form.name, (form.definition, form.memories)) for form in self.forms)
-        return found
+        forms = [*map(KernelForm, self.definitions), *self.forms]
+        launched = {str(kernel_index(each)): (each, ()) for each in self.launched}
+        return {**launched, **{form.name: (form.definition, form.memories) for form in forms}}
 
     def build(self) -> None:
         """Compile what is not compiled yet; what is launched, when it is known where it runs."""

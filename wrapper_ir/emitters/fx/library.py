@@ -74,6 +74,14 @@ def overload(name: str) -> Any:
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
+def op_named(name: str) -> Any:
+    """The overload of any library's op, ``aten::add.Tensor``; ``None`` where there is none."""
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    return getattr(packet, overload or "default", None)
+
+
 def know(condition: Any) -> None:
     """Tell torch that a relation among symbolic numbers holds; raise where it certainly does not.
 

@@ -3,42 +3,181 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
+import sympy
 import torch
 from typing_extensions import override
 
-from wrapper_ir.emitters.fx import checks, layouts, probes
+from wrapper_ir.emitters.fx import checks
 from wrapper_ir.emitters.fx.control import ControlLines
-from wrapper_ir.emitters.fx.memory import MemoryLines
-from wrapper_ir.emitters.fx.region import RegionBase
-from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.emitters.fx.region import (
+    RegionBase,
+    Storage,
+    ceil_divided,
+    extent_of,
+)
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.expr import Dim, dim, free_symbols
+from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    MemoryKind,
+    Reinterpret,
+    Reuse,
+)
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import (
     AssertLayout,
     AssertSymbol,
     BindSymbol,
     ComputeSymbol,
-    ItemOf,
-    SizeOf,
-    StorageOffsetOf,
-    StrideOf,
-    SymbolSource,
+    dims_of,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import fx
 
     from wrapper_ir.emitters.fx.context import Context
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.kernels import RecordEvent, Synchronize, WaitEvent
-    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.layout import DType
+    from wrapper_ir.lines.program import AnyLine
     from wrapper_ir.lines.trace import Comment, Probe
+
+
+# Rendering lines that make, view and end storage.
+#
+# A graph has no line that ends a storage: torch's generated code drops each value after its last
+# use.
+
+_aten = torch.ops.aten
+
+
+class MemoryLines(RegionBase):
+    """Renders memory lines."""
+
+    def __init__(self, context: Context, region: Region) -> None:
+        super().__init__(context, region)
+        self._pools: dict[tuple[str, DType], Storage] = {}
+
+    @override
+    def visit_allocate(self, line: Allocate) -> None:
+        layout = self.layout(line.out)
+        if line.memory is MemoryKind.SYMMETRIC:
+            self.unsupported(line, "memory that peers address is not supported in FX yet")
+        node = self.empty(layout, line.out, line.memory)
+        self.bind(line.out, node, Storage(node, layout.dtype, is_whole=True))
+        if line.zeroed:
+            self.call(_aten.zero_.default, node)
+
+    @override
+    def visit_allocate_pool(self, line: AllocatePool) -> None:
+        """A pool becomes one storage for each dtype that its slices have.
+
+        Slices of one dtype overlap in turns as the plan says. Bytes seen as another dtype would be
+        right as long as the graph is run as it is, and give wrong numbers once torch has made it
+        functional.
+        """
+        if line.memory is MemoryKind.SYMMETRIC:
+            self.unsupported(line, "memory that peers address is not supported in FX yet")
+        spans: dict[DType, list[tuple[Dim, Dim]]] = {}
+        for other in self.region.body:
+            if isinstance(other, AllocateFromPool) and other.pool == line.out:
+                layout = self.layout(other.out)
+                size = dim((layout.offset + extent_of(layout)) * layout.dtype.itemsize)
+                spans.setdefault(layout.dtype, []).append((other.offset, dim(other.offset + size)))
+        pool = self.layout(line.out)
+        for dtype, found in spans.items():
+            start, end = _hull(found)
+            count = dim(sympy.Max(0, ceil_divided(dim(end - start), dtype.itemsize)))
+            layout = Layout(dtype, pool.device, (count,), (1,))
+            node = self.empty(layout, f"{line.out}_{dtype.torch_name}", line.memory)
+            self._pools[line.out, dtype] = Storage(node, dtype, start, is_whole=True)
+
+    @override
+    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+        layout = self.layout(line.out)
+        pool = self._pools.get((line.pool, layout.dtype))
+        if pool is None:
+            self.unsupported(line, f"pool '{line.pool}' belongs to another region")
+            return
+        node = self.view(pool, layout, line.offset, line.out)
+        # What is cut out is an owner: offsets of its views count from where it begins.
+        self.bind(line.out, node, replace(pool, start=dim(pool.start - line.offset)))
+
+    @override
+    def visit_free(self, line: Free) -> None:
+        self.bound.pop(line.buffer, None)
+
+    @override
+    def visit_reuse(self, line: Reuse) -> None:
+        self.fresh.discard(line.donor)
+        donor = self.bound.pop(line.donor)
+        old, new = self.layout(line.donor), self.layout(line.out)
+        storage = donor.storage
+        if new.dtype is not storage.dtype:
+            self._reuse_as(line, storage)
+        elif replace(old, offset=new.offset) == new and old.offset == new.offset:
+            self.bind(line.out, donor.node, storage)
+        else:
+            self.bind(line.out, self.view(storage, new, 0, line.out), storage)
+
+    def _reuse_as(self, line: Reuse, storage: Storage) -> None:
+        """Storage that goes on in another dtype becomes new storage.
+
+        With the old contents, where anything might look at them.
+        """
+        layout = self.layout(line.out)
+        total = dim(layout.offset + extent_of(layout))
+        row = replace(layout, size=(total,), stride=(1,), offset=0)
+        if self._is_overwritten(line.out):
+            whole = self.empty(row, line.out)
+        else:
+            window = self.window(storage, layout.dtype, 0, total)
+            whole = self.call(_aten.clone.default, window)
+        fresh = Storage(whole, layout.dtype, is_whole=True)
+        self.bind(line.out, self.view(fresh, layout, 0, line.out), fresh)
+
+    def _is_overwritten(self, name: str) -> bool:
+        """Return whether the next line that touches a buffer writes it without reading it."""
+        for line in self.region.body[self.path[-1].position + 1 :]:
+            found = effects(line, self.context.program)
+            if name in found.touched or name in found.peeks:
+                return name in found.writes and name not in (*found.reads, *found.uses)
+        return False
+
+    @override
+    def visit_reinterpret(self, line: Reinterpret) -> None:
+        self.fresh.discard(line.source)
+        storage = self.bound[line.source].storage
+        node = self.view(storage, self.layout(line.out), 0, line.out)
+        self.bind(line.out, node, storage)
+
+
+def _hull(spans: list[tuple[Dim, Dim]]) -> tuple[Dim, Dim]:
+    """The first and the last byte that any span has."""
+    starts, ends = zip(*spans, strict=True)
+    if all(isinstance(n, int) for n in (*starts, *ends)):
+        return min(starts), max(ends)
+    return 0, dim(sympy.Max(*ends))
 
 
 # Rendering symbols, and checks of symbols and layouts.
 
-_aten = torch.ops.aten
+
+#: Ops that give what a symbol is bound to, by the method of a source.
+_ASKS: Final[Mapping[str, Any]] = {
+    "size": _aten.sym_size.int,
+    "stride": _aten.sym_stride.int,
+    "storage_offset": _aten.sym_storage_offset.default,
+    "item": _aten.item.default,
+}
 
 
 class SymbolLines(RegionBase):
@@ -51,21 +190,11 @@ class SymbolLines(RegionBase):
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
-        node = self._bound(line.source, line.symbol)
-        self.symbols[line.symbol] = node
-        self.context.values.symbol(node, line.symbol)
-
-    def _bound(self, source: SymbolSource, name: str) -> fx.Node:
-        buffer = self.node(source.buffer)
-        match source:
-            case SizeOf():
-                return self.call(_aten.sym_size.int, buffer, source.dim, name=name)
-            case StrideOf():
-                return self.call(_aten.sym_stride.int, buffer, source.dim, name=name)
-            case StorageOffsetOf():
-                return self.call(_aten.sym_storage_offset.default, buffer, name=name)
-            case ItemOf():
-                return self.call(_aten.item.default, buffer, name=name)
+        source, name = line.source, line.symbol
+        asks = _ASKS[source.method]
+        node = self.call(asks, self.node(source.buffer), *dims_of(source), name=name)
+        self.symbols[name] = node
+        self.context.values.symbol(node, name)
 
     @override
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:
@@ -102,10 +231,10 @@ class SymbolLines(RegionBase):
         node, layout = self.node(line.buffer), self.layout(line.buffer)
         spec = self._spec(line, layout)
         if layout.is_static:
-            made = self.call(layouts.LAY_OUT, node, spec, name=line.buffer)
+            made = self.call(checks.LAY_OUT, node, spec, name=line.buffer)
         else:
             size, stride = self.numbers(layout.size), self.numbers(layout.stride)
-            made = self.call(layouts.LAY_OUT_SIZES, node, spec, size, stride, name=line.buffer)
+            made = self.call(checks.LAY_OUT_SIZES, node, spec, size, stride, name=line.buffer)
         self.bind(line.buffer, made, is_direct=False)
 
     def check_sizes(self, node: fx.Node, spec: str, layout: Layout, *, is_input: bool) -> None:
@@ -138,18 +267,9 @@ class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
     def visit_probe(self, line: Probe) -> None:
         buffers = [self.node(name) for name in line.buffers]
         scalars = [self.number(value) for value in line.scalars]
-        self.call(probes.SHOW, buffers, probes.spec_of(line, self.context.program), scalars)
+        self.call(checks.SHOW, buffers, checks.probe_spec(line, self.context.program), scalars)
 
-    # Streams: a line of theirs is refused before it comes here.
+    def _nothing(self, line: AnyLine) -> None:
+        """There is nothing to do: a line of streams is refused before it comes here."""
 
-    @override
-    def visit_record_event(self, line: RecordEvent) -> None:
-        """There is nothing to do."""
-
-    @override
-    def visit_wait_event(self, line: WaitEvent) -> None:
-        """There is nothing to do."""
-
-    @override
-    def visit_synchronize(self, line: Synchronize) -> None:
-        """There is nothing to do."""
+    visit_record_event = visit_wait_event = visit_synchronize = _nothing

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import fx
 
-from wrapper_ir.analysis.storage import StorageMap
-from wrapper_ir.emitters.facts import gather, random_states
 from wrapper_ir.emitters.fx import checks
 from wrapper_ir.emitters.fx.artifact import FxArtifact
-from wrapper_ir.emitters.fx.constants import install
-from wrapper_ir.emitters.fx.context import Context
+from wrapper_ir.emitters.fx.context import Context, install
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.kernels import KERNELS
 from wrapper_ir.emitters.fx.lines import RegionRenderer
@@ -52,9 +49,9 @@ class Entry:
         renderer, program = self._renderer, self._program
         if not renderer.context.checks:
             return
-        touched = renderer.context.facts.touched_inputs
+        touched = renderer.context.touched_inputs
         if touched:
-            saved = random_states(program) if program.role is GraphRole.BACKWARD else ()
+            saved = renderer.context.random_states if program.role is GraphRole.BACKWARD else ()
             specs = [
                 checks.spec_of(name, program.layout(name), anywhere=name in saved)
                 for name in touched
@@ -78,11 +75,9 @@ class Entry:
         if not renderer.context.checks:
             return
         for symbol in dict.fromkeys(self._beginning.bound):
-            info = self._program.symbols[symbol]
-            # Sizes are not negative, so a lower bound of 0 says nothing.
-            if (info.lower or 0) > 0 or info.upper is not None:
+            if self._beginning.limits(symbol) != (None, None):
                 self._check_number(symbol)
-        for name in renderer.context.facts.touched_inputs:
+        for name in renderer.context.touched_inputs:
             if name in renderer.checked and self._beginning.leaves(name):
                 layout = self._program.layout(name)
                 spec = json.dumps([checks.spec_of(name, layout)])
@@ -93,9 +88,7 @@ def build_artifact(
     program: Program, problems: Problems, *, checks: bool, values: bool
 ) -> FxArtifact:
     """Renders a program as a graph module."""
-    context = Context(
-        program, gather(program, StorageMap(program)), problems, checks=checks, values=values
-    )
+    context = Context(program, problems, checks=checks, values=values)
     renderer = RegionRenderer(context, program.region)
     _inputs(renderer)
     entry = Entry(renderer)

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 from torch import fx
+from typing_extensions import override
 
-from wrapper_ir.emitters.facts import needs_streams
 from wrapper_ir.emitters.fx.exprs import lower
-from wrapper_ir.emitters.fx.tracer import CallTracer
+from wrapper_ir.emitters.fx.graph_module import CallTracer
+from wrapper_ir.emitters.regions import RegionWalker
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Scalar, dim, quotient
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.memory import MemoryKind
-from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Bound:
     is_direct: bool = True
 
 
-class RegionBase(LineVisitor[None]):
+class RegionBase(RegionWalker["Context"]):
     """Shared parts of building a graph, whatever the line.
 
     Args:
@@ -86,12 +86,10 @@ class RegionBase(LineVisitor[None]):
     """
 
     def __init__(self, context: Context, region: Region) -> None:
-        self.context = context
-        self.region = region
+        super().__init__(context, region)
         self.graph = fx.Graph(tracer_cls=CallTracer)
         #: Holds the graphs of inner regions, and the program's constants.
         self.root = torch.nn.Module()
-        self.path = Path()
         self.bound: dict[str, Bound] = {}
         #: Results of library ops that are memory of their own, and that nothing was done with.
         self.fresh: set[str] = set()
@@ -103,13 +101,11 @@ class RegionBase(LineVisitor[None]):
 
     # Walking.
 
-    def render(self, index: int, path: Path) -> None:
-        """Renders the line at a position of the region."""
-        self._line, self.path = self.region.body[index], path
-        reason = needs_streams(self._line, self.context.program)
-        if reason:
-            self.unsupported(self._line, f"{reason}; graphs run on the caller's stream alone")
-        self.visit(self._line)
+    @override
+    def render_line(self, line: AnyLine) -> None:
+        self._line = line
+        self.refuse_streams(line, "graphs run")
+        self.visit(line)
 
     def finish(self, result: Any) -> None:
         """Writes the output node."""
@@ -135,21 +131,17 @@ class RegionBase(LineVisitor[None]):
             case _:
                 return self.number(value.value)
 
+    @override
     def unsupported(self, line: AnyLine, reason: str) -> None:
-        """Notes that a line cannot be rendered; what it defines stands for nothing."""
-        self.context.problems.add(line, self.path, reason)
+        super().unsupported(line, reason)
         found = effects(line, self.context.program)
-        for name in found.defines:
+        for name in found.defines:  # which stands for nothing
             if name not in self.bound:
                 self.bind(name, self.call(_aten.empty.memory_format, [0]))
         for name in found.defines_symbols:
             self.symbols.setdefault(name, 0)
 
     # Buffers.
-
-    def layout(self, name: str) -> Layout:
-        """The layout of a buffer."""
-        return self.context.program.layout(name)
 
     def node(self, name: str) -> fx.Node:
         """The tensor of a buffer."""

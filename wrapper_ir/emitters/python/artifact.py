@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import MissingOpError, constant_values
+from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program
@@ -94,11 +95,9 @@ class PythonArtifact:
 
         Its ``release()`` is that of :meth:`load`.
         """
-        from wrapper_ir.emitters.python.loaded import release_of  # noqa: PLC0415 - as in load
-
         module = self.load_module()
         call: BoxedCall = module.call
-        call.release = release_of(module)  # type: ignore[attr-defined]
+        call.release = _release_of(module)  # type: ignore[attr-defined]
         return call
 
     def load(self) -> Callable[..., tuple[Any, ...]]:
@@ -109,11 +108,18 @@ class PythonArtifact:
         as well: for each result a tensor to write it to, or ``None``.
         """
         # Loading needs torch; emitting does not.
-        from wrapper_ir.emitters.python.loaded import as_function  # noqa: PLC0415
+        from wrapper_ir.emitters.functions import as_function  # noqa: PLC0415
 
-        return as_function(
-            self.load_module(), self.program, self.source_map, takes_out=self.takes_out
-        )
+        module = self.load_module()
+
+        def note(error: Exception) -> None:
+            _note_place(error, module.__file__, self.source_map)
+
+        run = as_function(module.call, self.program, takes_out=self.takes_out, note=note)
+        run.module = module  # type: ignore[attr-defined]
+        run.release = _release_of(module)  # type: ignore[attr-defined]
+        hand_graphs_on(module, run)
+        return run
 
 
 def _check_objects(program: Program) -> None:
@@ -150,3 +156,21 @@ def _check_constants(module: types.ModuleType) -> None:
     for spec in specs:
         tensor: Tensor = getattr(module, spec.name)
         check_layout(tensor, spec.name, spec.dtype, spec.device, spec.size, spec.stride)
+
+
+def _release_of(module: types.ModuleType) -> Callable[[], int]:
+    """Return what frees the memory that a module keeps between calls; of most there is none."""
+    release: Callable[[], int] = getattr(module, "release", lambda: 0)
+    return release
+
+
+def _note_place(error: Exception, filename: str | None, source_map: SourceMap) -> None:
+    """Adds to an error which line of the program was running."""
+    place = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == filename:
+            place = source_map.path_at(trace.tb_lineno) or place
+        trace = trace.tb_next
+    if place is not None:
+        error.add_note(f"while running {place} of the program")

@@ -11,16 +11,14 @@ from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.kernels import default_is
-from wrapper_ir.emitters.python.region import RegionBase
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     Node,
-    assignment,
     call,
     keyword,
     list_of,
-    statement,
     tuple_of,
 )
+from wrapper_ir.emitters.python.region import RegionBase
 from wrapper_ir.lines.args import (
     Arg,
     BufferArg,
@@ -66,11 +64,12 @@ class CallLines(RegionBase):
         if self._definitions is None:
             self.unsupported(line, "a kernel is defined inside a region")
             return
-        section = self._definitions.section(line)
+        section = self._definitions[type(line.source)]
         with self.context.section(section.name).at(self.path):
-            problem = section.add(line)
-        if problem:
-            self.unsupported(line, problem)
+            try:
+                section.add(line)
+            except ValueError as error:
+                self.unsupported(line, str(error))
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
@@ -90,7 +89,7 @@ class CallLines(RegionBase):
         else:
             kernel = self.context.kernel(line.kernel)
         with self.profiled(line.kernel):
-            self.put(statement(call(kernel, *args), self.writer.width))
+            self.put(call(kernel, *args))
 
     def _stream(self, line: KernelCall) -> str:
         """The variable of the current stream's handle, fetched before the first launch on it."""
@@ -126,16 +125,15 @@ class CallLines(RegionBase):
         paths = [result.path for result in results]
         if count == 1 and paths == [()]:
             paths = [(0,)]  # the only result of a region, which returns a tuple all the same
-        width = self.writer.width
         if not results:
-            self.put(statement(value, width))
+            self.put(value)
         elif paths == [()]:
-            self.put(statement(value, width, head=f"{targets[0]} = "))
+            self.put(value, head=f"{targets[0]} = ")
         elif paths == [(n,) for n in range(count)]:
-            self.put(assignment(targets, value, width, unpack=True))
+            self.unpack(targets, value)
         else:
             whole = self.context.names.fresh("result")
-            self.put(statement(value, width, head=f"{whole} = "))
+            self.put(value, head=f"{whole} = ")
             for target, path in zip(targets, paths, strict=True):
                 step = self._steps(line, path)
                 self.writer.line(f"{target} = {whole}{step}")

@@ -6,18 +6,15 @@ import keyword
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cuda_graphs.capture import pieces
-from wrapper_ir.emitters.facts import only_accelerator, random_states
+from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
-from wrapper_ir.emitters.python.statements import Group, Node, call, tuple_of
-from wrapper_ir.emitters.python.statements import keyword as named
-from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.control import ObjectInput
-from wrapper_ir.lines.kernels import KernelCall, TorchOp
+from wrapper_ir.emitters.python.literals import Group, Node, call, statement, tuple_of
+from wrapper_ir.emitters.python.literals import keyword as named
+from wrapper_ir.emitters.regions import TextRun, wanted_names
 from wrapper_ir.lines.layout import CPU, Device, Layout
 from wrapper_ir.lines.program import GraphRole
-from wrapper_ir.lines.walk import made_objects, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.program import Program
 
-
-Key = tuple[str, str]
-"""The kind of a name (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 HELPERS: Final = frozenset("""
     BranchStream CppKernels CudaGraphs CutGraphs InputChecks KeptArena KeptGpuArena KeptHeap
@@ -63,15 +57,13 @@ _DUNDERS: Final = frozenset("""
     """.split())  # noqa: SIM905 - one name a line would take the page
 
 
-class Context:
+class Context(TextRun):
     """One run of the emitter.
 
     Attributes:
-        sections: The parts of the file by name, spliced together at the end.
+        facts: What was found out about the program.
         graphs: How calls are captured as CUDA graphs; ``None`` if they are not.
         checks: When inputs and results of ops are checked.
-        takes_out: Whether callers may give memory for results.
-        profiles: Whether PyTorch's profiler is shown each call.
     """
 
     def __init__(  # noqa: PLR0913 - all but three are named
@@ -85,22 +77,20 @@ class Context:
         takes_out: bool,
         profiles: bool,
     ) -> None:
+        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
+        names = NamePlan(wanted_names(program, str), reserved)
+        super().__init__(
+            program, problems, names, unit="    ", takes_out=takes_out, profiles=profiles
+        )
         self.graphs = graphs
         #: Switches whose only case is captured by itself, by position in the body.
         self.pieces = {} if graphs is None else pieces(program)
-        self.profiles = profiles
-        self.program = program
         self.facts = facts
-        self.problems = problems
         self.checks = checks
-        self.takes_out = takes_out
-        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
-        self.names: NamePlan[Key] = NamePlan(_wanted(program), reserved)
-        self.exprs = PythonExprs(lambda name: self.names["symbol", name])
+        self.exprs = PythonExprs(self.symbol)
         self.used: set[str] = set()
         #: What the file imports of packages of vendors, and what it calls that.
         self.imports: dict[str, str] = {}
-        self.sections: dict[str, CodeWriter] = {}
         #: Variables of streams, events and memory pools, by kind and number; of the caller's
         #: streams by their devices.
         self.queues: dict[tuple[str, int | Device], str] = {}
@@ -108,14 +98,12 @@ class Context:
         self.shared_checks: dict[str, str] = {}
         self._devices: dict[Device, str] = {}
         self._kernels: dict[tuple[str, Device], str] = {}
-        self._launches: dict[str, dict[Device, None]] | None = None
-        self._random_states: frozenset[str] | None = None
         #: The one accelerator that the program uses; None where there are several, or none.
         self.accelerator = only_accelerator(program)
 
-    def section(self, name: str) -> CodeWriter:
-        """The writer of a part of the file, made when it is first asked for."""
-        return self.sections.setdefault(name, CodeWriter())
+    def define(self, section: str, name: str, value: Node) -> None:
+        """Writes the definition of a variable of the file into a section."""
+        self.section(section).lines(*statement(value, 0, head=f"{name} = "))
 
     def helper(self, name: str) -> str:
         """The name of a function of the runtime package, which the file will import."""
@@ -128,14 +116,6 @@ class Context:
         if place not in self.imports:
             self.imports[place] = self.names.fresh(place.partition(":")[2])
         return self.imports[place]
-
-    def buffer(self, name: str) -> str:
-        """The identifier of a buffer, constant or input."""
-        return self.names["buffer", name]
-
-    def symbol(self, name: str) -> str:
-        """The identifier of a symbol."""
-        return self.names["symbol", name]
 
     def stream(self, number: int, device: Device) -> str:
         """The variable of a stream; 0 is the caller's of that device."""
@@ -152,13 +132,8 @@ class Context:
 
     def launched_on(self, kernel: str) -> list[Device]:
         """The devices that a kernel is launched on; for one that never is, the only accelerator."""
-        if self._launches is None:
-            self._launches = {}
-            for _, line in walk(self.program):
-                if isinstance(line, KernelCall):
-                    self._launches.setdefault(line.kernel, {})[line.device] = None
         none = {} if self.accelerator is None else {self.accelerator: None}
-        return list(self._launches.get(kernel, none))
+        return list(self.launches.get(kernel, none))
 
     def expr(self, value: Scalar) -> str:
         """A number or expression."""
@@ -187,8 +162,8 @@ class Context:
             args.append(named("device", self.device(layout.device)))
         return args
 
-    def spec(self, name: str, layout: Layout, known: frozenset[str] = frozenset()) -> Group:
-        """A ``TensorSpec``; what mentions symbols that are not ``known`` becomes ``None``."""
+    def spec(self, name: str, layout: Layout) -> Group:
+        """A ``TensorSpec``; what mentions symbols becomes ``None``."""
 
         def number(value: Dim) -> str:
             return str(value) if isinstance(value, int) else "None"
@@ -200,37 +175,8 @@ class Context:
             tuple_of([number(value) for value in layout.stride]),
         ]
         is_saved = self.program.role is GraphRole.BACKWARD and name in self.program.buffers
-        if is_saved and self.may_be_on_host(name):
+        if is_saved and name in self.random_states:
             args.append(named("device", "None"))
         elif layout.device != CPU:
             args.append(named("device", self.device(layout.device)))
         return call(self.helper("TensorSpec"), *args)
-
-    def may_be_on_host(self, name: str) -> bool:
-        """Tell whether a buffer declared on a GPU may be a number on the host."""
-        if self._random_states is None:
-            self._random_states = random_states(self.program)
-        return name in self._random_states
-
-
-def _wanted(program: Program) -> list[tuple[Key, str]]:
-    """Everything with a name, and what it would like to be called.
-
-    Constants come first: others set them by name.
-    """
-    wanted: list[tuple[Key, str]] = [(("buffer", name), name) for name in program.constants]
-    wanted += [(("buffer", name), name) for name in program.objects]
-    wanted += [
-        (("buffer", i.object), i.object) for i in program.inputs if isinstance(i, ObjectInput)
-    ]
-    wanted += [(("buffer", name), name) for name in program.buffers]
-    wanted += [(("buffer", name), name) for name in made_objects(program)]
-    wanted += [(("symbol", name), name) for name in program.symbols]
-    for definition in program.kernels.values():
-        if isinstance(definition.source, TorchOp):
-            if definition.source.is_method:
-                continue
-            wanted.append((("op", definition.name), as_identifier(definition.name)))
-        else:
-            wanted.append((("kernel", definition.name), definition.name))
-    return wanted

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.emitters.cuda_graphs.capture import capture_facts
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.statements import Node, call, keyword, list_of, statement, tuple_of
+from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, statement, tuple_of
 from wrapper_ir.lines.args import BufferArg, BufferValue
 from wrapper_ir.lines.control import Switch
 from wrapper_ir.lines.effects import effects
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.cuda_graphs.capture import Captures
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.writer import CodeWriter
 
@@ -24,26 +23,22 @@ _GRAPHS: Final = "cuda_graphs"
 def render_graphs(context: Context) -> str | None:
     """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use.
 
+    A program whose pieces are captured one by one has ``CutGraphs``.
+
     Returns:
         Its name; None where calls are not captured.
     """
     options = context.graphs
     if options is None:
         return None
-    made = _cuts(context, options) if context.pieces else _whole(context, options)
-    context.section("kept").lines(*statement(made, 0, head=f"{_GRAPHS} = "))
-    return _GRAPHS
-
-
-def _whole(context: Context, options: Captures) -> Node:
-    """Return what captures a program as a whole."""
     facts = capture_facts(context.program, options)
-    args: list[Node] = [literals.string(facts.program)]
-    if facts.reasons:
+    args: list[Node] = [literals.string(context.program.name)]
+    is_cut = bool(context.pieces)
+    if facts.reasons and not is_cut:
         texts = tuple_of([literals.string(reason) for reason in facts.reasons])
         args.append(keyword("reasons", texts))
     else:
-        assert context.accelerator is not None, "programs on several GPUs have reasons"
+        assert context.accelerator is not None, "programs on several GPUs have reasons, no pieces"
         args.append(context.device(context.accelerator))
         if facts.writes:
             args.append(keyword("writes", tuple_of([str(position) for position in facts.writes])))
@@ -52,24 +47,16 @@ def _whole(context: Context, options: Captures) -> Node:
             writer = context.section("kept")
             writer.lines(*statement(constants, 0, head="cuda_constants = lambda: "))
             args.append(keyword("constants", "cuda_constants"))
-        args.append(keyword("limit", str(facts.limit)))
+        args.append(keyword("limit", str(options.cuda_graph_limit)))
         if facts.has_branches:
             args.append(keyword("branches", "True"))
         if facts.results != "fresh":
             args.append(keyword("results", literals.string(facts.results)))
         if context.checks != "always":
             args.append(keyword("checks", "False"))
-    return call(context.helper("CudaGraphs"), *args)
-
-
-def _cuts(context: Context, options: Captures) -> Node:
-    """Return what has the pieces of a program captured one by one."""
-    assert context.accelerator is not None, "programs on several GPUs have no pieces"
-    args: list[Node] = [literals.string(context.program.name), context.device(context.accelerator)]
-    args.append(keyword("limit", str(options.cuda_graph_limit)))
-    if context.checks != "always":
-        args.append(keyword("checks", "False"))
-    return call(context.helper("CutGraphs"), *args)
+    kind = context.helper("CutGraphs" if is_cut else "CudaGraphs")
+    context.define("kept", _GRAPHS, call(kind, *args))
+    return _GRAPHS
 
 
 def render_piece(context: Context, position: int, writer: CodeWriter) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     Node,
     assignment,
     call,
@@ -36,20 +36,20 @@ class DeviceSection:
         self._context = context
         self._collections: dict[tuple[str, Device], tuple[str, list[str]]] = {}
 
-    def add(self, line: KernelDefinition) -> str | None:
+    def add(self, line: KernelDefinition) -> None:
         """Add a kernel for each device that it is launched on; one never launched is left out."""
         source = line.source
         assert isinstance(source, DeviceKernel)
         for device in self._context.launched_on(line.name):
             if not source.language.launcher:
-                return f"no device that is registered brings the language {source.language_name}"
+                name = source.language_name
+                raise ValueError(f"no device that is registered brings the language {name}")
             collection, members = self._collection(source, device)
             name = self._context.kernel(line.name, device)
             members.append(name)
             added = call(f"{collection}.add", *_args(name, line, source))
             for text in statement(added, 0):
                 self._context.section(self.name).verbatim(text)
-        return None
 
     def _collection(self, source: DeviceKernel, device: Device) -> tuple[str, list[str]]:
         """The collection of a language's kernels on a device, made for the first one."""
@@ -59,7 +59,7 @@ class DeviceSection:
             launcher = context.imported(source.language.launcher)
             name = context.names.fresh("device_kernels")
             made = call(launcher, context.device(device))
-            context.section(self.name).lines(*statement(made, 0, head=f"{name} = "))
+            context.define(self.name, name, made)
             self._collections[key] = (name, [])
         return self._collections[key]
 

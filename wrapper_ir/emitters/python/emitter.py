@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.storage import StorageMap
+from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cuda_graphs.capture import CapturesPieces
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context
 from wrapper_ir.emitters.python.module import render_module
-from wrapper_ir.options import check_options
 from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
@@ -58,14 +57,6 @@ class PythonEmitter(CapturesPieces, Emitter):
     arena: str = take.ARENA.field()
     out: bool = take.OUT.field()
     profile: bool = take.PROFILE.field()
-
-    def __post_init__(self) -> None:
-        """Check the options' values.
-
-        Raises:
-            OptionValueError: One of them is not legal.
-        """
-        check_options(self)
 
     @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:

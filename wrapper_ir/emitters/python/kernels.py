@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from wrapper_ir.analysis.ops import is_method, schema_of
-from wrapper_ir.emitters.kernel_types import cpp_type
+from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.device_kernels import DeviceSection
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     Node,
     assignment,
     call,
@@ -141,8 +141,8 @@ class Section(Protocol):
 
     def __init__(self, context: Context) -> None: ...
 
-    def add(self, line: KernelDefinition) -> str | None:
-        """Adds a definition; returns what is in the way, if something is."""
+    def add(self, line: KernelDefinition) -> None:
+        """Adds a definition; a ValueError says why there can be none."""
 
     def finish(self) -> None:
         """Writes what loads the kernels."""
@@ -159,16 +159,11 @@ class KernelSection:
         self._context = context
         self._groups: dict[tuple[str, tuple[str, ...]], tuple[str, list[str]]] = {}
 
-    def add(self, line: KernelDefinition) -> str | None:
-        """Adds a kernel; returns what is in the way, if something is."""
+    def add(self, line: KernelDefinition) -> None:
+        """Adds a kernel; a ValueError says why there can be none."""
         source = line.source
         assert isinstance(source, CppKernel)
-        types: list[Node] = []
-        for param in line.params:
-            spelled = cpp_type(param)
-            if spelled is None:
-                return f"parameter '{param.name}' has a type that C++ kernels cannot take"
-            types.append(literals.string(spelled))
+        types = [literals.string(spelled) for spelled in parameter_types(line)]
         name = self._context.kernel(line.name)
         collection = self._group(source, name)
         code = literals.source_literal(source.code)
@@ -178,7 +173,6 @@ class KernelSection:
         writer = self._context.section("kernels")
         for text in statement(call(f"{collection}.add", *args), 0):
             writer.verbatim(text)
-        return None
 
     def _group(self, source: CppKernel, kernel: str) -> str:
         """The collection that kernels with these flags go into."""
@@ -190,7 +184,7 @@ class KernelSection:
                 flags = tuple_of([literals.string(flag) for flag in source.flags])
                 args.append(keyword("extra_flags", flags))
             make = call(self._context.helper("CppKernels"), *args)
-            self._context.section("kernels").lines(*statement(make, 0, head=f"{name} = "))
+            self._context.define("kernels", name, make)
             self._groups[key] = (name, [])
         collection, members = self._groups[key]
         members.append(kernel)
@@ -219,23 +213,21 @@ class OpSection:
                 plain[line.op] = plain.get(line.op, True) and fits
         self._plain = plain
 
-    def add(self, line: KernelDefinition) -> str | None:
+    def add(self, line: KernelDefinition) -> None:
         """Adds an op, unless nothing calls it."""
         if line.name not in self._plain or is_method(self._context.program, line.name):
-            return None
+            return
         name = self._context.names["op", line.name]
-        writer = self._context.section("ops")
         function = torch_function(line.name) if self._plain[line.name] else None
         registered = torch_op(line.name)
         if function is None:
-            writer.lines(*statement(registered, 0, head=f"{name} = "))
+            value: Node = registered
         elif function.startswith("_"):
             # Not promised by torch, so there is a way without it.
-            lookup = call("getattr", "torch", literals.string(function), registered)
-            writer.lines(*statement(lookup, 0, head=f"{name} = "))
+            value = call("getattr", "torch", literals.string(function), registered)
         else:
-            writer.lines(*statement(f"torch.{function}", 0, head=f"{name} = "))
-        return None
+            value = f"torch.{function}"
+        self._context.define("ops", name, value)
 
     def finish(self) -> None:
         """There is nothing to load."""
@@ -245,23 +237,3 @@ SECTIONS: Final[tuple[type[Section], ...]] = (
     *(OpSection, KernelSection, TritonSection, DeviceSection),
 )
 """The sections of definitions, in the order of the file."""
-
-
-class Definitions:
-    """The sections that definitions go to, by what they define.
-
-    Args:
-        context: The run.
-    """
-
-    def __init__(self, context: Context) -> None:
-        self._sections = {make.source: make(context) for make in SECTIONS}
-
-    def section(self, line: KernelDefinition) -> Section:
-        """The section of a definition."""
-        return self._sections[type(line.source)]
-
-    def finish(self) -> None:
-        """Writes what loads the kernels."""
-        for section in self._sections.values():
-            section.finish()

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.storage import last_uses
-from wrapper_ir.emitters.facts import free_region_symbols, origin_place
+from wrapper_ir.analysis.liveness import last_uses
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.cuda_graphs import render_piece
-from wrapper_ir.emitters.python.memory import MemoryLines
-from wrapper_ir.emitters.python.region import RegionBase, params_of
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     Node,
-    assignment,
     call,
     flat,
     keyword,
     list_of,
-    statement,
     tuple_of,
 )
-from wrapper_ir.emitters.python.statements import keyword as named
-from wrapper_ir.emitters.python.streams import StreamLines
+from wrapper_ir.emitters.python.literals import keyword as named
+from wrapper_ir.emitters.python.region import RegionBase, StreamLines, params_of
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.args import BufferArg
-from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.args import BufferArg, BufferValue
+from wrapper_ir.lines.expr import Dim, dim, free_symbols, quotient
+from wrapper_ir.lines.layout import CPU, Layout
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    MemoryKind,
+    Reinterpret,
+    Reuse,
+)
 from wrapper_ir.lines.symbols import (
     AssertLayout,
     AssertSymbol,
     BindSymbol,
     ComputeSymbol,
-    ItemOf,
-    SizeOf,
-    StorageOffsetOf,
-    StrideOf,
-    SymbolSource,
+    dims_of,
 )
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.lines.walk import regions_of
@@ -46,8 +48,157 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.trace import Comment, Probe
+    from wrapper_ir.lines.program import AnyLine
+    from wrapper_ir.lines.trace import Probe
+
+
+# Rendering lines that make, view and end storage.
+
+
+class MemoryLines(RegionBase):
+    """Renders memory lines."""
+
+    @override
+    def visit_allocate(self, line: Allocate) -> None:
+        value = self.given.get(line.out) or self._allocation(line, line.memory)
+        if value is not None and line.out in self.placed:
+            self._placed(line, value)
+        elif value is not None:
+            self.assign(line.out, value)
+        if line.zeroed:
+            self.writer.line(f"{self.context.buffer(line.out)}.zero_()")
+
+    def _placed(self, line: Allocate, fresh: Node) -> None:
+        """An allocation that is a result, for which the caller may have given memory."""
+        position, unchecked = self.placed[line.out]
+        if unchecked is not None:
+            self.check_out(position, unchecked)
+        self.assign(line.out, f"outs[{position}]")
+        name, head = self.context.buffer(line.out), f"{self.context.buffer(line.out)} = "
+        self.writer.line(f"if {name} is None:")
+        with self.writer.indent():
+            self.put(fresh, head=head)
+        result = self.context.program.results[position]
+        assert isinstance(result, BufferValue)
+        layout, given = self.layout(line.out), self.layout(result.buffer)
+        if (layout.size, layout.stride) != (given.size, given.stride):
+            self.writer.line("else:")
+            with self.writer.indent():
+                self.put(self._view(name, layout, 0), head=head)
+
+    @override
+    def visit_allocate_pool(self, line: AllocatePool) -> None:
+        if line.out in self.kept_pools:
+            size = self.layout(line.out).nbytes
+            known = isinstance(size, int)
+            args = () if known else (self.context.expr(size),)
+            self.assign(line.out, call(f"{self.kept_pools[line.out]}.take", *args))
+            return
+        value = self.given.get(line.out) or self._allocation(line, line.memory)
+        if value is not None:
+            self.assign(line.out, value)
+
+    def _allocation(self, line: Allocate | AllocatePool, memory: MemoryKind) -> Node | None:
+        layout = self.layout(line.out)
+        size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
+        dtype = literals.dtype(layout.dtype)
+        if memory is MemoryKind.SYMMETRIC:
+            self.unsupported(line, "memory that peers address is not supported in Python yet")
+            return None
+        allocator = layout.device.kind.python.allocator
+        # `call` runs on the one accelerator of a program.
+        is_current = layout.device in (CPU, self.context.accelerator)
+        if memory is MemoryKind.DEFAULT and is_current and allocator:
+            return call(self.context.helper(allocator), size, stride, dtype)
+        extra = [keyword("device", self.context.device(layout.device))]
+        if memory is MemoryKind.PINNED:
+            extra.append("pin_memory=True")
+        return call("torch.empty_strided", size, stride, keyword("dtype", dtype), *extra)
+
+    @override
+    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+        if line.out in self.given:
+            self.assign(line.out, self.given[line.out] or "")
+            return
+        layout, pool = self.layout(line.out), self.layout(line.pool)
+        itemsize = layout.dtype.itemsize
+        source = self.context.buffer(line.pool)
+        if layout.dtype is not pool.dtype or line.pool in self.kept_pools:
+            source = self._typed_pool(line.pool, layout)
+        elements = quotient(line.offset, itemsize)
+        if elements is None:
+            self.unsupported(line, f"the offset is not a multiple of {itemsize} bytes")
+            return
+        self.assign(line.out, self._view(source, layout, elements))
+
+    def _typed_pool(self, pool: str, layout: Layout) -> str:
+        """A pool's storage in another dtype: an empty tensor to take slices from, made once."""
+        key = (pool, layout.dtype.torch_name)
+        if key not in self._pools:
+            plain = self.context.buffer(pool)
+            wanted = f"{plain}_{layout.dtype.torch_name}"
+            name = self._pools[key] = self.context.names.fresh(wanted)
+            dtype = literals.dtype(layout.dtype)
+            if pool in self.kept_pools:
+                made = call(f"{plain}.of", dtype)
+            else:
+                helper = self.context.helper("reinterpret_as")
+                made = call(helper, plain, dtype, "(0,)", "(1,)", "0")
+            self.put(made, head=f"{name} = ")
+        return self._pools[key]
+
+    def _view(self, source: str, layout: Layout, offset: Dim) -> Node:
+        size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
+        helper = self.context.helper("reinterpret_tensor")
+        return call(helper, source, size, stride, self.context.expr(offset))
+
+    @override
+    def visit_free(self, line: Free) -> None:
+        if line.buffer in self.kept_pools:
+            self.give_back(line.buffer)
+            return
+        for stream in line.after:
+            waited_for = self.context.stream(stream, self.layout(line.buffer).device)
+            self.writer.line(f"{self.context.buffer(line.buffer)}.record_stream({waited_for})")
+        self.delete(line.buffer)
+
+    @override
+    def visit_reuse(self, line: Reuse) -> None:
+        old, new = self.layout(line.donor), self.layout(line.out)
+        source = self.context.buffer(line.donor)
+        same = replace(old, offset=0) == replace(new, offset=0) and old.offset == new.offset
+        value: Node | None = source
+        if not same:
+            value = self.given.get(line.out) or self._reinterpreted(line, line.donor, line.out)
+        if value is not None:
+            target = self.context.buffer(line.out)
+            self.put(value, head=f"{target} = ")
+        self.delete(line.donor)
+        self.bindings.define(line.out)
+
+    @override
+    def visit_reinterpret(self, line: Reinterpret) -> None:
+        given = self.given.get(line.out)
+        if line.out in self.given and given is None:
+            self.bindings.define(line.out, [line.source])
+            return
+        value = given or self._reinterpreted(line, line.source, line.out)
+        if value is not None:
+            self.assign(line.out, value, [line.source])
+
+    def _reinterpreted(self, line: AnyLine, source: str, out: str) -> Node | None:
+        """A view of a buffer with the layout of another one."""
+        old, new = self.layout(source), self.layout(out)
+        start = dim(new.offset * new.dtype.itemsize - old.offset * old.dtype.itemsize)
+        if new.dtype is not old.dtype:
+            args = self.context.layout_args(replace(new, device=CPU))
+            helper = self.context.helper("reinterpret_as")
+            return call(helper, self.context.buffer(source), *args, self.context.expr(start))
+        elements = quotient(start, new.dtype.itemsize)
+        if elements is None:  # pragma: no cover - both offsets are whole elements of one dtype
+            self.unsupported(line, "the view begins inside an element")
+            return None
+        return self._view(self.context.buffer(source), new, elements)
 
 
 # Rendering symbols, and checks of symbols and layouts.
@@ -58,25 +209,14 @@ class SymbolLines(RegionBase):
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
-        self.writer.line(f"{self.context.symbol(line.symbol)} = {self.bound(line.source)}")
-
-    def bound(self, source: SymbolSource) -> str:
-        """The expression that a symbol is bound to."""
-        buffer = self.context.buffer(source.buffer)
-        match source:
-            case SizeOf():
-                return f"{buffer}.size({source.dim})"
-            case StrideOf():
-                return f"{buffer}.stride({source.dim})"
-            case StorageOffsetOf():
-                return f"{buffer}.storage_offset()"
-            case ItemOf():
-                return f"{buffer}.item()"
+        buffer, source = self.context.buffer(line.source.buffer), line.source
+        value = call(f"{buffer}.{source.method}", *map(str, dims_of(source)))
+        self.writer.line(f"{self.context.symbol(line.symbol)} = {flat(value)}")
 
     @override
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:
         target = self.context.symbol(line.symbol)
-        self.put(statement(self.context.expr(line.value), self.writer.width, head=f"{target} = "))
+        self.put(self.context.expr(line.value), head=f"{target} = ")
 
     @override
     def visit_assert_layout(self, line: AssertLayout) -> None:
@@ -91,19 +231,19 @@ class SymbolLines(RegionBase):
                 subject = literals.string(line.subject)
                 args = self.context.layout_args(layout)
                 helper = self.context.helper("check_result")
-                self.put(statement(call(helper, buffer, subject, *args), self.writer.width))
+                self.put(call(helper, buffer, subject, *args))
         if line.alignment:
             # Looked at here, since calling a helper would cost several times as much.
             self.writer.line(f"if {buffer}.data_ptr() % {line.alignment}:")
             helper = self.context.helper("refuse_misaligned")
             refusal = call(helper, buffer, literals.string(line.buffer), str(line.alignment))
             with self.writer.indent():
-                self.put(statement(refusal, self.writer.width))
+                self.put(refusal)
 
     def _result_check(self, line: AssertLayout, layout: Layout) -> str:
         """A function of the module that checks a layout; lines with the same check share it."""
         args = [literals.string(line.subject), *self.context.layout_args(layout)]
-        if self.context.may_be_on_host(line.buffer):
+        if line.buffer in self.context.random_states:
             args[-1] = keyword("device", "None")
         made: Node = call(self.context.helper("result_check"), *args)
         shared = self.context.checks == "always"
@@ -115,7 +255,7 @@ class SymbolLines(RegionBase):
             wanted = f"check_{self.context.buffer(line.buffer)}"
             name = self.context.shared_checks[key] = self.context.names.fresh(wanted)
             with self.context.section("checks").at(self.path):
-                self.context.section("checks").lines(*statement(made, 0, head=f"{name} = "))
+                self.context.define("checks", name, made)
         return name
 
     @override
@@ -126,7 +266,7 @@ class SymbolLines(RegionBase):
             keyword(s, s) for s in map(self.context.symbol, sorted(free_symbols(line.condition)))
         ]
         check = call(self.context.helper("check_that"), condition, literals.string(text), *values)
-        self.put(statement(check, self.writer.width))
+        self.put(check)
 
 
 class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
@@ -162,7 +302,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     ) -> None:
         """Calls the function that an expression chooses."""
         branch = self.context.names.fresh("branch")
-        self.put(statement(choice, self.writer.width, head=f"{branch} = ", tail=tail))
+        self.put(choice, head=f"{branch} = ", tail=tail)
         operands = [self.arg(line, arg) for arg in line.operands]
         value = call(branch, *operands, *map(self.context.symbol, symbols))
         _, region = regions_of(line)[0]
@@ -186,14 +326,12 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
 
         Those are what any of the regions needs from outside.
         """
-        program, regions = self.context.program, regions_of(line)
-        symbols = sorted({s for _, each in regions for s in free_region_symbols(each, program)})
-        return [self._function(line, name, each, symbols) for name, each in regions], symbols
+        symbols = self.symbols_of(line)
+        return [self._function(line, name, r, symbols) for name, r in regions_of(line)], symbols
 
     def _function(self, line: RegionLine, step: str, region: Region, symbols: Sequence[str]) -> str:
         """Renders a region as a function of the module and returns its name."""
-        label = "_".join(str(each.position) for each in self.path)
-        name = self.context.names.fresh(f"{line.mnemonic}_{label}_{step}")
+        name = self.context.names.fresh(self.function_name(line, step))
         writer = CodeWriter()
         last = last_uses(region, self.context.program)
         inner = RegionRenderer(self.context, region, writer, last)
@@ -205,10 +343,10 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
             if is_piece:
                 render_piece(self.context, self.index, writer)
             head = call(name, *(["args"] if is_piece else params))
-            inner.put(statement(head, 0, head="def ", tail=":"))
+            inner.put(head, head="def ", tail=":")
         with writer.indent():
             if is_piece and params:
-                inner.put(assignment(params, "args", writer.width, unpack=True))
+                inner.unpack(params, "args")
                 writer.line("args.clear()")
             for index in range(len(region.body)):
                 inner.render(index, self.path.then(step, index))
@@ -222,17 +360,12 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     # Remarks.
 
     @override
-    def visit_comment(self, line: Comment) -> None:
-        self.writer.lines(*literals.comment(line.text))
-
-    @override
     def visit_probe(self, line: Probe) -> None:
         name = self.context.names.fresh(f"show_{line.when.value}")
-        section = self.context.section("probes")
-        section.lines(*statement(self._probe(line), 0, head=f"{name} = "))
+        self.context.define("probes", name, self._probe(line))
         values: list[Node] = [self.context.buffer(buffer) for buffer in line.buffers]
         values += [self.context.expr(value) for value in line.scalars]
-        self.put(statement(call(name, *values), self.writer.width))
+        self.put(call(name, *values))
 
     def _probe(self, line: Probe) -> Node:
         """The making of the function that stands for a probe."""
@@ -244,7 +377,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
             args.append(tuple_of([literals.string(text) for text in shown]))
         if line.scalars:
             args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))
-        source = origin_place(line, self.context.program)
+        source = self.context.program.place_of(line)
         if source and line.level is not ProbeLevel.NAMES:
             args.append(named("source", literals.string(source)))
         return call(self.context.helper("make_probe"), *args)

@@ -1,22 +1,27 @@
-"""Python literals for everything that comes from outside, such that text never becomes code.
-
-Strings are written in printable ASCII: what is not, quotes and backslashes included, becomes an
-escape. Comments lose what is not printable ASCII. So neither can end early, hide its reading
-direction or move the reader's cursor.
-"""
+"""Literals and statements of Python: text never becomes code, lines break as black breaks them."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wrapper_ir.emitters.writer import PLAIN, prose
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from wrapper_ir.lines.layout import DType
 
 
-_PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
-_PLAIN_IN_TEXT: Final = _PLAIN | {"\n", "\t", '"', "\\"}
+# Python literals for everything that comes from outside, such that text never becomes code.
+#
+# Strings are written in printable ASCII: what is not, quotes and backslashes included, becomes an
+# escape. Comments lose what is not printable ASCII. So neither can end early, hide its reading
+# direction or move the reader's cursor.
+
+_PLAIN_IN_TEXT: Final = PLAIN | {"\n", "\t", '"', "\\"}
 
 #: Comments that tools take for orders.
 _ORDERS: Final = re.compile(
@@ -33,7 +38,7 @@ def string(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(char if char in _PLAIN else _escape(char) for char in text)
+    return "".join(char if char in PLAIN else _escape(char) for char in text)
 
 
 def _escape(char: str) -> str:
@@ -75,17 +80,180 @@ def comment(text: str) -> list[str]:
     return lines or ["#"]
 
 
-def prose(text: str) -> str:
-    """The text in printable ASCII, no double quotes or backslashes: for comments and docstrings."""
-    return "".join(char if char in _PLAIN else _shown(char) for char in text)
-
-
-def _shown(char: str) -> str:
-    if char == '"':
-        return "'"
-    return "/" if char == "\\" else "?"
-
-
 def dtype(value: DType) -> str:
     """``torch.float32``."""
     return f"torch.{value.torch_name}"
+
+
+# Laying out statements the way black does, for the few shapes of statements that we write.
+#
+# Emitted files are to be black-stable, and running black on them would cost more than emitting
+# does. So statements are built as small trees of brackets, and broken over lines by black's rules:
+# all on one line if it fits, else the contents of the outermost bracket on one line, else one item
+# a line with a comma at the end. Tuple and list displays, unlike calls, skip the middle step.
+
+LINE_LENGTH: Final = 88
+"""Black's default."""
+
+_INDENT: Final = " " * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Something in brackets: ``head(item, item)``.
+
+    A display (tuple or list) is broken one item a line at once. Text that holds newlines (the
+    source of a kernel) always breaks what it stands in.
+    """
+
+    head: str
+    items: tuple[Node, ...]
+    brackets: str = "()"
+    is_display: bool = False
+
+
+Node: TypeAlias = str | Group
+
+
+def call(function: str, *items: Node) -> Group:
+    """``function(items)``."""
+    return Group(function, items)
+
+
+def tuple_of(items: Iterable[Node]) -> Group:
+    """``(items)``, with the comma that a tuple of one needs."""
+    return Group("", tuple(items), "()", is_display=True)
+
+
+def list_of(items: Iterable[Node]) -> Group:
+    """``[items]``."""
+    return Group("", tuple(items), "[]", is_display=True)
+
+
+def dict_of(items: Iterable[tuple[str, str]]) -> Group:
+    """``{"key": value}``; keys are names."""
+    return Group("", tuple(f'"{key}": {value}' for key, value in items), "{}", is_display=True)
+
+
+def keyword(name: str, value: Node) -> Node:
+    """``name=value``, an argument."""
+    if isinstance(value, str):
+        return f"{name}={value}"
+    return replace(value, head=f"{name}={value.head}")
+
+
+def flat(node: Node) -> str:
+    """The node on one line."""
+    if isinstance(node, str):
+        return node
+    inside = _flat_items(node)
+    if _is_tuple(node) and len(node.items) == 1:
+        inside += ","
+    return f"{node.head}{node.brackets[0]}{inside}{node.brackets[1]}"
+
+
+def _flat_items(node: Group) -> str:
+    # Most items are text already, and this is the innermost loop of emitting.
+    return ", ".join([item if isinstance(item, str) else flat(item) for item in node.items])
+
+
+def statement(node: Node, width: int, *, head: str = "", tail: str = "") -> list[str]:
+    """``head node tail`` broken over lines.
+
+    Args:
+        node: The last bracketed part of the statement.
+        width: Columns that the indentation takes.
+        head: Text before the node, its own space at the end included.
+        tail: Text after it, such as ``:``.
+
+    Returns:
+        The lines, indented relative to the first one. Where an expression is too long to fit in
+        any way, they stand between comments that tell black to leave them alone.
+    """
+    return _guarded(_laid_out(node, width, head, tail), width)
+
+
+def _laid_out(node: Node, width: int, head: str = "", tail: str = "") -> list[str]:
+    whole = head + flat(node) + tail
+    if isinstance(node, str) and _is_wrapped(head, node, whole, width):
+        return [f"{head}(", _INDENT + node, f"){tail}"]
+    if isinstance(node, str) or not node.items or _fits(whole, width):
+        return [whole]
+    opening = f"{head}{node.head}{node.brackets[0]}"
+    closing = node.brackets[1] + tail
+    inside = _flat_items(node)
+    explode = node.is_display and (len(node.items) > 1 or _is_tuple(node))
+    if not explode and _fits(inside, width + len(_INDENT)):
+        return [opening, _INDENT + inside, closing]
+    comma = "," if len(node.items) > 1 or not node.is_display or _is_tuple(node) else ""
+    lines = [opening]
+    for item in node.items:
+        inner = _laid_out(item, width + len(_INDENT), tail=comma)
+        lines += [_INDENT + line for line in inner]
+    return [*lines, closing]
+
+
+def assignment(
+    targets: Sequence[str], value: Node, width: int, *, unpack: bool = False
+) -> list[str]:
+    """``a, b = value`` broken over lines; ``(a,) = value`` for one target with ``unpack``."""
+    left = ", ".join(targets)
+    if unpack and len(targets) == 1:
+        left = f"({left},)"
+    whole_fits = _fits(f"{left} = {flat(value)}", width)
+    if len(targets) == 1 or whole_fits or _breaks_after(f"{left} = ", value, width):
+        return statement(value, width, head=f"{left} = ")
+    *before, last = _laid_out(tuple_of(targets), LINE_LENGTH)
+    return _guarded([*before, *_laid_out(value, width, head=f"{last} = ")], width)
+
+
+def _is_wrapped(head: str, node: str, whole: str, width: int) -> bool:
+    """Tell whether a dotted name goes to a line of its own, in brackets, since it then fits."""
+    fits_apart = _fits(node, width + len(_INDENT)) and not _fits(whole, width)
+    return bool(head) and fits_apart and "." in node and _is_dotted(node)
+
+
+def _guarded(lines: list[str], width: int) -> list[str]:
+    """The lines, kept from black if it would break one of them that we cannot."""
+    room = LINE_LENGTH - width
+    for line in lines:
+        if len(line) > room and _is_breakable(line):
+            return ["# fmt: off", *lines, "# fmt: on"]
+    return lines
+
+
+def _is_breakable(line: str) -> bool:
+    """Tell whether black would break a long line: it is more than one name or string."""
+    text = line.strip().removesuffix(",")
+    return not (_is_string(text) or "\n" in text or _is_dotted(text))
+
+
+def _is_dotted(text: str) -> bool:
+    """Tell whether a text is a name, or names with dots between them."""
+    return not text.startswith(".") and text.replace(".", "_").isidentifier()
+
+
+def _is_string(text: str) -> bool:
+    """Tell whether a text is a string, or begins with one; it may be given by keyword."""
+    name, _, value = text.partition("=")
+    return (value if name.isidentifier() else text).removeprefix("r").startswith(('"', "'"))
+
+
+def _fits(text: str, width: int) -> bool:
+    return "\n" not in text and width + len(text) <= LINE_LENGTH
+
+
+def _is_tuple(node: Group) -> bool:
+    return node.is_display and node.brackets == "()" and not node.head.endswith(_NAME_ENDS)
+
+
+_NAME_ENDS: Final = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_)]")
+
+
+def _breaks_after(head: str, value: Node, width: int) -> bool:
+    """Tell whether the value's own brackets can be broken, the head staying on one line."""
+    return (
+        not isinstance(value, str)
+        and bool(value.items)
+        and _fits(head + value.head + value.brackets[0], width)
+    )

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
 from wrapper_ir.emitters.python.entry import Entry, keep_arenas, keep_heap, render_release
-from wrapper_ir.emitters.python.kernels import SECTIONS, Definitions
+from wrapper_ir.emitters.python.kernels import SECTIONS
 from wrapper_ir.emitters.python.lines import RegionRenderer
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     Node,
     call,
     list_of,
     statement,
     tuple_of,
 )
-from wrapper_ir.emitters.python.streams import begin_streams
-from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
+from wrapper_ir.emitters.python.region import begin_streams
+from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title, prose
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import ConstantKind, Program, SymbolKind
@@ -43,9 +42,9 @@ _SECTIONS = (
 
 def render_module(context: Context, *, origins: bool) -> CodeWriter:
     """Renders a program as a file of Python."""
-    definitions = Definitions(context)
+    definitions = {section.source: section(context) for section in SECTIONS}
     body = CodeWriter()
-    last = context.facts.last
+    last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
     renderer.show_origins = origins
     _constants(context)
@@ -60,8 +59,13 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
         kept.append(heap)
         body.line(f"@{heap}.serves")
     _call(context, renderer, body, graphs)
-    definitions.finish()
-    main = _main(context)
+    for section in definitions.values():
+        section.finish()
+    return _spliced(context, body, _main(context), kept)
+
+
+def _spliced(context: Context, body: CodeWriter, main: CodeWriter, kept: list[str]) -> CodeWriter:
+    """The file of its sections and functions."""
     file = CodeWriter()
     file.lines(*_header(context.program))
     file.blank()
@@ -113,9 +117,9 @@ def _import(module: str, names: Sequence[str]) -> list[str]:
 
 
 def _header(program: Program) -> list[str]:
-    title = header_title(program, literals.prose)
+    title = header_title(program, prose)
     lines = [f'"""{title}', "", "Written by wrapper_ir, to be read and edited."]
-    return [*lines, *header_lines(program, literals.prose, "    "), '"""']
+    return [*lines, *header_lines(program, prose, "    "), '"""']
 
 
 # Constants.
@@ -136,7 +140,7 @@ def _constants(context: Context) -> None:
         if constant.kind is ConstantKind.PACKED:
             continue  # it has no layout that could be checked, and none can be made up
         specs.append(context.spec(context.buffer(name), context.program.layout(name)))
-    writer.lines(*statement(tuple_of(specs), 0, head="CONSTANTS = "))
+    context.define("constants", "CONSTANTS", tuple_of(specs))
 
 
 # The function.

@@ -1,44 +1,71 @@
-"""The part of rendering a region that does not depend on the line."""
+"""The part of rendering a region that does not depend on the line; streams that lines are on."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from typing_extensions import override
 
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     LINE_LENGTH,
     Node,
+    assignment,
     call,
     statement,
     tuple_of,
 )
-from wrapper_ir.emitters.regions import Origins, Storages, described
+from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, Region, ScalarInput
-from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path
+from wrapper_ir.lines.control import (
+    BufferInput,
+    Cond,
+    Input,
+    ObjectInput,
+    Region,
+    ScalarInput,
+    While,
+)
+from wrapper_ir.lines.kernels import (
+    ExternKernel,
+    KernelCall,
+    RecordEvent,
+    Stream,
+    Synchronize,
+    WaitEvent,
+)
+from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.memory import Allocate, AllocatePool, Free
+from wrapper_ir.lines.symbols import BindSymbol, ItemOf
+from wrapper_ir.lines.trace import Probe, When
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wrapper_ir.emitters.python.context import Context
-    from wrapper_ir.emitters.python.kernels import Definitions
+    from wrapper_ir.emitters.python.kernels import Section
     from wrapper_ir.emitters.writer import CodeWriter
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine
+    from wrapper_ir.lines.kernels import MemoryPool
+    from wrapper_ir.lines.layout import Device, Layout
+    from wrapper_ir.lines.program import Program
+    from wrapper_ir.lines.walk import Path
 
 
-class RegionBase(LineVisitor[None]):
-    """Shared by the renderers of all lines: where they are in a region, and how they write.
+class RegionBase(TextWalker["Context"]):
+    """Shared by the renderers of all lines: how they write, and which variables hold what.
 
     Args:
         context: The run.
         region: The region.
         writer: Where statements go.
         last: The last line that touches each buffer of the region.
-        definitions: Where kernels and ops go; regions inside others define none.
+        definitions: Where kernels and ops go, by the class of their source; regions inside others
+            define none.
     """
+
+    comment = staticmethod(literals.comment)
 
     def __init__(
         self,
@@ -46,13 +73,9 @@ class RegionBase(LineVisitor[None]):
         region: Region,
         writer: CodeWriter,
         last: Mapping[str, int],
-        definitions: Definitions | None = None,
+        definitions: Mapping[type, Section] | None = None,
     ) -> None:
-        self.context = context
-        self.region = region
-        self.writer = writer
-        self.path = Path()
-        self.index = 0
+        super().__init__(context, region, writer)
         self._definitions = definitions
         constants = frozenset(context.program.constants)
         #: Variables that hold a reference to a storage; it goes with the last of them.
@@ -68,29 +91,14 @@ class RegionBase(LineVisitor[None]):
         self._pools: dict[tuple[str, str], str] = {}
         #: Variables that hold the raw handles of streams, by GPU and stream.
         self._handles: dict[tuple[int, int], str] = {}
-        self._origins = Origins(context.program)
         #: Buffers that are there before the line that defines them is reached.
         self.given: dict[str, str | None] = {}
-        #: Inputs whose layout was checked on entry.
-        self.checked: frozenset[str] = frozenset()
-        self.show_origins = False
-
-    # Walking.
-
-    def render(self, index: int, path: Path) -> None:
-        """Renders the line at a position of the region."""
-        line = self.region.body[index]
-        self.index, self.path = index, path
-        with self.writer.at(path):
-            if self.show_origins:
-                self._show_origin(line)
-            self.visit(line)
 
     def returned(self) -> None:
         """Renders the return statement."""
         values = [self.value(v) for v in self.region.results]
         value = call("outputs.put", "outs", *values) if self.takes_out else tuple_of(values)
-        self.put(statement(value, self.writer.width, head="return "))
+        self.put(value, head="return ")
 
     def value(self, value: Value) -> str:
         """One result of a program or region."""
@@ -106,12 +114,15 @@ class RegionBase(LineVisitor[None]):
         """Writes a check of what was given for a result whose layout depends on symbols."""
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
         check = call("outputs.check", "outs", str(position), size, stride)
-        self.put(statement(check, self.writer.width))
+        self.put(check)
 
-    def put(self, lines: Sequence[str]) -> None:
-        """Writes the lines of a statement."""
-        for line in lines:
-            self.writer.line(line)
+    def put(self, value: Node, *, head: str = "", tail: str = "") -> None:
+        """Writes a statement: a value, with text before and after it."""
+        self.writer.lines(*statement(value, self.writer.width, head=head, tail=tail))
+
+    def unpack(self, targets: Sequence[str], value: Node) -> None:
+        """Writes an assignment of the items of a value."""
+        self.writer.lines(*assignment(targets, value, self.writer.width, unpack=True))
 
     @contextlib.contextmanager
     def profiled(self, name: str) -> Iterator[None]:
@@ -123,18 +134,10 @@ class RegionBase(LineVisitor[None]):
         with self.writer.indent():
             yield
 
-    def unsupported(self, line: AnyLine, reason: str) -> None:
-        """Notes that a line cannot be rendered."""
-        self.context.problems.add(line, self.path, reason)
-
-    def layout(self, name: str) -> Layout:
-        """The layout of a buffer."""
-        return self.context.program.layout(name)
-
     def assign(self, name: str, value: Node, sources: Sequence[str] = ()) -> None:
         """Writes an assignment to a buffer's variable."""
         target = self.context.buffer(name)
-        self.put(statement(value, self.writer.width, head=f"{target} = "))
+        self.put(value, head=f"{target} = ")
         self.bindings.define(name, sources)
 
     def give_back(self, pool: str) -> None:
@@ -159,12 +162,6 @@ class RegionBase(LineVisitor[None]):
             if position == len(ended) - 1:
                 self.writer.line(text)
 
-    def _show_origin(self, line: AnyLine) -> None:
-        origin = self._origins.news(line)
-        text = described(origin, origin.place) if origin is not None else ""
-        if text:
-            self.writer.lines(*literals.comment(text))
-
 
 def params_of(context: Context, param: Input) -> str:
     """The variable of an input or parameter."""
@@ -175,3 +172,143 @@ def params_of(context: Context, param: Input) -> str:
             return context.symbol(param.symbol)
         case ObjectInput():
             return context.buffer(param.object)
+
+
+# Rendering streams: ``with`` blocks around what is on one, events between them.
+#
+# Convention: a block holds consecutive lines of one stream and one memory pool; lines that put
+# nothing on a stream stay where they are. What is on the caller's stream has no block.
+
+
+class _Block(NamedTuple):
+    """The block that a line has to be inside of."""
+
+    stream: int = 0
+    mempool: int = 0
+
+
+_CALLERS: Final = _Block()
+
+
+class StreamLines(RegionBase):
+    """Renders what orders streams, and the blocks that lines are in."""
+
+    _block = _CALLERS
+    _inside: ExitStack | None = None
+
+    @override
+    def render(self, index: int, path: Path) -> None:
+        program = self.context.program
+        block = self._wanted(index) if program.streams or program.mempools else None
+        if block is not None and block != self._block:
+            self.end_block()
+            with self.writer.at(path):
+                self._begin_block(block)
+        super().render(index, path)
+
+    def _wanted(self, index: int) -> _Block | None:
+        """The block for a line; none where it stays in the one that is open."""
+        line = self.region.body[index]
+        match line:
+            case Allocate() | ExternKernel():
+                return _Block(line.stream, line.mempool)
+            case KernelCall():  # which allocates nothing
+                is_inside = line.stream == self._block.stream
+                return self._block if is_inside else _Block(line.stream)
+            case Probe(when=When.BEFORE):  # with the call that it looks forward to
+                return self._wanted(index + 1) if index + 1 < len(self.region.body) else None
+            case RecordEvent() | WaitEvent() | Synchronize() | AllocatePool() | Cond() | While():
+                return _CALLERS
+            case BindSymbol(source=ItemOf()):
+                return _CALLERS
+            case _:
+                return None
+
+    def _begin_block(self, block: _Block) -> None:
+        inside = []
+        if block.mempool:
+            device = self.context.program.mempools[block.mempool - 1].device
+            pool = self.context.queues["mempool", block.mempool]
+            args = f"{pool}, {self.context.device(device)}"
+            inside.append(f"torch.{device.type}.use_mem_pool({args})")
+        if block.stream:
+            inside.append(self.context.queues["stream", block.stream])
+        if inside:
+            self.writer.line(f"with {', '.join(inside)}:")
+            self._inside = ExitStack()
+            self._inside.enter_context(self.writer.indent())
+        self._block = block
+
+    def end_block(self) -> None:
+        """Leaves the block that is open, if one is."""
+        if self._inside is not None:
+            self._inside.close()
+        self._inside, self._block = None, _CALLERS
+
+    @override
+    def visit_record_event(self, line: RecordEvent) -> None:
+        event = self.context.queues["event", line.event]
+        self.writer.line(f"{event}.record({self.context.stream(line.stream, line.device)})")
+
+    @override
+    def visit_wait_event(self, line: WaitEvent) -> None:
+        event = self.context.queues["event", line.event]
+        if line.device == CPU:
+            self.writer.line(f"{event}.synchronize()")
+        else:
+            self.writer.line(f"{event}.wait({self.context.stream(line.stream, line.device)})")
+
+    @override
+    def visit_synchronize(self, line: Synchronize) -> None:
+        self.writer.line(
+            f"torch.{line.device.type}.synchronize({self.context.device(line.device)})"
+        )
+
+
+def begin_streams(context: Context, writer: CodeWriter) -> None:
+    """Writes what the program's streams, events and memory pools are in a call."""
+    program = context.program
+    for number, stream in enumerate(program.streams, start=1):
+        _begin(context, writer, ("stream", number), stream)
+    for number, pool in enumerate(program.mempools, start=1):
+        _begin(context, writer, ("mempool", number), pool)
+    devices = {line.event: line.device for line in program.body if isinstance(line, RecordEvent)}
+    for number, event in enumerate(program.events, start=1):
+        name = context.queues["event", number] = context.names.fresh(f"event_{number}")
+        if event.user_object is not None:
+            writer.line(f"{name} = {context.helper('user_object')}({event.user_object})")
+        elif number in devices:
+            is_branched = all(stream.captured for stream in program.streams)
+            make = context.helper("branch_event") if is_branched else "torch.Event"
+            writer.line(f"{name} = {make}({context.device(devices[number])})")
+    for device in dict.fromkeys(_callers(program)):
+        name = context.queues["stream", device] = context.names.fresh("callers_stream")
+        writer.line(f"{name} = torch.{device.type}.current_stream({context.device(device)})")
+
+
+def _begin(
+    context: Context, writer: CodeWriter, key: tuple[str, int], made: Stream | MemoryPool
+) -> None:
+    """A stream or memory pool; the program's own are made once for the file."""
+    kind, number = key
+    name = context.queues[key] = context.names.fresh(f"{kind}_{number}")
+    if made.user_object is not None:
+        writer.line(f"{name} = {context.helper('user_object')}({made.user_object})")
+        return
+    shared = context.names.fresh(f"own_{kind}_{number}")
+    if isinstance(made, Stream):
+        make = context.helper("BranchStream" if made.captured else "OwnStream")
+    else:
+        make = context.helper("OwnMemoryPool")
+    context.section("streams").line(f"{shared} = {make}({context.device(made.device)})")
+    writer.line(f"{name} = {shared}.get()")
+
+
+def _callers(program: Program) -> Iterator[Device]:
+    """The devices whose stream of the caller some line names."""
+    for line in program.body:
+        if isinstance(line, (RecordEvent, WaitEvent)) and line.stream == 0:
+            if line.device != CPU:
+                yield line.device
+        elif isinstance(line, Free) and 0 in line.after:
+            yield program.layout(line.buffer).device

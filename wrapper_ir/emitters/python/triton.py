@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.statements import (
+from wrapper_ir.emitters.python.literals import (
     Node,
     assignment,
     call,
@@ -38,8 +38,8 @@ class TritonSection:
         self._context = context
         self._collections: dict[Device, tuple[str, list[str]]] = {}
 
-    def add(self, line: KernelDefinition) -> str | None:
-        """Adds a kernel; returns what is in the way, if something is."""
+    def add(self, line: KernelDefinition) -> None:
+        """Adds a kernel."""
         source = line.source
         assert isinstance(source, TritonKernel)
         writer = self._context.section("triton")
@@ -49,7 +49,6 @@ class TritonSection:
             members.append(name)
             for text in statement(call(f"{collection}.add", *_args(name, source)), 0):
                 writer.verbatim(text)
-        return None
 
     def _collection(self, device: Device) -> tuple[str, list[str]]:
         """The collection of a GPU's kernels, made for the first one."""
@@ -60,7 +59,7 @@ class TritonSection:
             if self._context.accelerator is None:
                 args.append(keyword("switches", "True"))
             made = call(self._context.helper("TritonKernels"), *args)
-            self._context.section("triton").lines(*statement(made, 0, head=f"{name} = "))
+            self._context.define("triton", name, made)
             self._collections[device] = (name, [])
         return self._collections[device]
 

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "wrapper_ir::"
 
-#: What launches a Triton kernel.
-LAUNCH: Final = "triton_kernel_wrapper_mutation"
-
 #: Where the FX emitter keeps the kernels of a module.
 _KERNELS: Final = "wrapper_ir_kernels"
 

@@ -11,10 +11,11 @@ import torch
 from torch.fx import GraphModule, Node
 
 from wrapper_ir.build.draft import range_checks
+from wrapper_ir.emitters.triton import LAUNCH
 from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
-from wrapper_ir.frontends.aten.emitted import LAUNCH, NAMESPACE, convert_launch, convert_own
+from wrapper_ir.frontends.aten.emitted import NAMESPACE, convert_launch, convert_own
 from wrapper_ir.frontends.aten.numbers import bind_item, bind_metadata
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, elements, is_guard
 from wrapper_ir.frontends.common.ops import SYMBOLIC, is_op

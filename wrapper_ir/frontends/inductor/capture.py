@@ -1,28 +1,22 @@
 """``capture``: one program of a model, its parameters being constants.
 
-The model goes through ``torch.export``; the exported graph goes to Inductor ahead of time. Inductor
-then has only two wrappers to offer, one in C++ and one that makes an fx graph. We come in by the
-second one's slot: it compiles no kernel, makes one pass, and hands back whatever we return.
+The model goes through ``torch.export``; the exported graph goes to Inductor ahead of time.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import warnings
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
+from wrapper_ir.frontends.inductor.ahead import lowered, with_values
 from wrapper_ir.frontends.inductor.captured import (
-    PackedBy,
     checked_examples,
     noted_guards,
-    noted_packing,
     take_numbers,
     take_strings,
     with_exported_ranges,
@@ -32,13 +26,12 @@ from wrapper_ir.frontends.inductor.captured import (
     with_truth_values,
 )
 from wrapper_ir.frontends.inductor.compat import (
-    InductorError,
     aot_compile,
     compile_lock,
     forget_last_trace,
     inductor_config,
 )
-from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
+from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.frontends.inductor.exported import (
     example_leaves,
     exported_guards,
@@ -51,33 +44,14 @@ from wrapper_ir.frontends.inductor.notes import compiling_for
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.triton import hint_for_export
 from wrapper_ir.lines.control import ScalarInput
-from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
+from wrapper_ir.lines.program import FrozenMap, Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = ["capture"]
-
-#: How Inductor is set up for a capture.
-_CONFIG: Final[Mapping[str, Any]] = {
-    "fx_wrapper": True,
-    "cpp_wrapper": False,
-    # Small tensors, parameters included, would become literals in the kernels' text.
-    "always_keep_tensor_constants": True,
-    # Folding takes the value of every tensor of one element, also of one that calls change: a batch
-    # norm would count to one and stay there.
-    "joint_graph_constant_folding": False,
-    # An ahead-of-time graph is one piece for us; cutting it up serves CUDA graphs.
-    "graph_partition": False,
-    # What depends on constants alone is computed at each call. Inductor would make another graph
-    # of it, which it can only write in C++.
-    "aot_inductor.use_runtime_constant_folding": False,
-}
-
-
-#: Likewise where parameters are frozen; the model keeps them.
-_FREEZING: Final[Mapping[str, Any]] = {"freezing": True, "freezing_discard_parameters": False}
 
 
 class _Function(torch.nn.Module):
@@ -160,11 +134,8 @@ def _export(
             module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
         )
     except Exception as error:
-        # A kernel that is called as it is asks tensors without memory where theirs lies.
-        is_kernel = "data pointer" in str(error) or "from Triton" in str(error)
-        hint = "kernels of Triton are exported through torch.library.wrap_triton"
         problem = f"torch.export says: {error}"
-        raise CaptureError(problem=problem, hint=hint if is_kernel else None) from error
+        raise CaptureError(problem=problem, hint=hint_for_export(error)) from error
     return exported, pytree.tree_leaves(exported.example_inputs)
 
 
@@ -174,44 +145,23 @@ def _compile(
     """Return the program, and the graph of ATen ops that Inductor scheduled."""
     module: Any = exported.module(check_guards=False)
     assumed = exported_guards(exported, module)
-    free = free_sizes(exported)
+    free = free_sizes(exported.graph, exported.graph_signature.user_inputs)
     examples = take_strings(module, examples)
     taken = checked_examples(examples)
     numbers = take_numbers(module)
-    options = {**_CONFIG, **(_FREEZING if freeze else {"freezing": False})}
-    packed: dict[int, PackedBy] = {}
     session = _session(exported)
-    try:
-        with registered(session), warnings.catch_warnings(), ExitStack() as stack:
-            if freeze:
-                stack.enter_context(torch.no_grad())  # where gradients are on, nothing is frozen
-                packed = stack.enter_context(noted_packing())
-            # Inductor warns of graph inputs that it does not use; here they are the caller's.
-            warnings.simplefilter("ignore")
-            product = aot_compile(_flattened(module), taken, options=options)
-    except InductorError as error:
-        own = getattr(error, "inner_exception", None)
-        if isinstance(own, WrapperIRError):
-            if isinstance(own, UnsupportedLineError):
-                own.hint = "under torch.compile, Inductor's own wrapper can stand in"
-            raise own from None
-        raise CaptureError(problem=f"Inductor says: {error}") from error
-    except WrapperIRError:
-        raise
-    except Exception as error:  # of what torch runs before Inductor, for aliased inputs say
-        raise CaptureError(problem=f"torch says: {error}") from error
-    made = getattr(product, "meta", {})
-    program = made.get("program")
-    if not isinstance(program, Program):
-        raise CaptureError(problem="Inductor went past the wrapper that makes the program")
+    with registered(session):
+        program, graph, packed = lowered(
+            lambda config: aot_compile(_flattened(module), taken, options=config), freeze=freeze
+        )
     program = with_truth_values(with_numbers(program, numbers), examples)
     program = with_exported_ranges(program, exported.range_constraints)
     better = free_names(program, _numbers_by_name(program, session.input_names))
-    noted = noted_guards(shape_env_of(exported), better)
+    noted = noted_guards(shape_env_of(exported.graph), better)
     program = with_symbols_named(with_guards(program, [*assumed, *noted]), better)
     program = with_packing(_finished(program, exported), packed)
     warn_of_fixed_sizes(program, free)
-    return program, made["graph"]
+    return program, graph
 
 
 def _session(exported: torch.export.ExportedProgram) -> Session:
@@ -275,58 +225,17 @@ def _with_plain_tuples(tree: Any) -> Any:
 def _finished(program: Program, exported: torch.export.ExportedProgram) -> Program:
     """Return the program with what the exported program knows: names, values, tree specs."""
     values = {**exported.constants, **exported.state_dict}
-    constants, data = {}, dict(program.data)
-    for name, constant in program.constants.items():
-        original = values.get(constant.qualified_name)
-        if constant.kind is ConstantKind.PACKED:
-            constants[name] = constant
-            continue
-        if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
-            # Detached it is still the model's memory; a program computes no gradients.
-            data[name] = original.detach()
-        constants[name] = _classified(constant, exported)
-    objects = dict(program.objects)
+    signature = exported.graph_signature
+    program = with_values(program, values, signature.parameters, signature.buffers)
+    objects, data = dict(program.objects), dict(program.data)
     for name, original in originals(program, exported).items():
         objects[name] = dataclasses.replace(objects[name], qualified_name=original)
         data[name] = exported.constants[original]
-    tied = _tied({n: data[n] for n, c in constants.items() if c.kind is not ConstantKind.PACKED})
-    constants = {n: _with_tie(c, tied.get(n)) for n, c in constants.items()}
     spec = exported.call_spec
     return program.replace(
         name="captured",
-        constants=FrozenMap(constants),
         objects=FrozenMap(objects),
         data=data,
         in_spec=_spec(spec.in_spec),
         out_spec=_spec(spec.out_spec),
     )
-
-
-def _classified(constant: Constant, exported: torch.export.ExportedProgram) -> Constant:
-    signature = exported.graph_signature
-    name = constant.qualified_name
-    if name in signature.parameters:
-        kind = ConstantKind.PARAMETER
-    elif name in signature.buffers:
-        kind = ConstantKind.BUFFER
-    else:
-        kind = ConstantKind.TENSOR
-    return Constant(name, kind, constant.mutable, constant.tied_to)
-
-
-def _tied(data: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Return which constants are the same memory as an earlier one."""
-    first: dict[tuple[Any, ...], str] = {}
-    tied = {}
-    for name, tensor in data.items():
-        if tensor.numel() == 0 or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-            continue
-        key = (tensor.device, tensor.data_ptr())
-        owner = first.setdefault(key, name)
-        if owner != name:
-            tied[name] = owner
-    return tied
-
-
-def _with_tie(constant: Constant, owner: str | None) -> Constant:
-    return Constant(constant.qualified_name, constant.kind, constant.mutable, owner)

@@ -63,11 +63,14 @@ def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def take_strings(module: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
-    """Take the strings out of a graph's inputs, and return the examples of those that are left."""
+    """Take the strings out of a graph's inputs, and return the examples of those that are left.
+
+    Ahead of time Inductor is handed None for an example that is no tensor; the graph tells then.
+    """
     left = []
     placeholders = module.graph.find_nodes(op="placeholder")
     for node, value in zip(placeholders, examples, strict=True):
-        if isinstance(value, str):
+        if isinstance(value, str) or isinstance(node.meta.get("val"), str):
             module.graph.erase_node(node)
         else:
             left.append(value)

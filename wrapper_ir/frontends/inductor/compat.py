@@ -70,6 +70,7 @@ try:
     )
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir, list_mode_options
+    from torch._inductor import compile_fx as inductor_entry
     from torch._inductor import config as inductor_config
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
@@ -89,7 +90,7 @@ try:
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
     from torch._inductor.exc import InductorError
     from torch._inductor.hooks import run_intermediate_hooks
-    from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
+    from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
     from torch._inductor.scheduler import BaseSchedulerNode
     from torch._inductor.select_algorithm import extern_kernels
     from torch._inductor.utils import (  # type: ignore[attr-defined]  # 2.14 moved one elsewhere
@@ -98,6 +99,7 @@ try:
         ValueWithLineMap,
     )
     from torch._inductor.virtualized import V
+    from torch._logging._internal import trace_structured
     from torch.fx.experimental._backward_state import BackwardState
     from torch.utils._sympy.symbol import SymT, symbol_is_type
 except ImportError as error:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import ValueWithLineMap
-from wrapper_ir.runtime.passing import pass_by
+from wrapper_ir.frontends.inductor.compat import ValueWithLineMap, trace_structured
+from wrapper_ir.runtime.calls import pass_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wrapper_ir.emitters.base import Artifact
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.session import Session
+    from wrapper_ir.frontends.inductor.settings import Settings
     from wrapper_ir.lines.program import Program
 
 
@@ -57,26 +59,53 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     """
     if session.capture:
         return CapturedModule(program, graph_of(graph))
+    settings = session.settings
+    artifact, planned = artifact_of(program, settings)
+    source: str | None = getattr(artifact, "module_source", None)
+    variables = {} if source is None else getattr(artifact, "module_constants", {})
+    if source is None:
+        from wrapper_ir.frontends.inductor.module_text import module_text  # noqa: PLC0415
+
+        source = module_text(planned, settings)
+    _share_constants(program, variables, graph)
+    graph.torchbind_constants.update(passing.constants.values())
+    return ValueWithLineMap(source + _text_around(passing), [])
+
+
+def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program]:
+    """Plan and emit a program; return what was made of it, and the planned program.
+
+    Raises:
+        EmitError: The emitter cannot render something in the program.
+        UnsupportedError: The memory strategy is not available.
+    """
     # The layers below are only needed where something is compiled anew.
     from wrapper_ir.api import emit  # noqa: PLC0415
     from wrapper_ir.debug_printer.spec import make_printer  # noqa: PLC0415
     from wrapper_ir.emitters.registry import make_emitter  # noqa: PLC0415
-    from wrapper_ir.frontends.inductor.module_text import module_text  # noqa: PLC0415
     from wrapper_ir.passes import pipeline_for, run_passes  # noqa: PLC0415
 
-    settings = session.settings
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     options = dict(settings.emitter_options)
     emitter = make_emitter(settings.emitter, options)
     passes = pipeline_for(emitter, printer, strategy=settings.memory)
     planned = run_passes(program, passes)
-    artifact = emit(planned, settings.emitter, **options)
-    source: str | None = getattr(artifact, "module_source", None)
-    variables = {} if source is None else getattr(artifact, "module_constants", {})
-    source = module_text(planned, settings) if source is None else source
-    _share_constants(program, variables, graph)
-    graph.torchbind_constants.update(passing.constants.values())
-    return ValueWithLineMap(source + _text_around(passing), [])
+    _trace(program, planned)
+    return emit(planned, settings.emitter, **options), planned
+
+
+def _trace(program: Program, planned: Program) -> None:
+    """Show a program, its plan and what the passes changed to ``TORCH_TRACE``, if that is on."""
+
+    def changes() -> str:
+        from wrapper_ir.diffing import diff  # noqa: PLC0415 - only here
+
+        return str(diff(program, planned))
+
+    texts = {"program": program.__str__, "plan": planned.__str__, "diff": changes}
+    for name, text in texts.items():
+        about = {"name": f"wrapper_ir_{name}", "encoding": "string"}
+        trace_structured("artifact", about.copy, payload_fn=text)
 
 
 def _text_around(passing: Passing) -> str:

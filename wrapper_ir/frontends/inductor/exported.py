@@ -26,7 +26,7 @@ from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import Program
@@ -46,9 +46,9 @@ Guard = tuple["Scalar", str]
 """A condition, and what to say where it does not hold."""
 
 
-def shape_env_of(exported: torch.export.ExportedProgram) -> Any:
-    """Return the environment of an exported program's symbols; None where all sizes are static."""
-    for node in exported.graph.nodes:
+def shape_env_of(graph: torch.fx.Graph) -> Any:
+    """Return the environment of a graph's symbols; None where all sizes are static."""
+    for node in graph.nodes:
         mode = getattr(node.meta.get("val"), "fake_mode", None)
         if mode is not None and mode.shape_env is not None:
             return mode.shape_env
@@ -286,15 +286,17 @@ class FixedSizeWarning(UserWarning):
     """Inductor fixed a size that the export left free, so the program takes no other one."""
 
 
-def free_sizes(exported: torch.export.ExportedProgram) -> list[tuple[str, int]]:
-    """Return which sizes of inputs are free, by input and dimension, before Inductor fixes any."""
-    given = {
-        s.arg.name for s in exported.graph_signature.input_specs if s.kind is InputKind.USER_INPUT
-    }
+def free_sizes(graph: torch.fx.Graph, given: Collection[object]) -> list[tuple[str, int]]:
+    """Return which sizes of inputs are free, by input and dimension, before Inductor fixes any.
+
+    Args:
+        graph: The graph.
+        given: The names of the inputs that callers give.
+    """
     return [
         (node.name, dim)
-        for node in exported.graph.nodes
-        if node.op == "placeholder" and node.name in given
+        for node in graph.find_nodes(op="placeholder")
+        if node.name in given
         for dim, size in enumerate(getattr(node.meta.get("val"), "shape", ()))
         if isinstance(size, torch.SymInt) and size.node.expr.free_symbols
     ]

@@ -6,41 +6,139 @@ about the wrapper is ours: it is mapped to an option of ours, or refused with wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import functools
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from wrapper_ir.errors import OptionError, OptionValueError, nearest
 from wrapper_ir.frontends.inductor.compat import inductor_config, list_mode_options
-from wrapper_ir.frontends.inductor.cuda_graphs import CAPTURES, OTHERS
+from wrapper_ir.frontends.inductor.cuda import CAPTURES
 from wrapper_ir.options import Option
 from wrapper_ir.options.declared import MODE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["spelled", "with_mode", "without_inductors"]
+__all__ = [
+    "LIBRARY_MAPPED",
+    "MAPPED",
+    "Delivery",
+    "Fate",
+    "delivery_of",
+    "fates",
+    "spelled",
+    "with_mode",
+    "without_inductors",
+]
 
 #: Options of Inductor's that decide about the wrapper -> an option of ours, and its values there.
-_MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
+MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
     CAPTURES[0]: (CAPTURES[1], {True: True, False: False}),
     "allow_buffer_reuse": ("memory", {False: "none"}),
     "memory_planning": ("memory", {True: "pool"}),
     "cpp.enable_kernel_profile": ("profile", {True: True, False: False}),
 }
 
-#: Beginnings of the names of others that do -> what to say instead.
-_REFUSED: Final[Mapping[str, str]] = {
-    "aot_inductor": "wir.capture and wir.export build libraries, and have options of their own",
-    "fx_wrapper": "the option emitter='fx' makes a graph",
-    OTHERS[0]: OTHERS[1],
-    "size_asserts": "the option checks says when sizes are checked",
-    "alignment_asserts": "the option checks says when inputs are checked",
-    "memory_pool": "the option memory='pool' plans arenas",
-    "profiler_mark_wrapper_call": "the option profile shows each call to the profiler",
-    "profile_bandwidth": "Inductor's own wrapper reports it",
-    "triton.proton_profiling": "Inductor's own wrapper ends it",
-    "triton.debug_sync_graph": "Inductor's own wrapper waits for the GPU",
-    "annotate_training": "Inductor's own wrapper annotates",
+#: The beginning of the names of options for libraries.
+_LIBRARIES: Final = "aot_inductor"
+
+#: The same of those for libraries. The options say how to build, or are the debug printer's.
+LIBRARY_MAPPED: Final[Mapping[str, tuple[str, Mapping[Any, Any]]]] = {
+    "aot_inductor.force_mmap_weights": ("constants", {True: "beside", False: "auto"}),
+    "aot_inductor.package_constants_on_disk_format": (
+        *("constants", {None: "auto", "binary_blob": "beside"}),
+    ),
+    "aot_inductor.debug_intermediate_value_printer": (
+        *("debug", {level: level for level in "0123"}),
+    ),
 }
+
+_EXPORT: Final = "wir.capture and wir.export build libraries, and have options of their own"
+
+_UNKNOWN: Final = "nobody has said what it decides here; torch._inductor.config takes it"
+
+
+class Fate(NamedTuple):
+    """The treatment of an option of Inductor's.
+
+    Attributes:
+        way: ``passed`` on, ``mapped``, ``refused``; or, for those that say how a library is made
+            ahead of time, ``library passed``, ``library mapped``, ``library taken``.
+        instead: Of one that is refused, what to say instead.
+    """
+
+    way: str
+    instead: str = ""
+
+
+@functools.cache
+def fates() -> Mapping[str, Fate]:
+    """Return the treatment of each option that some supported release of torch has, by name."""
+    file = files("wrapper_ir.frontends.inductor").joinpath("inductor_options.txt")
+    found: dict[str, Fate] = {}
+    fate = Fate("")
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith(" "):
+            found[line.strip()] = fate
+        elif line and not line.startswith("#"):
+            way, _, instead = line.partition(": ")
+            fate = Fate(way, instead)
+    return found
+
+
+class Delivery(NamedTuple):
+    """The wishes of a caller who wants a library.
+
+    Attributes:
+        target: The library, or the folder for what is made; empty for Inductor's cache.
+        is_package: Whether the files of a package are wanted, not the library alone.
+        in_spec: The tree of arguments, as text.
+        out_spec: The tree of results, as text.
+        metadata: What a package is to say of itself.
+        build: Options of ``BuildOptions``.
+        inductor: Options that are passed on to Inductor.
+    """
+
+    target: str
+    is_package: bool
+    in_spec: str
+    out_spec: str
+    metadata: Mapping[str, str]
+    build: Mapping[str, Any]
+    inductor: Mapping[str, Any]
+
+
+def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
+    """Return what options and Inductor's settings say of a library, and the other options.
+
+    Raises:
+        OptionValueError: Something is asked for that libraries of ours do not have.
+    """
+    left = {name: value for name, value in spelled(options).items() if name != "cpp_wrapper"}
+    config: Any = inductor_config
+    said: dict[str, Any] = {}
+    for name in sorted(set(fates()) & set(config._config)):
+        if name.startswith(_LIBRARIES):
+            said[name] = left.pop(name, getattr(config, name))
+    build: dict[str, Any] = {}
+    for name, value in said.items():
+        fate = fates()[name]
+        if name in LIBRARY_MAPPED:
+            option, values = LIBRARY_MAPPED[name]
+            if value not in values:
+                expected = f"one of {', '.join(map(repr, values))}"
+                raise OptionValueError(option=name, value=value, expected=expected)
+            if value != config._config[name].default:
+                (build if option == "constants" else left)[option] = values[value]
+        elif fate.way == "refused" and value != config._config[name].default:
+            _refuse(name, value, fate.instead)
+    passed = {name: said[name] for name in said if fates()[name].way == "library passed"}
+    taken = {name.rpartition(".")[2]: value for name, value in said.items()}
+    specs = taken["serialized_in_spec"], taken["serialized_out_spec"]
+    return (
+        Delivery(taken["output_path"], taken["package"], *specs, taken["metadata"], build, passed),
+        left,
+    )
 
 
 def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,13 +191,14 @@ def without_inductors(
             raise OptionError(option=name, legal=ours, owner="the backend 'wrapper_ir'", hint=hint)
         current = getattr(config, name)
         Option(name, config.get_type(name), current).check(value)
-        if name in _MAPPED:
-            option, values = _MAPPED[name]
+        if name in MAPPED:
+            option, values = MAPPED[name]
             if value in values:
                 _map(kept, (name, value), (option, values[value]), ours, emitter)
             continue
-        if value != current:
-            _refuse(name, value)
+        fate = fates().get(name, Fate("refused", _UNKNOWN))
+        if value != current and fate.way != "passed":
+            _refuse(name, value, _EXPORT if name.startswith(_LIBRARIES) else fate.instead)
         passed[name] = value
     return kept, passed
 
@@ -120,7 +219,5 @@ def _map(
         raise OptionValueError(option=theirs[0], value=True, expected=expected)
 
 
-def _refuse(name: str, value: object) -> None:
-    for beginning, instead in _REFUSED.items():
-        if name.startswith(beginning):
-            raise OptionValueError(option=name, value=value, expected=f"no value here: {instead}")
+def _refuse(name: str, value: object, instead: str) -> NoReturn:
+    raise OptionValueError(option=name, value=value, expected=f"no value here: {instead}")

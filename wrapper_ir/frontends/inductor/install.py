@@ -57,7 +57,7 @@ class Installation:
 _stack: ContextVar[tuple[Installation, ...]] = ContextVar("wrapper_ir.installations", default=())
 
 
-def install(emitter: str = "python", **options: Any) -> Installation:
+def install(emitter: str | None = None, **options: Any) -> Installation:
     """Send every compilation by Inductor in this context through us, from here on.
 
     Use it as a context manager, or end it by ``uninstall()``. Installations nest; the innermost
@@ -66,7 +66,7 @@ def install(emitter: str = "python", **options: Any) -> Installation:
     backward, whenever and in whatever thread it is first run.
 
     Args:
-        emitter: Name of the emitter.
+        emitter: Name of the emitter; by default what ``wir.settings`` or the environment says.
         **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``, but for those
             that would be passed on to Inductor.
 
@@ -74,7 +74,8 @@ def install(emitter: str = "python", **options: Any) -> Installation:
         OptionError: There is no such option.
         OptionValueError: There is, but not with that value.
     """
-    settings = Settings.from_options({"emitter": emitter, **options})
+    chosen = {} if emitter is None else {"emitter": emitter}
+    settings = Settings.from_options({**chosen, **options})
     for name, value in settings.inductor:  # a backward may come after the block
         expected = "left out: say it in torch._inductor.config, or where torch.compile is called"
         raise OptionValueError(option=name, value=value, expected=expected)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.api import emit
 from wrapper_ir.emitters import emitter_class, faults_of
-from wrapper_ir.emitters.python.literals import prose, source_literal
+from wrapper_ir.emitters.python.literals import source_literal
+from wrapper_ir.emitters.writer import prose
 from wrapper_ir.text import parse, print_program
 
 if TYPE_CHECKING:

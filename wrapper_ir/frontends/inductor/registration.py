@@ -5,6 +5,9 @@ tables belong to the process. We therefore register *dispatching* entries, which
 whether this context's compilations are ours, and hand everything else to what was found there. The
 first session registers, the last one to end puts back the very objects that it found.
 
+What is compiled ahead of time goes past these tables at its end, through one function of
+Inductor's; ours stands before it meanwhile, and asks in the same way.
+
 Every device type gets such entries, also those that we take no programs for: otherwise a graph on
 such a device would be compiled by Inductor's own wrapper without a word.
 """
@@ -18,7 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import is_registered
-from wrapper_ir.frontends.inductor.compat import codegen_common
+from wrapper_ir.frontends.inductor.artifacts import serving
+from wrapper_ir.frontends.inductor.compat import codegen_common, inductor_entry
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import IdentityPass
 from wrapper_ir.frontends.inductor.makers import maker
@@ -120,6 +124,9 @@ _lock = threading.RLock()
 _sessions = 0
 _found: dict[str, _Found] = {}
 
+#: Inductor's function for graphs ahead of time, and what stands in its place.
+_ahead: list[Any] = []
+
 #: Uses that ended while another thread held the lock.
 _overdue: deque[None] = deque()
 
@@ -198,6 +205,10 @@ def _register() -> None:
             found.custom_config,
         )
         found.ours = codegen_common.device_codegens[device]
+    if not _ahead:
+        stock = inductor_entry.compile_fx_aot
+        _ahead[:] = stock, serving(stock)
+        inductor_entry.compile_fx_aot = _ahead[1]
 
 
 def _restore() -> None:
@@ -208,6 +219,9 @@ def _restore() -> None:
             codegen_common.custom_backend_passes[device] = found.custom_pass
             codegen_common.custom_backend_codegen_configs[device] = found.custom_config
     _found.clear()
+    if _ahead and inductor_entry.compile_fx_aot is _ahead[1]:
+        inductor_entry.compile_fx_aot = _ahead[0]
+    _ahead.clear()
 
 
 def _entry(device: str, found: Any, setting: str | None = None) -> Any:

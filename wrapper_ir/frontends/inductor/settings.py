@@ -25,11 +25,13 @@ class Settings:
     Immutable and hashable: equal settings share compiled code, different ones never do.
 
     Attributes:
-        emitter: Name of an emitter of the registry, such as ``python``.
+        emitter: Name of an emitter of the registry, such as ``python``; ``WRAPPER_IR_EMITTER``
+            gives the default.
         memory: How storage is planned; by default ``pool`` where arenas are kept from call to call
             (the emitters' option ``arena``), ``reuse`` otherwise.
         on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning, for a graph
             that fails while it is compiled; a compiled graph that fails in a call raises.
+            ``WRAPPER_IR_ON_UNSUPPORTED`` gives the default.
         emitter_options: Options of the emitter itself, as sorted pairs.
         inductor: Options that are passed on to Inductor, as sorted pairs.
         debug: Level of the debug printer: a name, or Inductor's number for it. The environment
@@ -74,7 +76,7 @@ class Settings:
             each.name: each.from_environment() for each in _OWN if each.variable
         }
         given |= with_mode(spelled(options))
-        emitter = given.get("emitter", take.EMITTER.default)
+        emitter = given["emitter"]
         take.EMITTER.check(emitter)
         theirs = options_of(emitter_class(emitter))
         names = [option.name for option in (*BACKEND_OPTIONS, *theirs)]

@@ -115,6 +115,13 @@ def _changed(nodes: Sequence[Any]) -> Iterator[str]:
                 yield real.get(name, name)
 
 
+def hint_for_export(error: Exception) -> str | None:
+    """Return what to do about an error of ``torch.export``; None if no kernel is to blame."""
+    # A kernel that is called as it is asks tensors without memory where theirs lies.
+    is_kernel = "data pointer" in str(error) or "from Triton" in str(error)
+    return "kernels of Triton are exported through torch.library.wrap_triton" if is_kernel else None
+
+
 def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -> TritonNote:
     """Note a kernel of the user's, and what it is called with by the node that is written now.
 

@@ -25,7 +25,7 @@ from wrapper_ir.frontends.inductor.compat import (
     ir,
 )
 from wrapper_ir.frontends.inductor.convert.graph import convert_graph, passing_of
-from wrapper_ir.frontends.inductor.cuda_graphs import keep_whole
+from wrapper_ir.frontends.inductor.cuda import keep_whole
 from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.frontends.inductor.convert.graph import Passing
-    from wrapper_ir.frontends.inductor.notes import CallNote, KernelNote, PartNote, TritonNote
+    from wrapper_ir.frontends.inductor.notes import CallNote, PartNote
 
 #: Errors that mean "this graph has no typed form", as opposed to a fault of ours; a program that
 #: the verifier refuses may be what the model asked for, such as an op that reads what it writes.
@@ -89,8 +89,8 @@ class _Notes:
         #: Wrappers of the graph's partitions, by name.
         self.partitions: dict[str, Any] = {}
 
-    def note_kernel(self, note: KernelNote | TritonNote) -> None:
-        """Keep a note for the call of this kernel, which comes next."""
+    def note_kernel(self, note: CallNote) -> None:
+        """Keep a note for the call that comes next, of this kernel."""
         self._next_call = note
         self._last_notes[note.name] = note
 

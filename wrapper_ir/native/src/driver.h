@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <cstddef>
 #include <string>
 
 #include <wir/error.h>
@@ -10,6 +11,47 @@
 namespace wir {
 
 using CUresult = int;  // of cuda.h
+
+// The used functions, with what we call them, their names and their parameters.
+#define WIR_DRIVER_FUNCTIONS(OF)                                                                   \
+  OF(error_string, "cuGetErrorString", (CUresult, const char**))                                   \
+  OF(init, "cuInit", (unsigned))                                                                   \
+  OF(device_count, "cuDeviceGetCount", (int*))                                                     \
+  OF(device_get, "cuDeviceGet", (int*, int))                                                       \
+  OF(device_attribute, "cuDeviceGetAttribute", (int*, int, int))                                   \
+  OF(retain_context, "cuDevicePrimaryCtxRetain", (void**, int))                                    \
+  OF(set_context, "cuCtxSetCurrent", (void*))                                                      \
+  OF(push_context, "cuCtxPushCurrent_v2", (void*))                                                 \
+  OF(pop_context, "cuCtxPopCurrent_v2", (void**))                                                  \
+  OF(load_module, "cuModuleLoadData", (void**, const void*))                                       \
+  OF(get_function, "cuModuleGetFunction", (void**, void*, const char*))                            \
+  OF(set_attribute, "cuFuncSetAttribute", (void*, int, int))                                       \
+  OF(synchronize, "cuCtxSynchronize", ())                                                          \
+  OF(is_capturing, "cuStreamIsCapturing", (void*, int*))                                           \
+  OF(launch, "cuLaunchKernel",                                                                     \
+     (void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,  \
+      void**))                                                                                     \
+  OF(launch_cooperative, "cuLaunchCooperativeKernel",                                              \
+     (void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**))
+
+// Those that only captures need.
+#define WIR_CAPTURE_FUNCTIONS(OF)                                                                  \
+  OF(create_stream, "cuStreamCreate", (void**, unsigned))                                          \
+  OF(destroy_stream, "cuStreamDestroy_v2", (void*))                                                \
+  OF(wait_for_stream, "cuStreamSynchronize", (void*))                                              \
+  OF(create_event, "cuEventCreate", (void**, unsigned))                                            \
+  OF(destroy_event, "cuEventDestroy_v2", (void*))                                                  \
+  OF(record_event, "cuEventRecord", (void*, void*))                                                \
+  OF(wait_for_event, "cuEventSynchronize", (void*))                                                \
+  OF(order_after_event, "cuStreamWaitEvent", (void*, void*, unsigned))                             \
+  OF(copy, "cuMemcpyDtoDAsync_v2", (unsigned long long, unsigned long long, std::size_t, void*))   \
+  OF(begin_capture, "cuStreamBeginCapture_v2", (void*, int))                                       \
+  OF(end_capture, "cuStreamEndCapture", (void*, void**))                                           \
+  OF(destroy_graph, "cuGraphDestroy", (void*))                                                     \
+  OF(call_host, "cuLaunchHostFunc", (void*, void (*)(void*), void*))                               \
+  OF(exchange_mode, "cuThreadExchangeStreamCaptureMode", (int*))
+
+#define WIR_DECLARED(name, symbol, params) CUresult(*name) params;
 
 // The CUDA driver, opened when it is first asked for.
 class Driver {
@@ -39,24 +81,7 @@ class Driver {
     }
   }
 
-  CUresult (*error_string)(CUresult, const char**);
-  CUresult (*init)(unsigned);
-  CUresult (*device_count)(int*);
-  CUresult (*device_get)(int*, int);
-  CUresult (*device_attribute)(int*, int, int);
-  CUresult (*retain_context)(void**, int);
-  CUresult (*set_context)(void*);
-  CUresult (*push_context)(void*);
-  CUresult (*pop_context)(void**);
-  CUresult (*load_module)(void**, const void*);
-  CUresult (*get_function)(void**, void*, const char*);
-  CUresult (*set_attribute)(void*, int, int);
-  CUresult (*is_capturing)(void*, int*);
-  CUresult (*synchronize)();
-  CUresult (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-      void*, void**, void**);
-  CUresult (*launch_cooperative)(
-      void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**);
+  WIR_DRIVER_FUNCTIONS(WIR_DECLARED)
 
  private:
   Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) {
@@ -67,27 +92,38 @@ class Driver {
               (reason == nullptr ? "libcuda.so.1" : reason),
           "load it on a machine with an NVIDIA GPU");
     }
-    find(error_string, "cuGetErrorString");
-    find(init, "cuInit");
-    find(device_count, "cuDeviceGetCount");
-    find(device_get, "cuDeviceGet");
-    find(device_attribute, "cuDeviceGetAttribute");
-    find(retain_context, "cuDevicePrimaryCtxRetain");
-    find(set_context, "cuCtxSetCurrent");
-    find(push_context, "cuCtxPushCurrent_v2");
-    find(pop_context, "cuCtxPopCurrent_v2");
-    find(load_module, "cuModuleLoadData");
-    find(get_function, "cuModuleGetFunction");
-    find(set_attribute, "cuFuncSetAttribute");
-    find(synchronize, "cuCtxSynchronize");
-    find(is_capturing, "cuStreamIsCapturing");
-    find(launch, "cuLaunchKernel");
-    find(launch_cooperative, "cuLaunchCooperativeKernel");
+#define WIR_FOUND(name, symbol, params) find(name, symbol);
+    WIR_DRIVER_FUNCTIONS(WIR_FOUND)
+#undef WIR_FOUND
     check(init(0), "the CUDA driver");
   }
 
   void* library_;
 };
+
+// What captures and branches of captured calls need of the driver besides.
+struct CaptureDriver {
+  static constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+  static constexpr unsigned kNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
+  static constexpr int kThreadLocal = 1;       // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+  static constexpr int kRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
+
+  static const CaptureDriver& get() {
+    static const CaptureDriver driver;
+    return driver;
+  }
+
+  WIR_CAPTURE_FUNCTIONS(WIR_DECLARED)
+
+ private:
+  CaptureDriver() {
+    const Driver& driver = Driver::get();
+#define WIR_FOUND(name, symbol, params) driver.find(name, symbol);
+    WIR_CAPTURE_FUNCTIONS(WIR_FOUND)
+#undef WIR_FOUND
+  }
+};
+#undef WIR_DECLARED
 
 // Has a context current while it lives.
 class Current {

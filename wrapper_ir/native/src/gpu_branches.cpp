@@ -12,37 +12,6 @@
 namespace wir {
 namespace {
 
-// Of cuda.h.
-constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
-constexpr unsigned kNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
-constexpr int kRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
-
-// What is needed of the driver besides.
-struct BranchDriver {
-  static const BranchDriver& get() {
-    static const BranchDriver driver;
-    return driver;
-  }
-
-  CUresult (*create_stream)(void**, unsigned);
-  CUresult (*create_event)(void**, unsigned);
-  CUresult (*destroy_event)(void*);
-  CUresult (*record_event)(void*, void*);
-  CUresult (*order_after_event)(void*, void*, unsigned);
-  CUresult (*exchange_mode)(int*);
-
- private:
-  BranchDriver() {
-    const Driver& driver = Driver::get();
-    driver.find(create_stream, "cuStreamCreate");
-    driver.find(create_event, "cuEventCreate");
-    driver.find(destroy_event, "cuEventDestroy_v2");
-    driver.find(record_event, "cuEventRecord");
-    driver.find(order_after_event, "cuStreamWaitEvent");
-    driver.find(exchange_mode, "cuThreadExchangeStreamCaptureMode");
-  }
-};
-
 // Streams that no call has, by GPU. They are none of PyTorch's, which hands its own out to
 // everybody: what others put on one while a call is captured would become a part of the graph. They
 // stay as long as the process.
@@ -69,11 +38,11 @@ class IdleStreams {
 
  private:
   static void* make() {
-    const BranchDriver& driver = BranchDriver::get();
+    const CaptureDriver& driver = CaptureDriver::get();
     void* made = nullptr;
-    int mode = kRelaxed;  // the thread is capturing, and this is no part of that
+    int mode = CaptureDriver::kRelaxed;  // the thread is capturing, and this is no part of that
     driver.exchange_mode(&mode);
-    const CUresult result = driver.create_stream(&made, kNonBlocking);
+    const CUresult result = driver.create_stream(&made, CaptureDriver::kNonBlocking);
     driver.exchange_mode(&mode);
     Driver::get().check(result, "making a stream");
     return made;
@@ -95,7 +64,8 @@ Branches::Branches(Call& call, std::int32_t streams, std::int32_t events) : call
     }
     for (std::int32_t n = 0; n < events; ++n) {
       void* made = nullptr;
-      Driver::get().check(BranchDriver::get().create_event(&made, kNoTiming), "making an event");
+      const CaptureDriver& driver = CaptureDriver::get();
+      Driver::get().check(driver.create_event(&made, driver.kNoTiming), "making an event");
       events_.push_back(made);
     }
   } catch (...) {
@@ -112,7 +82,7 @@ Branches::~Branches() {
 }
 
 void Branches::end() noexcept {
-  for (void* event : events_) BranchDriver::get().destroy_event(event);
+  for (void* event : events_) CaptureDriver::get().destroy_event(event);
   for (std::size_t n = 1; n < streams_.size(); ++n) {
     IdleStreams::get().give(call_.gpu, streams_[n]);
   }
@@ -133,12 +103,12 @@ void Branches::leave() noexcept {
 }
 
 void Branches::mark(std::int32_t event, std::int32_t stream) {
-  const CUresult result = BranchDriver::get().record_event(events_[event - 1], streams_[stream]);
+  const CUresult result = CaptureDriver::get().record_event(events_[event - 1], streams_[stream]);
   Driver::get().check(result, "recording an event");
 }
 
 void Branches::order(std::int32_t event, std::int32_t stream) {
-  const BranchDriver& driver = BranchDriver::get();
+  const CaptureDriver& driver = CaptureDriver::get();
   const CUresult result = driver.order_after_event(streams_[stream], events_[event - 1], 0);
   Driver::get().check(result, "waiting for an event");
 }

@@ -38,54 +38,6 @@ WIR_OF_TORCH(void, clear_workspaces, (), "_ZN2at4cuda21clearCublasWorkspacesEv")
 
 namespace {
 
-// Of cuda.h.
-constexpr int kThreadLocal = 1;      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-constexpr int kRelaxed = 2;          // CU_STREAM_CAPTURE_MODE_RELAXED
-constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
-constexpr unsigned kNoTiming = 2;    // CU_EVENT_DISABLE_TIMING
-
-// What is needed of the driver besides.
-struct GraphDriver {
-  static const GraphDriver& get() {
-    static const GraphDriver driver;
-    return driver;
-  }
-
-  CUresult (*create_stream)(void**, unsigned);
-  CUresult (*destroy_stream)(void*);
-  CUresult (*wait_for_stream)(void*);
-  CUresult (*create_event)(void**, unsigned);
-  CUresult (*destroy_event)(void*);
-  CUresult (*record_event)(void*, void*);
-  CUresult (*wait_for_event)(void*);
-  CUresult (*order_after_event)(void*, void*, unsigned);
-  CUresult (*copy)(unsigned long long, unsigned long long, std::size_t, void*);
-  CUresult (*begin_capture)(void*, int);
-  CUresult (*end_capture)(void*, void**);
-  CUresult (*destroy_graph)(void*);
-  CUresult (*call_host)(void*, void (*)(void*), void*);
-  CUresult (*exchange_mode)(int*);
-
- private:
-  GraphDriver() {
-    const Driver& driver = Driver::get();
-    driver.find(create_stream, "cuStreamCreate");
-    driver.find(destroy_stream, "cuStreamDestroy_v2");
-    driver.find(wait_for_stream, "cuStreamSynchronize");
-    driver.find(create_event, "cuEventCreate");
-    driver.find(destroy_event, "cuEventDestroy_v2");
-    driver.find(record_event, "cuEventRecord");
-    driver.find(wait_for_event, "cuEventSynchronize");
-    driver.find(order_after_event, "cuStreamWaitEvent");
-    driver.find(copy, "cuMemcpyDtoDAsync_v2");
-    driver.find(begin_capture, "cuStreamBeginCapture_v2");
-    driver.find(end_capture, "cuStreamEndCapture");
-    driver.find(destroy_graph, "cuGraphDestroy");
-    driver.find(call_host, "cuLaunchHostFunc");
-    driver.find(exchange_mode, "cuThreadExchangeStreamCaptureMode");
-  }
-};
-
 void check(CUresult result, const char* what) { Driver::get().check(result, what); }
 
 // A graph of PyTorch's.
@@ -97,7 +49,7 @@ class TorchGraph : public Recording {
   TorchGraph& operator=(const TorchGraph&) = delete;
 
   void replay() override { graph_replay(memory_); }
-  void begin(Pool pool) { graph_begin(memory_, pool, kThreadLocal); }
+  void begin(Pool pool) { graph_begin(memory_, pool, CaptureDriver::kThreadLocal); }
   void end() { graph_end(memory_); }
   Pool pool() { return graph_pool(memory_); }
 
@@ -114,13 +66,14 @@ class CudaRecorder : public Recorder {
     check(driver.device_get(&device, gpu), "finding the GPU");
     check(driver.retain_context(&context_, device), "using the GPU");
     const Current current(context_);
-    check(GraphDriver::get().create_event(&event_, kNoTiming), "making an event");
-    check(GraphDriver::get().create_stream(&capturing_, kNonBlocking), "making a stream");
+    const CaptureDriver& capture = CaptureDriver::get();
+    check(capture.create_event(&event_, capture.kNoTiming), "making an event");
+    check(capture.create_stream(&capturing_, capture.kNonBlocking), "making a stream");
   }
   ~CudaRecorder() override {
     wait();
-    GraphDriver::get().destroy_event(event_);
-    GraphDriver::get().destroy_stream(capturing_);
+    CaptureDriver::get().destroy_event(event_);
+    CaptureDriver::get().destroy_stream(capturing_);
   }
 
   std::int32_t device_type() const override { return device::cuda; }
@@ -163,7 +116,7 @@ std::unique_ptr<Recording> CudaRecorder::record(const std::function<void()>& wor
   // The generator of random numbers takes part in one capture at a time.
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
-  const GraphDriver& driver = GraphDriver::get();
+  const CaptureDriver& driver = CaptureDriver::get();
   // PyTorch writes to what graphs read that draw random numbers: none may be running.
   check(driver.wait_for_stream(stream_), "waiting for the GPU");
   auto made = std::make_unique<TorchGraph>();
@@ -189,7 +142,7 @@ std::unique_ptr<Recording> CudaRecorder::record(const std::function<void()>& wor
 // random numbers, which then refuses to draw. A capture of nothing that is ended in its place ends
 // both.
 void CudaRecorder::mend(TorchGraph& broken) noexcept {
-  const GraphDriver& driver = GraphDriver::get();
+  const CaptureDriver& driver = CaptureDriver::get();
   const auto stop = [&] {
     int status = 0;
     if (Driver::get().is_capturing(capturing_, &status) == 0 && status == 0) return;
@@ -198,7 +151,7 @@ void CudaRecorder::mend(TorchGraph& broken) noexcept {
     if (graph != nullptr) driver.destroy_graph(graph);
   };
   stop();
-  if (driver.begin_capture(capturing_, kThreadLocal) != 0) return;
+  if (driver.begin_capture(capturing_, CaptureDriver::kThreadLocal) != 0) return;
   driver.call_host(capturing_, [](void*) {}, nullptr);  // of graphs that are empty PyTorch warns
   try {
     broken.end();
@@ -212,23 +165,23 @@ void CudaRecorder::copy(void* target, const void* source, std::size_t bytes) {
   const auto address = [](const void* pointer) {
     return static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(pointer));
   };
-  check(GraphDriver::get().copy(address(target), address(source), bytes, stream_), "copying");
+  check(CaptureDriver::get().copy(address(target), address(source), bytes, stream_), "copying");
 }
 
 void CudaRecorder::begin() {
   if (has_last_ && last_ != stream_) {
-    check(GraphDriver::get().order_after_event(stream_, event_, 0), "waiting for a stream");
+    check(CaptureDriver::get().order_after_event(stream_, event_, 0), "waiting for a stream");
   }
 }
 
 void CudaRecorder::end() noexcept {
   last_ = stream_;
-  has_last_ = GraphDriver::get().record_event(event_, stream_) == 0;
+  has_last_ = CaptureDriver::get().record_event(event_, stream_) == 0;
 }
 
 void CudaRecorder::wait() noexcept {
-  const GraphDriver& driver = GraphDriver::get();
-  int mode = kRelaxed;  // the caller may be capturing something else
+  const CaptureDriver& driver = CaptureDriver::get();
+  int mode = CaptureDriver::kRelaxed;  // the caller may be capturing something else
   if (Driver::get().push_context(context_) != 0) return;  // the process is ending
   driver.exchange_mode(&mode);
   driver.wait_for_event(event_);

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import data_ptr_address
-from wrapper_ir.toolchain.extension import Extension
+from wrapper_ir.toolchain.native import Extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -33,7 +33,7 @@ from wrapper_ir.runtime.cuda_graphs.places import (
 from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder
 from wrapper_ir.runtime.cuda_graphs.results import Results, UncopiedError
 from wrapper_ir.runtime.cuda_graphs.status import Journal, everything
-from wrapper_ir.runtime.kept import register
+from wrapper_ir.runtime.living import register
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

@@ -1,10 +1,8 @@
 """The debug printer's half that runs: what probes print, save, check and compare."""
 
-from wrapper_ir.runtime.probes.compare import TOLERANCES, difference
-from wrapper_ir.runtime.probes.describe import describe
-from wrapper_ir.runtime.probes.hooks import Hooked, ProbeEvent, hook
+from wrapper_ir.runtime.probes.describe import TOLERANCES, describe, difference
 from wrapper_ir.runtime.probes.measures import Statistics, private_copy, statistics
-from wrapper_ir.runtime.probes.probe import NonFiniteError, make_probe
+from wrapper_ir.runtime.probes.probe import Hooked, NonFiniteError, ProbeEvent, hook, make_probe
 from wrapper_ir.runtime.probes.session import DebugSession, debug_session
 
 __all__ = [

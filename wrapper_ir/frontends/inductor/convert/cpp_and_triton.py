@@ -11,7 +11,7 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.common.ops import to_device
-from wrapper_ir.frontends.inductor.compat import ir
+from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import (
@@ -66,6 +66,14 @@ _SCALARS: Final = {
 _LARGE: Final = 8192
 
 
+def to_tune(call: CallNote | None) -> Iterator[TritonNote]:
+    """Yield the kernels that have to be tuned for a call."""
+    if isinstance(call, TritonNote):
+        yield call
+    elif isinstance(call, AlternativesNote) and call.shapes is None:
+        yield from call.kernels
+
+
 def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     """Convert a ``KernelCallLine`` of a Triton kernel by the note that was left for it.
 
@@ -79,7 +87,7 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     args = [_argument(scope, note, param, given[param.name]) for param in kernel.params]
     for param, arg in zip(kernel.params, args, strict=True):
         if isinstance(arg, BufferArg) and pinned.signature[param.name].endswith(":16"):
-            scope.shared.aligned.add(scope.draft.owner(arg.buffer))
+            scope.shared.aligned[scope.draft.owner(arg.buffer)] = GPU_ALIGN_BYTES
     grid = _grid(scope, note, pinned, given)
     call = KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
     scope.emit_call(call, note.nodes)

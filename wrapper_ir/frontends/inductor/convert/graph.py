@@ -14,7 +14,7 @@ from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 from torch.utils._sympy.singleton_int import SingletonInt
 
 from wrapper_ir.build.draft import metadata_of
-from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, BackwardState, ir
+from wrapper_ir.frontends.inductor.compat import BackwardState, ir
 from wrapper_ir.frontends.inductor.convert.arguments import (
     convert_results,
     object_input,
@@ -221,12 +221,12 @@ def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> Non
     Functions of ``torch.compile`` are called by one of Inductor's that copies such inputs.
     """
     names = [value.name for value in inputs if isinstance(value, BufferInput)]
-    wanted = {name: None for name in names if name in scope.shared.aligned}
+    aligned = scope.shared.aligned
+    wanted = {name: aligned[name] for name in names if name in aligned}
     for index, line in enumerate(scope.body):
         if isinstance(line, AssertLayout) and line.buffer in wanted:
-            scope.body[index] = dataclasses.replace(line, alignment=GPU_ALIGN_BYTES)
-            del wanted[line.buffer]
-    scope.body[start:start] = [AssertLayout(name, alignment=GPU_ALIGN_BYTES) for name in wanted]
+            scope.body[index] = dataclasses.replace(line, alignment=wanted.pop(line.buffer))
+    scope.body[start:start] = [AssertLayout(name, alignment=each) for name, each in wanted.items()]
 
 
 def _role(graph: Any, *, is_inference: bool) -> GraphRole:

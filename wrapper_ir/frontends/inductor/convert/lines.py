@@ -17,7 +17,7 @@ import sympy
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.control import convert_control
-from wrapper_ir.frontends.inductor.convert.cpp_and_triton import convert_kernel_call
+from wrapper_ir.frontends.inductor.convert.cpp_and_triton import convert_kernel_call, to_tune
 from wrapper_ir.frontends.inductor.convert.externs import (
     ExternConverter,
     bind_item,
@@ -27,9 +27,10 @@ from wrapper_ir.frontends.inductor.convert.externs import (
 from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, prints
 from wrapper_ir.frontends.inductor.convert.values import op_called
+from wrapper_ir.frontends.inductor.cuda import MEMPOOL_BLOCK, STREAM_BLOCK
 from wrapper_ir.frontends.inductor.differences import checked_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import AlternativesNote, CallNote, PartNote, TritonNote
+from wrapper_ir.frontends.inductor.notes import CallNote, PartNote
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Allocate
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
@@ -76,14 +77,6 @@ def _entries(wrapper: Any) -> Iterator[Entry]:
             yield Entry(line, writer, call, part=wrapper.part_notes.get(index))
 
 
-def _tuned(call: CallNote | None) -> Iterator[TritonNote]:
-    """Yield the Triton kernels that have to be tuned for a call."""
-    if isinstance(call, TritonNote):
-        yield call
-    elif isinstance(call, AlternativesNote) and call.shapes is None:
-        yield from call.kernels
-
-
 def convert_lines(scope: Scope, wrapper: Any) -> None:
     """Convert all lines of one wrapper into a scope, in Inductor's order.
 
@@ -95,7 +88,7 @@ def convert_lines(scope: Scope, wrapper: Any) -> None:
         UnsupportedLineError: A line has no typed form.
     """
     entries = list(_entries(wrapper))
-    scope.shared.tuners.expect(kernel for e in entries for kernel in _tuned(e.call))
+    scope.shared.tuners.expect(kernel for e in entries for kernel in to_tune(e.call))
     to = _Lines(scope, ExternConverter(scope, [entry.line for entry in entries]))
     for entry in entries:
         if entry.control is not None:
@@ -177,9 +170,9 @@ class _Lines:
             return True  # a note for Inductor's checks of its own plan
         if not isinstance(node, ir.ExternKernel):
             return False
-        op_name = node.get_op_name()
-        if text == f"assert_alignment({name}, {GPU_ALIGN_BYTES}, {op_name!r})":
-            assert_alignment(self.scope, name, GPU_ALIGN_BYTES, op_name, node)
+        op_name, bytes_ = node.get_op_name(), GPU_ALIGN_BYTES
+        if text == f"assert_alignment({name}, {bytes_}, {op_name!r})":
+            assert_alignment(self.scope, name, bytes_, op_name, node)
             return True
         if text.startswith(f"assert_size_stride({name}, ") and text.endswith(f", {op_name!r})"):
             assert_layout(self.scope, name, op_name, node)
@@ -339,10 +332,10 @@ _LINES: Final[Mapping[str, Callable[[Scope, Any], None]]] = {
     "ReinterpretLine": reinterpret,
     "EnterDeviceContextManagerLine": _enter_device,
     "EnterDeviceContextManagerWithStreamInfoLine": _enter_device,
-    "EnterCudaStreamContextLine": _enter_stream,
-    "ExitCudaStreamContextLine": lambda scope, line: scope.shared.queues.exit_stream(),
-    "EnterCudaMemPoolContextLine": _enter_mempool,
-    "ExitCudaMemPoolContextLine": lambda scope, line: scope.shared.queues.exit_mempool(),
+    STREAM_BLOCK[0]: _enter_stream,
+    STREAM_BLOCK[1]: lambda scope, line: scope.shared.queues.exit_stream(),
+    MEMPOOL_BLOCK[0]: _enter_mempool,
+    MEMPOOL_BLOCK[1]: lambda scope, line: scope.shared.queues.exit_mempool(),
     "SymbolicCallArgLine": _compute_argument,
     "UnbackedSymbolDefsLine": bind_unbacked,
     "DynamicScalarLine": bind_item,

@@ -60,7 +60,7 @@ class Shared:
         triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
         pinned: Configuration of each Triton kernel, by its name and text.
         tuners: Inductor's tuners of Triton kernels.
-        aligned: Names of storages whose addresses kernels take to be multiples of 16 bytes.
+        aligned: Storages whose addresses kernels take to be multiples of so many bytes.
         queues: Where Inductor's blocks put lines.
     """
 
@@ -73,7 +73,7 @@ class Shared:
         self.triton_kernels: dict[Any, Any] = {}
         self.pinned: dict[tuple[str, str], Any] = {}
         self.tuners = Tuners()
-        self.aligned: set[str] = set()
+        self.aligned: dict[str, int] = {}
         self.queues = Queues(self.draft)
 
     def position(self, node: torch.fx.Node) -> tuple[int, str]:

@@ -14,6 +14,7 @@ import torch
 
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import CurrentStreamSource, user_objects
+from wrapper_ir.frontends.inductor.cuda import numbered
 from wrapper_ir.frontends.inductor.differences import current_stream, user_streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.effects import effects
@@ -63,7 +64,7 @@ class Queues:
 
     def enter_device(self, line: Any) -> None:
         """Note what a device's block says of its streams."""
-        self.device = _gpu(line.device_idx)
+        self.device = numbered(line.device_idx)
         self.numbers = user_streams(line)
 
     def enter_stream(self, line: Any) -> None:
@@ -77,7 +78,7 @@ class Queues:
 
     def enter_mempool(self, line: Any) -> None:
         """Begin a memory pool's block."""
-        pool = MemoryPool(_gpu(line.device_index), line.mempool_index)
+        pool = MemoryPool(numbered(line.device_index), line.mempool_index)
         self.draft.mempool = self.draft.number(self.draft.mempools, pool)
 
     def exit_mempool(self) -> None:
@@ -122,10 +123,6 @@ class Queues:
                 )
             case _:
                 return line
-
-
-def _gpu(index: int) -> Device:
-    return Device("cuda", index)
 
 
 def host_waits(queues: Queues) -> None:

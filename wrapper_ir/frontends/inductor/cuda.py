@@ -1,18 +1,29 @@
-"""Inductor's CUDA graphs, where it would put one around each part of a graph."""
+"""Inductor's words for CUDA alone: its graphs, blocks of its streams, its devices by number.
+
+Inductor would put a CUDA graph around each part of a graph; ours captures calls as a whole.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from wrapper_ir.devices import CUDA
+from wrapper_ir.lines.layout import Device
 from wrapper_ir.options.gpu import GRAPHS
 
 #: Inductor's option for what ours does.
 CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
 
-#: The beginning of the names of others, and what to say instead.
-OTHERS: Final = ("triton.cudagraph", "the options cuda_graph, cuda_graph_limit, ... capture calls")
+#: Lines that begin and end the block of a stream, and that of a memory pool.
+STREAM_BLOCK: Final = ("EnterCudaStreamContextLine", "ExitCudaStreamContextLine")
+MEMPOOL_BLOCK: Final = ("EnterCudaMemPoolContextLine", "ExitCudaMemPoolContextLine")
 
 _REASON: Final = "a program of wrapper_ir is whole; its option cuda_graph captures its calls"
+
+
+def numbered(index: int) -> Device:
+    """Return the device that such a block names by its number."""
+    return Device(CUDA.type, index)
 
 
 def keep_whole(graph: Any) -> None:

@@ -1,0 +1,138 @@
+"""Libraries and packages that Inductor makes in an installation: what may be said of them."""
+
+from __future__ import annotations
+
+import gc
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+import wrapper_ir as wir
+from wrapper_ir.errors import OptionError, OptionValueError
+from wrapper_ir.frontends.inductor import StockFallbackWarning, install, statistics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+X = torch.arange(12.0).reshape(4, 3)
+
+
+class Model(nn.Module):
+    """Has what programs have to be told of: trees, numbers, words, ties, a buffer, free sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(3, 3, bias=False)
+        self.two = nn.Linear(3, 3, bias=False)
+        self.two.weight = self.one.weight
+        self.register_buffer("scale", torch.arange(3.0))
+
+    def forward(self, x: Tensor, *, shift: Tensor, n: int, way: str) -> dict[str, Any]:
+        y = self.two(torch.relu(self.one(x))) * n + shift
+        return {"y": (y if way == "up" else -y) * self.scale, "rest": (None, 2.5, x.sum(0))}
+
+
+@pytest.fixture(scope="module")
+def exported() -> torch.export.ExportedProgram:
+    torch.manual_seed(0)
+    rows = {0: Dim("rows", min=2, max=9)}
+    return torch.export.export(
+        Model(),
+        (X,),
+        {"shift": torch.ones(3), "n": 3, "way": "up"},
+        dynamic_shapes={"x": rows, "shift": None, "n": None, "way": None},
+    )
+
+
+def test_a_package_is_of_the_program_that_capture_gives(
+    exported: torch.export.ExportedProgram, tmp_path: Path
+) -> None:
+    """Arguments, results, ranges and the names of constants; and it says what it was told to."""
+    said = {"aot_inductor.metadata": {"who": "me"}, "aot_inductor.force_mmap_weights": True}
+    file = str(tmp_path / "m.pt2")
+    with install(origins=True), wir.record() as programs:
+        torch._inductor.aoti_compile_and_package(
+            exported, package_path=file, inductor_configs=dict(said)
+        )
+    (program,) = programs
+    captured = wir.capture(exported)
+    assert program.in_spec == captured.in_spec
+    assert program.out_spec == captured.out_spec
+    assert [*map(repr, program.constants.values())] == [*map(repr, captured.constants.values())]
+    package = torch._inductor.aoti_load_package(file)
+    assert package.get_metadata()["who"] == "me"
+    assert sorted(package.get_constant_fqns()) == ["scale", "two.weight"]
+    x, shift = torch.arange(18.0).reshape(6, 3), torch.ones(3)
+    found = package(x, shift=shift, n=3, way="up")
+    wanted = exported.module()(x, shift=shift, n=3, way="up")
+    torch.testing.assert_close(found["y"], wanted["y"])
+    assert found["rest"][0] is None
+    assert found["rest"][1] == 2.5
+    with pytest.raises(RuntimeError):
+        package(torch.ones(10, 3), shift=shift, n=3, way="up")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"aot_inductor.package_constants_in_so": False}, "load_constants"),
+        ({"aot_inductor.package_constants_on_disk_format": "pickle_weights"}, "'binary_blob'"),
+        ({"aot_inductor.check_lowerbound": False}, "checks the ranges"),
+        ({"fx_wrapper": True}, "emitter='fx'"),
+        ({"max_autotun": True}, "did you mean Inductor's 'max_autotune'"),
+        ({"triton.cudagraph_trees": False}, "cuda_graph"),
+    ],
+    ids=str,
+)
+def test_what_libraries_do_not_have_is_refused_in_words(
+    options: dict[str, Any], words: str
+) -> None:
+    module = torch.fx.symbolic_trace(nn.ReLU())
+    with install(), pytest.raises(wir.WrapperIRError, match=re.escape(words)):
+        torch._inductor.aot_compile(_with_tuple(module), (X,), options=options)
+
+
+def test_settings_count_like_options() -> None:
+    module = _with_tuple(torch.fx.symbolic_trace(nn.ReLU()))
+    with (
+        install(),
+        torch._inductor.config.patch({"aot_inductor.package_cpp_only": True}),
+        pytest.raises(OptionValueError, match=r"aot_inductor\.package_cpp_only"),
+    ):
+        torch._inductor.aot_compile(module, (X,))
+    with install(checks="never"), pytest.raises(OptionError, match="'checks'"):
+        torch._inductor.aot_compile(module, (X,))
+
+
+def test_inductor_stands_in_where_that_is_asked_for() -> None:
+    """It writes sources for others to build, which we do not."""
+    module = _with_tuple(torch.fx.symbolic_trace(nn.ReLU()))
+    options = {"aot_inductor.package_cpp_only": True, "aot_inductor.package": True}
+    statistics.reset()
+    with install(on_unsupported="stock"), pytest.warns(StockFallbackWarning, match="folder of"):
+        files: Any = torch._inductor.aot_compile(module, (X,), options=options)
+    assert any("CMakeLists.txt" in str(file) for file in files)
+    assert (statistics.programs, statistics.fallbacks) == (0, 1)
+
+
+def test_others_are_left_alone() -> None:
+    torch._dynamo.reset()
+    gc.collect()  # a training step of an installation keeps us registered while it is there
+    found = torch._inductor.compile_fx.compile_fx_aot
+    with install():
+        assert torch._inductor.compile_fx.compile_fx_aot is not found
+        with install():
+            pass
+        assert torch._inductor.compile_fx.compile_fx_aot is not found
+    assert torch._inductor.compile_fx.compile_fx_aot is found
+
+
+def _with_tuple(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    (output,) = module.graph.find_nodes(op="output")
+    output.args = ((output.args[0],),)
+    module.recompile()
+    return module

@@ -1,0 +1,170 @@
+"""Libraries and packages that Inductor's callers ask for in an installation.
+
+``torch._inductor.aot_compile``, and so ``aoti_compile_and_package``, hand a graph to one function
+and are handed a library, or the files that go into a package. In an installation these are ours:
+the program of the graph as C++, built as ``export`` builds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.inductor.ahead import lowered, with_values
+from wrapper_ir.frontends.inductor.captured import (
+    noted_guards,
+    take_numbers,
+    take_strings,
+    with_exported_ranges,
+    with_guards,
+    with_numbers,
+    with_packing,
+)
+from wrapper_ir.frontends.inductor.compat import cache_dir, compile_lock, inductor_config
+from wrapper_ir.frontends.inductor.emission import artifact_of
+from wrapper_ir.frontends.inductor.exported import free_sizes, shape_env_of, warn_of_fixed_sizes
+from wrapper_ir.frontends.inductor.inductor_options import delivery_of
+from wrapper_ir.frontends.inductor.session import (
+    announce,
+    current_session,
+    open_recorders,
+    refuse,
+    statistics,
+    use_session,
+)
+from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.options import options_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import torch
+
+    from wrapper_ir.frontends.inductor.inductor_options import Delivery
+    from wrapper_ir.lines.program import Program
+
+__all__ = ["serving"]
+
+
+def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Inductor's function for graphs ahead of time, which serves installations, too.
+
+    Args:
+        stock: Inductor's, which is called in any other context.
+    """
+
+    @wraps(stock)
+    def compile_fx_aot(
+        model_: torch.fx.GraphModule,
+        example_inputs_: list[Any],
+        *args: Any,
+        config_patches: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        def run(patches: Mapping[str, Any] | None, examples: list[Any] = example_inputs_) -> Any:
+            return stock(model_, examples, *args, config_patches=patches, **kwargs)
+
+        session = current_session()
+        if session is None or session.capture:
+            return run(config_patches)
+        try:
+            delivery, theirs = delivery_of(config_patches or {})
+            settings = _settings(session.settings, theirs)
+            capturing = replace(session, settings=settings, capture=True, hold=None)
+            with compile_lock, use_session(capturing):
+                examples = take_strings(model_, example_inputs_)
+                program, graph = _program(
+                    model_, lambda config: run(config, examples), settings, delivery
+                )
+            files = _files(program, settings, delivery)
+        except WrapperIRError as error:
+            refuse(session, error)
+            announce(str(error))
+            with use_session(None):
+                return run(config_patches)
+        statistics.count_program()
+        for recorder in open_recorders(session):
+            recorder.add(program, graph)
+        return files
+
+    return compile_fx_aot
+
+
+def _settings(settings: Settings, theirs: Mapping[str, Any]) -> Settings:
+    """Return settings for a library, with options that its compilation alone has.
+
+    A library is C++, whatever else the installation emits.
+
+    Raises:
+        OptionError: C++ lacks an option of the installation.
+    """
+    given = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
+    given |= {**dict(settings.emitter_options), **theirs, "emitter": "cpp"}
+    return Settings.from_options(given)
+
+
+def _program(
+    model: torch.fx.GraphModule,
+    run: Callable[[Mapping[str, Any]], Any],
+    settings: Settings,
+    delivery: Delivery,
+) -> tuple[Program, torch.fx.GraphModule]:
+    """Return the program of a graph that takes and returns leaves, and Inductor's graph."""
+    passed = dict(settings.inductor)
+    freeze = bool(passed.get("freezing", inductor_config.freezing))
+    inputs = [node.name for node in model.graph.find_nodes(op="placeholder")]
+    free, env = free_sizes(model.graph, inputs), shape_env_of(model.graph)
+    ranges = {} if env is None else dict(env.var_to_range)
+    numbers = take_numbers(model)
+    program, graph, packed = lowered(
+        lambda config: run({**passed, **delivery.inductor, **config}), freeze=freeze
+    )
+    program = with_exported_ranges(with_numbers(program, numbers), ranges)
+    program = with_guards(program, noted_guards(env, {}))
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    buffers = dict(model.named_buffers(remove_duplicate=False))
+    program = with_values(program, {**parameters, **buffers}, parameters, buffers)
+    specs = {"in_spec": delivery.in_spec, "out_spec": delivery.out_spec}
+    program = with_packing(program.replace(name="model", **specs), packed)
+    warn_of_fixed_sizes(program, free)
+    return program, graph
+
+
+def _files(program: Program, settings: Settings, delivery: Delivery) -> list[str] | str:
+    """Build a program; return the library, or the files of a package.
+
+    Where nobody has said where to, they lie in Inductor's cache, in a folder named by what they
+    are.
+    """
+    from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
+
+    artifact, _ = artifact_of(program, settings)
+    target = Path(delivery.target)
+    if target.suffix == ".so" and not delivery.is_package:
+        return str(shipping.export(artifact, target, **delivery.build))
+    top = Path(cache_dir()) / (target if delivery.target else "wrapper_ir")
+    top.mkdir(parents=True, exist_ok=True)
+    options = shipping.check(top / "model.so", delivery.metadata, **delivery.build)
+    with tempfile.TemporaryDirectory(dir=top) as room:
+        made = Path(room, "made")
+        made.mkdir()
+        parts, _ = shipping.write_parts(made, artifact, options, delivery.metadata)
+        digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))  # constants: the library's
+        folder = top / digest.hexdigest()
+        try:
+            made.rename(folder)
+        except OSError:  # it is there, by an earlier call or another process
+            if not folder.is_dir():
+                raise
+    placed = [str(folder / part.name) for part in parts]
+    return placed if delivery.is_package else placed[2]
+
+
+def _digest(file: Path) -> bytes:
+    with file.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").digest()
