@@ -415,25 +415,27 @@ def scalar_key(value: Scalar) -> tuple[str, object]:
 
 
 class ByScalars:
-    """Base of frozen dataclasses that hold scalars, which are the same by :func:`scalar_key`.
+    """Equality of frozen dataclasses that hold scalars, which are the same by :func:`scalar_key`.
 
-    Two are equal if they are of one class and all their fields are the same.
+    Two are equal if they are of one class and all their fields are the same. Classes of lines,
+    which have no base but ``Line``, take the two methods alone.
     """
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if type(other) is type(self) else NotImplemented
+        return _key(self) == _key(other) if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(_key(self))
 
-    def _key(self) -> tuple[object, ...]:
-        names = _COMPARED.get(type(self))
-        if names is None:
-            fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]  # its subclasses are
-            names = _COMPARED[type(self)] = tuple(f.name for f in fields if f.compare)
-        return tuple([_same_as(getattr(self, name)) for name in names])
+
+def _key(value: Any) -> tuple[object, ...]:
+    names = _COMPARED.get(type(value))
+    if names is None:
+        fields = dataclasses.fields(value)
+        names = _COMPARED[type(value)] = tuple(f.name for f in fields if f.compare)
+    return tuple([_same_as(getattr(value, name)) for name in names])
 
 
 def _same_as(value: Any) -> object:

@@ -76,7 +76,7 @@ class BindSymbol(Line):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ComputeSymbol(ByScalars, Line):
+class ComputeSymbol(Line):
     """``u1 = compute s0*4 + 1`` — gives a symbol the value of an expression."""
 
     mnemonic: ClassVar[str] = "compute"
@@ -87,6 +87,9 @@ class ComputeSymbol(ByScalars, Line):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", scalar(self.value))
+
+    __eq__ = ByScalars.__eq__
+    __hash__ = ByScalars.__hash__
 
 
 @final
@@ -113,7 +116,7 @@ class AssertLayout(Line):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class AssertSymbol(ByScalars, Line):
+class AssertSymbol(Line):
     """``assert condition, "message"`` — a relation among symbols holds."""
 
     mnemonic: ClassVar[str] = "assert"
@@ -124,3 +127,6 @@ class AssertSymbol(ByScalars, Line):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "condition", scalar(self.condition))
+
+    __eq__ = ByScalars.__eq__
+    __hash__ = ByScalars.__hash__

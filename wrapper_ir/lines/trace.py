@@ -44,7 +44,7 @@ class ProbeLevel(enum.Enum):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Probe(ByScalars, Line):
+class Probe(Line):
     """``probe before "label" print(%buffers, scalars)`` — shows values next to a call.
 
     It extends no lifetime and orders nothing.
@@ -65,3 +65,6 @@ class Probe(ByScalars, Line):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scalars", tuple(map(scalar, self.scalars)))
+
+    __eq__ = ByScalars.__eq__
+    __hash__ = ByScalars.__hash__
