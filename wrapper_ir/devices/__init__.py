@@ -17,7 +17,7 @@ from wrapper_ir.devices.kind import (
     PythonSide,
     Unit,
 )
-from wrapper_ir.devices.languages import CPP, TRITON, WITH_GRID, Launcher
+from wrapper_ir.devices.languages import CPP, TRITON, Launcher
 from wrapper_ir.devices.registry import (
     TYPE_NUMBERS,
     DeviceLoadError,
@@ -39,7 +39,6 @@ __all__ = [
     "CUDA",
     "TRITON",
     "TYPE_NUMBERS",
-    "WITH_GRID",
     "CppSide",
     "DeviceKind",
     "DeviceLoadError",

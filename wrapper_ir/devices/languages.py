@@ -65,7 +65,3 @@ class Launcher(Protocol):
 
     def load(self) -> tuple[Callable[..., None], ...]:
         """Compile the kernels, and return a callable for each, in the order of their adding."""
-
-
-WITH_GRID: Final = tuple(language for language in (CPP, TRITON) if language.has_grid)
-"""Those whose kernels are launched over a grid."""

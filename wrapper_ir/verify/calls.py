@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wrapper_ir.devices import WITH_GRID
 from wrapper_ir.lines import (
     BufferArg,
     BufferParam,
@@ -228,8 +227,7 @@ class Calls:
         else:
             legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
         if not legal:
-            names = " or ".join(each.name for each in WITH_GRID)
-            what = f"not a {names} kernel" if over is None else f"a {over.name} kernel"
+            what = "a kernel" if language is None else f"a {language.name} kernel"
             grid = f"a grid of {counted(len(line.grid), 'size')}" if line.grid else "no grid"
             fault(rules.BAD_GRID, what=what, grid=grid)
         for size in line.grid:

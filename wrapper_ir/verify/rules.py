@@ -486,9 +486,9 @@ ARGUMENT_DEVICE = _rule(
 BAD_GRID = _rule(
     1072,
     "bad-grid",
-    "Triton kernels have a grid, others have none",
+    "a kernel has a grid if its language launches over one, else none",
     "{name} is {what}, but the call has {grid}",
-    "Triton kernels are launched over a grid of one to three sizes, others have none",
+    "a grid has one to three sizes; kernels in C++ have none",
 )
 ARGUMENT_RANGE = _rule(
     1073,
