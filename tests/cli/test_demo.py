@@ -31,7 +31,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     return out, json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_demo_agrees_with_eager_and_with_stock(
     demo: tuple[Path, dict[str, Any], str],
 ) -> None:

@@ -109,6 +109,7 @@ class Block(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_two_processes_two_hash_seeds_two_folders(tmp_path: Path) -> None:
     running = []
     for seed in ("1", "2"):

@@ -254,7 +254,7 @@ _SECOND = textwrap.dedent("""
     """)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_second_process_starts_warm(tmp_path: Path) -> None:
     """Entries are found by another process, with another hash seed and working directory."""
     root = Path(__file__).parents[2]

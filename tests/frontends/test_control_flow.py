@@ -42,8 +42,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 
+#: Those that take longest: each a second compilation of what the others compile.
+LONG = {"nested choices", "regions called twice", "a choice between layers, trained"}
+
 COMMITTED = [
-    *(pytest.param(flow, id=name) for name, flow in FLOWS.items()),
+    *(
+        pytest.param(flow, id=name, marks=pytest.mark.long if name in LONG else ())
+        for name, flow in FLOWS.items()
+    ),
     *(pytest.param(flow, id=name, marks=pytest.mark.models) for name, flow in BIG.items()),
 ]
 
