@@ -42,7 +42,9 @@ def chosen(number: int, count: int, x: torch.Tensor) -> torch.Tensor:
     return (-x, x.abs(), x.relu())[max(0, min(number, count - 1))]
 
 
-@pytest.mark.parametrize("emitter", ["python", "fx", pytest.param("cpp", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "emitter", ["python", pytest.param("cpp", marks=pytest.mark.long), EMITTERS[-1]]
+)
 def test_a_number_out_of_range_runs_the_nearest_region(emitter: str) -> None:
     kinds = [(dtype, count) for dtype in (None, "i64") for count in (1, 2, 3)]
     made = choices(*kinds)
