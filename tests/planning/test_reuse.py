@@ -388,3 +388,17 @@ def test_a_larger_one_is_not_kept_over_the_peak() -> None:
 def test_exact_sizes_win_where_a_larger_one_would_be_missed() -> None:
     text = story("keep:999999 a:60000 ~a b:40000 c:60000 ~b ~c")
     assert reuses(plan_memory(program(text))) == {"c": "a"}
+
+
+def test_none_is_kept_while_inputs_given_up_make_the_peak() -> None:
+    """Backward graphs begin so: beside little of their own there is what the forward saved."""
+    def taken(given: int) -> dict[str, str]:
+        head = HEAD.replace("%given : f32[8]", f"%given : f32[{given}]")
+        lines = story("a:10 ~a big:40").split("\n")
+        lines += ["call @copy(%given, out %big)"]
+        lines += story("~big c:10 late:60 ~late ~c").split("\n")
+        text = "\n".join(f"  {line}" for line in lines)
+        return reuses(plan_memory(parse(f"{head}{text}\nreturn\n")))
+
+    assert taken(8) == {"c": "a"}
+    assert not taken(40)

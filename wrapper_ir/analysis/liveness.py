@@ -59,6 +59,8 @@ class Life:
     """The line that frees the storage or takes it over; ``None`` where no line says so."""
     is_owned: bool = True
     """Whether the region has to end it; inputs, parameters and constants are the caller's."""
+    is_donated: bool = False
+    """Whether it is an input of the program that the caller gives up: its last use ends it."""
     leaves: bool = False
     """Whether a name of it is a result."""
     memory: MemoryKind = MemoryKind.DEFAULT
@@ -110,9 +112,12 @@ class Liveness:
         self._by_name: dict[str, tuple[Life, ...]] = {}
         self._at_work: dict[Life, tuple[Life, ...]] = {}
         self._program = program
+        is_whole = region.params == program.inputs
         for item in region.params:
             if isinstance(item, BufferInput):
-                self._add(item.name, Life(item.name, BEFORE, BEFORE, is_owned=False))
+                is_donated = is_whole and item.donated
+                life = Life(item.name, BEFORE, BEFORE, is_owned=False, is_donated=is_donated)
+                self._add(item.name, life)
         for position, line in enumerate(region.body):
             found = effects(line, program)
             self._step(position, line, found)

@@ -28,7 +28,7 @@ GRAPH_BRANCHES: Final = Option(
 GRAPH_CUTS: Final = Option(
     "cuda_graph_cuts",
     bool,
-    False,
+    True,
     "capture the pieces between what cannot be captured, where the whole cannot be",
 )
 

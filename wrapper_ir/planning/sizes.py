@@ -162,18 +162,22 @@ def held_bytes(
 ) -> list[int]:
     """Bytes of storage that is held while each line runs, until a line ends it.
 
-    Storage that goes on under another name keeps its size. A line with regions holds what the
-    largest of them needs besides. Slices of a pool are in the pool. Buffers named in ``besides``
-    are not counted.
+    Inputs that the caller gives up are held until their last use: while they are, the peak may be
+    near though the program has allocated little. Storage that goes on under another name keeps its
+    size. A line with regions holds what the largest of them needs besides. Slices of a pool are in
+    the pool. Buffers named in ``besides`` are not counted.
     """
 
     def span(life: Life) -> tuple[int, int]:
+        if life.is_donated:
+            return _while_donated(life, region)
         end = life.end
         return life.start, len(region.body) if end is None else end
 
+    lives = (life for life in liveness.lives if life.is_owned or life.is_donated)
     return _bytes(
         region,
-        [o for o in liveness.owned() if o.pool is None and o.owner not in besides],
+        [life for life in lives if life.pool is None and life.owner not in besides],
         span,
         lambda life: sizes.of(life.first.owner),
         lambda inner: peak(held_bytes(inner, Liveness(inner, program), program, sizes)),
@@ -184,17 +188,30 @@ def needed_bytes(region: Region, liveness: Liveness, program: Program, sizes: Si
     """Bytes that any plan holds while each line runs: of buffers up to their last use."""
 
     def span(life: Life) -> tuple[int, int]:
+        if life.is_donated:
+            return _while_donated(life, region)
         if life.was_taken:
             return life.start, life.end or life.start
         return life.start, len(region.body) if life.leaves else life.last_use + 1
 
     return _bytes(
         region,
-        [life for life in liveness.owned() if not life.is_pool],
+        [
+            life
+            for life in liveness.lives
+            if (life.is_owned or life.is_donated) and not life.is_pool
+        ],
         span,
         lambda life: sizes.of(life.owner),
         lambda inner: peak(needed_bytes(inner, Liveness(inner, program), program, sizes)),
     )
+
+
+def _while_donated(life: Life, region: Region) -> tuple[int, int]:
+    """Return where an input that the caller gives up is held: until it is taken over or let go."""
+    if life.leaves:
+        return life.start, len(region.body)
+    return life.start, life.last_use + 1 if life.end is None else life.end
 
 
 def _bytes(
@@ -209,9 +226,9 @@ def _bytes(
     for life in lives:
         start, end = span(life)
         nbytes = size(life)
-        changes[start] += nbytes
+        changes[max(start, 0)] += nbytes
         made[start] = made.get(start, 0) + nbytes
-        changes[max(end, start)] -= nbytes
+        changes[max(end, start, 0)] -= nbytes
     held = list(accumulate(changes[:-1]))
     for position, line in enumerate(region.body):
         inner = regions_of(line)
