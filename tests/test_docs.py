@@ -90,7 +90,18 @@ def test_the_list_of_commands_is_complete() -> None:
     assert set(COMMANDS) <= set(listed)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if list(steps(page))], ids=name)
+#: Pages whose commands are tried each time; `make test-long` has the others.
+TRIED = ("README.md", "docs/tutorials/emitter.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name(page), marks=() if name(page) in TRIED else pytest.mark.long)
+        for page in PAGES
+        if list(steps(page))
+    ],
+)
 def test_commands_of_a_page_go_as_shown(page: Path, tmp_path: Path) -> None:
     tour(page, tmp_path)
 

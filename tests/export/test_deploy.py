@@ -63,6 +63,7 @@ def test_the_example_prints_what_eager_python_prints(tmp_path: Path) -> None:
     assert "got float32[3, 8]" in other.stderr
 
 
+@pytest.mark.long
 @needs_cmake
 @pytest.mark.slow
 def test_a_folder_is_built_by_cmake(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif("avx2" not in cpu_features(), reason="about x86-64 with AVX2")
 
 
+@pytest.mark.long
 def test_a_model_captured_for_a_level_runs_on_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_it_is_small(library: Path) -> None:
     assert library.stat().st_size < 150_000
 
 
+@pytest.mark.long
 def test_debug_information_lies_in_a_file_of_its_own(tmp_path: Path) -> None:
     wir.export(plus_one(), tmp_path / "m.so", debug_info=True)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["m.so", "m.so.debug"]

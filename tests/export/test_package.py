@@ -121,6 +121,7 @@ wir.export(plus_one(), sys.argv[1])
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_builds_in_two_folders_give_equal_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

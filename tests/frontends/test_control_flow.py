@@ -43,7 +43,12 @@ pytestmark = [
 ]
 
 #: Those that take longest: each a second compilation of what the others compile.
-LONG = {"nested choices", "regions called twice", "a choice between layers, trained"}
+LONG = {
+    "nested choices",
+    "regions called twice",
+    "a choice between layers, trained",
+    "a choice among many",
+}
 
 COMMITTED = [
     *(

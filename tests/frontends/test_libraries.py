@@ -108,6 +108,7 @@ def test_settings_count_like_options() -> None:
         torch._inductor.aot_compile(module, (X,))
 
 
+@pytest.mark.long
 def test_inductor_stands_in_where_that_is_asked_for() -> None:
     """It writes sources for others to build, which we do not."""
     module = _with_tuple(torch.fx.symbolic_trace(nn.ReLU()))

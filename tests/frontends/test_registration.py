@@ -145,6 +145,7 @@ def test_another_thread_stays_with_inductor() -> None:
     assert seen == [0]
 
 
+@pytest.mark.long
 def test_two_threads_at_once() -> None:
     """One compiles through us while the other does not, each several graphs, started together."""
     barrier = threading.Barrier(2)

@@ -22,6 +22,7 @@ def graphs(training: bool) -> int:
     return 2 if training else 1
 
 
+@pytest.mark.long
 @both
 def test_stock_first(training: bool) -> None:
     stock = compile_once(STOCK, 1.1, training=training)
@@ -32,6 +33,7 @@ def test_stock_first(training: bool) -> None:
     assert ours.result == stock.result
 
 
+@pytest.mark.long
 @both
 def test_ours_first(training: bool) -> None:
     ours = compile_once(OURS, 1.2, training=training)
@@ -42,6 +44,7 @@ def test_ours_first(training: bool) -> None:
     assert ours.result == stock.result
 
 
+@pytest.mark.long
 @both
 def test_each_finds_its_own_again(training: bool) -> None:
     """Taking turns: the second compilation of each side comes from a cache, its own."""

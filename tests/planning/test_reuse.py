@@ -392,6 +392,7 @@ def test_exact_sizes_win_where_a_larger_one_would_be_missed() -> None:
 
 def test_none_is_kept_while_inputs_given_up_make_the_peak() -> None:
     """Backward graphs begin so: beside little of their own there is what the forward saved."""
+
     def taken(given: int) -> dict[str, str]:
         head = HEAD.replace("%given : f32[8]", f"%given : f32[{given}]")
         lines = story("a:10 ~a big:40").split("\n")

@@ -62,6 +62,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(FAMILIES, family.name, family)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("planted")
 def test_a_planted_difference_and_a_refusal_are_found(tmp_path: Path) -> None:
     results = Results(tmp_path / "kept/sweep.jsonl", "cpu", 7)

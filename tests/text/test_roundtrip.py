@@ -323,6 +323,7 @@ def test_text_lines_know_their_program_lines() -> None:
     assert "\n".join(line.text for line in lines) + "\n" == print_program(program)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_long_program_takes_time_in_proportion() -> None:
     def seconds(lines: int) -> tuple[float, float]:

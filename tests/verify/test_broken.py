@@ -7,6 +7,7 @@ import gc
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,7 @@ def seconds(program: Program, faults: int) -> float:
     return taken
 
 
+@pytest.mark.long
 def test_time_grows_with_the_lines_only_however_many_aliases_slices_or_faults() -> None:
     for small, large, faults in (
         (chain(1000, broken=False), chain(16000, broken=False), (0, 0)),
