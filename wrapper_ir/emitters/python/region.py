@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.kernels import MemoryPool
     from wrapper_ir.lines.layout import Device, Layout
-    from wrapper_ir.lines.program import Program
+    from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
 
 
@@ -89,8 +89,8 @@ class RegionBase(TextWalker["Context"]):
         #: Arenas that outlive the call, by pool: the variable of the file that holds each.
         self.kept_pools: dict[str, str] = {}
         self._pools: dict[tuple[str, str], str] = {}
-        #: Variables that hold the raw handles of streams, by GPU and stream.
-        self._handles: dict[tuple[int, int], str] = {}
+        #: Variables that hold streams as launches take them, by device and stream.
+        self._handles: dict[tuple[Device, int], str] = {}
         #: Buffers that are there before the line that defines them is reached.
         self.given: dict[str, str | None] = {}
 
@@ -197,6 +197,25 @@ class StreamLines(RegionBase):
     _inside: ExitStack | None = None
 
     @override
+    def render_line(self, line: AnyLine) -> None:
+        device = self._device(line)
+        if device != CPU and device.kind.queues is None:
+            self.refuse_streams(line, f"work on {device} is")
+        super().render_line(line)
+
+    def _device(self, line: AnyLine) -> Device:
+        """The device on whose streams a line is; the CPU for one that is on none."""
+        match line:
+            case Allocate():
+                return self.layout(line.out).device
+            case Free():
+                return self.layout(line.buffer).device
+            case KernelCall() | ExternKernel() | RecordEvent() | WaitEvent() | Synchronize():
+                return line.device
+            case _:
+                return CPU
+
+    @override
     def render(self, index: int, path: Path) -> None:
         program = self.context.program
         block = self._wanted(index) if program.streams or program.mempools else None
@@ -260,9 +279,8 @@ class StreamLines(RegionBase):
 
     @override
     def visit_synchronize(self, line: Synchronize) -> None:
-        self.writer.line(
-            f"torch.{line.device.type}.synchronize({self.context.device(line.device)})"
-        )
+        wait = self.context.queued("synchronize", line.device)
+        self.writer.line(f"{wait}({self.context.device(line.device)})")
 
 
 def begin_streams(context: Context, writer: CodeWriter) -> None:
@@ -279,11 +297,13 @@ def begin_streams(context: Context, writer: CodeWriter) -> None:
             writer.line(f"{name} = {context.helper('user_object')}({event.user_object})")
         elif number in devices:
             is_branched = all(stream.captured for stream in program.streams)
-            make = context.helper("branch_event") if is_branched else "torch.Event"
-            writer.line(f"{name} = {make}({context.device(devices[number])})")
+            device = devices[number]
+            plain = context.queued("event", device)
+            make = context.helper("branch_event") if is_branched else plain
+            writer.line(f"{name} = {make}({context.device(device)})")
     for device in dict.fromkeys(_callers(program)):
         name = context.queues["stream", device] = context.names.fresh("callers_stream")
-        writer.line(f"{name} = torch.{device.type}.current_stream({context.device(device)})")
+        writer.line(f"{name} = {context.queued('current', device)}({context.device(device)})")
 
 
 def _begin(
@@ -296,11 +316,15 @@ def _begin(
         writer.line(f"{name} = {context.helper('user_object')}({made.user_object})")
         return
     shared = context.names.fresh(f"own_{kind}_{number}")
+    args = [context.device(made.device)]
     if isinstance(made, Stream):
         make = context.helper("BranchStream" if made.captured else "OwnStream")
+        queues = made.device.kind.queues
+        if queues is not None and queues.stream:
+            args.append(context.imported(queues.stream))
     else:
         make = context.helper("OwnMemoryPool")
-    context.section("streams").line(f"{shared} = {make}({context.device(made.device)})")
+    context.section("streams").line(f"{shared} = {make}({', '.join(args)})")
     writer.line(f"{name} = {shared}.get()")
 
 
