@@ -1,0 +1,37 @@
+"""Library ops that have no kernel for the device: they run on the host, on copies."""
+
+import torch
+from torch.fx.node import map_aggregate
+
+
+def on_host(op, *args, **kwargs):
+    """Run an op on copies of its arguments, and copy back what it writes and returns."""
+    schema = op._schema
+    if any(made.alias_info and not made.alias_info.is_write for made in schema.returns):
+        raise NotImplementedError(f"{op} makes a view, which no copy can be")
+    copies = {}
+
+    def away(value):
+        if isinstance(value, torch.Tensor) and value.device.type == "opencl":
+            return copies.setdefault(value, value.cpu())
+        return torch.device("cpu") if isinstance(value, torch.device) else value
+
+    def write(value):
+        copy = copies.get(value) if isinstance(value, torch.Tensor) else None
+        if copy is not None and copy.size() == value.size():
+            value.copy_(copy)
+        elif copy is not None:  # an op that is given empty results makes them larger
+            value.data = copy.to("opencl")
+
+    def back(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        given = [tensor for tensor, copy in copies.items() if copy is value]
+        return given[0] if given else value.to("opencl")
+
+    named = dict(zip((arg.name for arg in schema.arguments), args, strict=False)) | kwargs
+    args, kwargs = map_aggregate((args, kwargs), away)
+    result = op(*args, **kwargs)
+    written = (arg.name for arg in schema.arguments if arg.alias_info and arg.alias_info.is_write)
+    map_aggregate([named.get(name) for name in written], write)
+    return map_aggregate(result, back)
