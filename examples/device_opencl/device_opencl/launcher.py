@@ -8,6 +8,8 @@ import pyopencl as cl
 from device_opencl.memory import region
 from device_opencl.queues import queue
 
+_TYPES = {"i64": "i8", "i32": "i4", "u64": "u8", "f64": "f8", "f32": "f4", "bool": "u1"}
+
 
 class Kernels:
     """The kernels of a file. What a program says of one as options are macros of its source."""
@@ -19,18 +21,12 @@ class Kernels:
         """Compile a kernel, of whose parameters those of tensors point to their first elements."""
         macros = [f"-D{key}={value}" for key, value in (options or {}).items()]
         kernel = getattr(cl.Program(queue().context, code).build(macros), entry)
-        self._launches.append(_launch(kernel, [_argument(type_) for type_ in params], group))
+        made = [region if " " in type_ else np.dtype(_TYPES[type_]).type for type_ in params]
+        self._launches.append(_launch(kernel, made, group))
 
     def load(self):
         """Return the kernels' launches."""
         return tuple(self._launches)
-
-
-def _argument(type_):
-    """Return what makes an argument of a parameter's type: ``in f32``, ``i64``."""
-    if " " in type_:
-        return region
-    return np.dtype("u1" if type_ == "bool" else f"{type_[0]}{int(type_[1:]) // 8}").type
 
 
 def _launch(kernel, made, group):

@@ -15,9 +15,9 @@ import pyopencl as cl
 import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend as set_up
 
-from device_opencl.kernels.hosted import on_host
+from device_opencl.kernels.ops import VIEWS, on_host
 from device_opencl.queues import current_stream, queue
-from wrapper_ir.runtime import reinterpret_as, reinterpret_tensor
+from wrapper_ir.runtime import reinterpret_as
 
 _buffers = {}
 _handles = itertools.count(1 << 63 | 1 << 20, 1 << 20)
@@ -45,18 +45,6 @@ def empty(size, *, dtype=None, memory_format=None, **_):
     """Return a dense tensor."""
     like = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format)
     return empty_strided(size, like.stride(), dtype=like.dtype)
-
-
-def view(source, size):
-    """Return the same elements in another shape."""
-    like = torch.empty_strided(source.size(), source.stride(), device="meta").view(size)
-    return reinterpret_tensor(source, tuple(like.size()), like.stride(), 0)
-
-
-def as_strided(source, size, stride, offset=None):
-    """Return a view of the storage."""
-    step = 0 if offset is None else offset - source.storage_offset()
-    return reinterpret_tensor(source, tuple(size), tuple(stride), step)
 
 
 def place(tensor):
@@ -108,11 +96,8 @@ def register():
     """Make the device known to torch, which calls this when it is imported."""
     set_up("opencl")
     aten, rest = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
-    named = {"empty.memory_format": empty, "_reshape_alias": as_strided, "_copy_from": copy}
-    for op, kernel in {
-        **named,
-        **{f.__name__: f for f in (empty_strided, view, as_strided)},
-    }.items():
+    own = {"empty.memory_format": empty, "empty_strided": empty_strided, "_copy_from": copy}
+    for op, kernel in {**VIEWS, **own}.items():
         aten.impl(op, kernel, "PrivateUse1")
     rest.fallback(on_host, "PrivateUse1")
     return aten, rest  # what they have registered goes with them

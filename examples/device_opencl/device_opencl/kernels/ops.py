@@ -1,12 +1,29 @@
-"""Library ops that have no kernel for the device: they run on the host, on copies."""
+"""Library ops that have no kernel for the device: views, and ops on copies on the host."""
 
 import torch
 from torch.fx.node import map_aggregate
 
+from wrapper_ir.runtime import reinterpret_tensor
+
+
+def view(source, size):
+    """Return the same elements in another shape."""
+    like = torch.empty_strided(source.size(), source.stride(), device="meta").view(size)
+    return reinterpret_tensor(source, tuple(like.size()), like.stride(), 0)
+
+
+def as_strided(source, size, stride, offset=None):
+    """Return a view of the storage."""
+    step = 0 if offset is None else offset - source.storage_offset()
+    return reinterpret_tensor(source, tuple(size), tuple(stride), step)
+
+
+VIEWS = {"view": view, "as_strided": as_strided, "_reshape_alias": as_strided}
+
 
 def on_host(op, *args, **kwargs):
     """Run an op on copies of its arguments, and copy back what it writes and returns."""
-    schema = op._schema
+    schema = op._schema  # noqa: SLF001 - there is no other name for it
     if any(made.alias_info and not made.alias_info.is_write for made in schema.returns):
         raise NotImplementedError(f"{op} makes a view, which no copy can be")
     copies = {}
