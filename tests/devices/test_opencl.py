@@ -1,0 +1,64 @@
+"""``examples/device_opencl``, a device out of tree: installed as users do it, with its tests."""
+
+from __future__ import annotations
+
+import ast
+import io
+import subprocess
+import sys
+import tokenize
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import warm
+from tests.pages import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("pyopencl", reason="OpenCL comes with the development tools on Linux, x86_64")
+
+PACKAGE = ROOT / "examples" / "device_opencl"
+
+#: Torch was imported before, so nobody has told it of the package.
+TESTS = "import sys, pytest; sys.path[:0] = [sys.argv[1]]; sys.exit(pytest.main(sys.argv[2:]))"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the package is installed into."""
+    folder = tmp_path_factory.mktemp("opencl")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    how = ["--no-deps", "--no-build-isolation", "--target", str(folder), str(PACKAGE)]
+    subprocess.run([*pip, *how], check=True)
+    return folder
+
+
+def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
+    options = ("-q", "-p", "no:cacheprovider", PACKAGE / "tests")
+    done = warm.run(TESTS, installed, *options, POCL_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert " skipped" not in done.stdout
+
+
+def test_it_is_small() -> None:
+    files = sorted((PACKAGE / "device_opencl").glob("*.py"))
+    assert len(files) == 4
+    assert sum(_lines_of_code(file.read_text(encoding="utf-8")) for file in files) <= 150
+
+
+def _lines_of_code(text: str) -> int:
+    """Lines that are neither blank nor a comment nor of a docstring."""
+    told: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            told.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    quiet = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in quiet and token.type != tokenize.ENDMARKER:
+            found.update(range(token.start[0], token.end[0] + 1))
+    return len(found - told)
