@@ -36,7 +36,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
-    options = ("-q", "-p", "no:cacheprovider", PACKAGE / "tests")
+    options = ("-q", "--show-capture=no", "-p", "no:cacheprovider", PACKAGE / "tests")
     done = warm.run(TESTS, installed, *options, POCL_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert " skipped" not in done.stdout
