@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import subprocess
 import sys
 import tokenize
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import warm
-from tests.pages import ROOT
+from tests.pages import ROOT, blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 pytest.importorskip("pyopencl", reason="OpenCL comes with the development tools on Linux, x86_64")
 
 PACKAGE = ROOT / "examples" / "device_opencl"
+
+#: It shows a program for the device.
+PAGE = ROOT / "docs" / "devices.md"
 
 #: Torch was imported before, so nobody has told it of the package.
 TESTS = "import sys, pytest; sys.path[:0] = [sys.argv[1]]; sys.exit(pytest.main(sys.argv[2:]))"
@@ -40,6 +44,21 @@ def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
     done = warm.run(TESTS, installed, *options, POCL_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert " skipped" not in done.stdout
+
+
+def test_an_emitted_file_runs_by_itself(installed: Path, tmp_path: Path) -> None:
+    (text,) = (block.text for block in blocks(PAGE) if block.note.endswith("test_opencl.py"))
+    emit = "import sys, wrapper_ir as wir; print(wir.emit(wir.parse(sys.stdin.read())).source)"
+    paths = [str(installed), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "POCL_CACHE_DIR": str(tmp_path)}
+    how = {"env": env, "text": True, "capture_output": True, "check": False}
+    source = subprocess.run([sys.executable, "-c", emit], input=text, **how)  # type: ignore[call-overload]
+    assert source.returncode == 0, source.stderr
+    assert "own_stream_1 = OwnStream(opencl_0, Stream)" in source.stdout.splitlines()
+    file = tmp_path / "emitted.py"
+    file.write_text(source.stdout)
+    done = subprocess.run([sys.executable, file], **how)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stderr
 
 
 def test_it_is_small() -> None:

@@ -26,3 +26,8 @@ OPENCL = devices.DeviceKind(
         frees_late=True,
     ),
 )
+
+
+def load():
+    """Make the device known to torch, which calls this when it is imported."""
+    import device_opencl.memory  # noqa: F401

@@ -1,11 +1,12 @@
 """Memory of the device, as tensors whose storage is a handle of a buffer, and copies.
 
+Importing this makes the device known to torch.
+
 Torch learns of a buffer through DLPack. The address that it is told is none that a processor has:
 touching it from the host is a fault, so only copies show what is there.
 """
 
 import ctypes
-import functools
 import itertools
 import struct
 import threading
@@ -91,13 +92,9 @@ def copy(source, target, non_blocking=False):
     return target
 
 
-@functools.cache
-def register():
-    """Make the device known to torch, which calls this when it is imported."""
-    set_up("opencl")
-    aten, rest = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
-    own = {"empty.memory_format": empty, "empty_strided": empty_strided, "_copy_from": copy}
-    for op, kernel in {**VIEWS, **own}.items():
-        aten.impl(op, kernel, "PrivateUse1")
-    rest.fallback(on_host, "PrivateUse1")
-    return aten, rest  # what they have registered goes with them
+set_up("opencl")
+_aten, _rest = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
+_own = {"empty.memory_format": empty, "empty_strided": empty_strided, "_copy_from": copy}
+for _op, _kernel in {**VIEWS, **_own}.items():
+    _aten.impl(_op, _kernel, "PrivateUse1")
+_rest.fallback(on_host, "PrivateUse1")

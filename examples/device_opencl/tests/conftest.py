@@ -1,5 +1,3 @@
-"""The device, known to torch: where torch was imported before the package was installed, too."""
+"""The device, known to torch: where torch was imported before the package could be seen, too."""
 
-from device_opencl import memory
-
-memory.register()
+import device_opencl.memory  # noqa: F401

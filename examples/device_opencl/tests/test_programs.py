@@ -127,7 +127,7 @@ def test_a_graph_gives_the_same_bits_as_its_kernels_on_the_cpu(planner):
     if planner == "pool":
         assert any(isinstance(line, AllocateFromPool) for line in program.body)
     run, check = wir.compile(program), wir.compile(same)
-    for size in (1, 5, 64):
+    for size in (1, 37):
         x = torch.randn(size, 8)
         results = run(x.to("opencl"))
         assert {result.device.type for result in results} == {"opencl"}
