@@ -35,7 +35,8 @@ extern aten::relu(Tensor self) -> Tensor
   free %b after [0]
   wait_event 2 @npu:0
   synchronize @npu:0
-return %a
+  free %a
+return %x
 """
 
 NAMED = devices.Queues(

@@ -85,8 +85,8 @@ class PythonSide:
 class Queues:
     """Streams of a device, and events that order them, as emitted Python uses them.
 
-    Each name is ``package.module:name``. One that is empty is what torch calls it:
-    ``torch.cuda.Stream``, ``torch.Event``, ``torch.cuda.current_stream``, ``torch.cuda.synchronize``.
+    Each name is ``package.module:name``. One that is empty is torch's: ``torch.cuda.Stream``,
+    ``torch.Event``, ``torch.cuda.current_stream``, ``torch.cuda.synchronize``.
 
     Attributes:
         stream: ``(device)``: a new stream, which is current in its ``with`` block.
@@ -95,7 +95,7 @@ class Queues:
         current: ``(device)``: the stream that is current.
         synchronize: ``(device)``: has the host wait for all streams.
         frees_late: True if memory stays, once it is freed, until all that was put on streams before
-            is done with it. Otherwise ``tensor.record_stream(stream)`` says who is to be waited for.
+            is done with it. Otherwise ``tensor.record_stream(stream)`` says whom to wait for.
     """
 
     stream: str = ""

@@ -38,7 +38,7 @@ class Launcher(Protocol):
     The file makes one of the :class:`torch.device`, adds its kernels and loads them all at once. It
     then calls each with the sizes of its grid, a tuple of up to three integers, and an argument for
     each parameter: a tensor or a number. A launch goes to the device's current stream, which stands
-    between them where the language says how it is found (:attr:`KernelLanguage.stream`).
+    between them where the language says how it is found (``KernelLanguage.stream``).
     """
 
     def __init__(self, device: Any) -> None: ...  # noqa: ANN401 - a torch.device

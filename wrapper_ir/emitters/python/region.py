@@ -40,6 +40,7 @@ from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import Allocate, AllocatePool, Free
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 from wrapper_ir.lines.trace import Probe, When
+from wrapper_ir.lines.traits import ends, works
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -198,22 +199,16 @@ class StreamLines(RegionBase):
 
     @override
     def render_line(self, line: AnyLine) -> None:
-        device = self._device(line)
-        if device != CPU and device.kind.queues is None:
-            self.refuse_streams(line, f"work on {device} is")
+        if works(line) and line.stream:
+            self._ask_for_queues(line, self.context.program.streams[line.stream - 1].device)
+        elif ends(line) and line.after:
+            self._ask_for_queues(line, self.layout(line.buffer).device)
         super().render_line(line)
 
-    def _device(self, line: AnyLine) -> Device:
-        """The device on whose streams a line is; the CPU for one that is on none."""
-        match line:
-            case Allocate():
-                return self.layout(line.out).device
-            case Free():
-                return self.layout(line.buffer).device
-            case KernelCall() | ExternKernel() | RecordEvent() | WaitEvent() | Synchronize():
-                return line.device
-            case _:
-                return CPU
+    def _ask_for_queues(self, line: AnyLine, device: Device) -> None:
+        """Notes a line of streams on a device whose kind has none but the caller's."""
+        if device != CPU and device.kind.queues is None:
+            self.refuse_streams(line, f"work on {device} is")
 
     @override
     def render(self, index: int, path: Path) -> None:
@@ -266,11 +261,13 @@ class StreamLines(RegionBase):
 
     @override
     def visit_record_event(self, line: RecordEvent) -> None:
+        self._ask_for_queues(line, line.device)
         event = self.context.queues["event", line.event]
         self.writer.line(f"{event}.record({self.context.stream(line.stream, line.device)})")
 
     @override
     def visit_wait_event(self, line: WaitEvent) -> None:
+        self._ask_for_queues(line, line.device)
         event = self.context.queues["event", line.event]
         if line.device == CPU:
             self.writer.line(f"{event}.synchronize()")
@@ -279,6 +276,7 @@ class StreamLines(RegionBase):
 
     @override
     def visit_synchronize(self, line: Synchronize) -> None:
+        self._ask_for_queues(line, line.device)
         wait = self.context.queued("synchronize", line.device)
         self.writer.line(f"{wait}({self.context.device(line.device)})")
 
