@@ -22,11 +22,47 @@ pytest.importorskip("pyopencl", reason="OpenCL comes with the development tools 
 
 PACKAGE = ROOT / "examples" / "device_opencl"
 
+#: All but those that say which device they are for, or that eager fuses by the device.
+ZOO = [
+    "mlp",
+    "conv_net",
+    "encoder",
+    "torch_encoder",
+    "dlrm",
+    "unet",
+    "attention",
+    "experts",
+    "input_mutation",
+    "views_and_duplicates",
+    "random_numbers",
+    "mixed_dtypes",
+    "example_decoder",
+    "bert",
+    "gpt2",
+    "t5",
+    "vit",
+    "llama",
+]
+
 #: It shows a program for the device.
 PAGE = ROOT / "docs" / "devices.md"
 
-#: Torch was imported before, so nobody has told it of the package.
-TESTS = "import sys, pytest; sys.path[:0] = [sys.argv[1]]; sys.exit(pytest.main(sys.argv[2:]))"
+#: Runs a file. Torch was imported before, so nobody has told it of the package.
+RUN = """
+import runpy, sys
+sys.path[:0] = [sys.argv.pop(1), sys.argv.pop(1)]
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+#: Of the zoo's, those that name no device and ask for no fused LSTM.
+ZOO = """
+mlp conv_net encoder torch_encoder dlrm unet attention experts input_mutation views_and_duplicates
+mixed_dtypes example_decoder vit
+"""
+
+#: It shows a program for the device.
+PAGE = ROOT / "docs" / "devices.md"
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +75,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def run(folder: Path, cache: Path, file: Path, *args: str | Path) -> str:
+    done = warm.run(RUN, folder, ROOT, file, *args, POCL_CACHE_DIR=str(cache))
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-8000:]
+    return done.stdout
+
+
 def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tests.py"
+    file.write_text(warm.PYTEST)
     options = ("-q", "--show-capture=no", "-p", "no:cacheprovider", PACKAGE / "tests")
-    done = warm.run(TESTS, installed, *options, POCL_CACHE_DIR=str(tmp_path))
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    assert " skipped" not in done.stdout
+    assert " skipped" not in run(installed, tmp_path, file, *options)
 
 
 def test_an_emitted_file_runs_by_itself(installed: Path, tmp_path: Path) -> None:
@@ -59,6 +101,13 @@ def test_an_emitted_file_runs_by_itself(installed: Path, tmp_path: Path) -> None
     file.write_text(source.stdout)
     done = subprocess.run([sys.executable, file], **how)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long  # half a minute; that programs run there is seen in less
+def test_models_of_the_zoo_run_there(installed: Path, tmp_path: Path) -> None:
+    names = ZOO.split()
+    told = run(installed, tmp_path, ROOT / "tests" / "devices" / "opencl_zoo.py", *names)
+    assert sorted(told.split()) == sorted(names)
 
 
 def test_it_is_small() -> None:

@@ -16,7 +16,7 @@ import pyopencl as cl
 import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend as set_up
 
-from device_opencl.kernels.ops import VIEWS, on_host
+from device_opencl.kernels.ops import OPS, on_host
 from device_opencl.queues import current_stream, queue
 from wrapper_ir.runtime import reinterpret_as
 
@@ -95,6 +95,6 @@ def copy(source, target, non_blocking=False):
 set_up("opencl")
 _aten, _rest = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
 _own = {"empty.memory_format": empty, "empty_strided": empty_strided, "_copy_from": copy}
-for _op, _kernel in {**VIEWS, **_own}.items():
+for _op, _kernel in {**OPS, **_own}.items():
     _aten.impl(_op, _kernel, "PrivateUse1")
 _rest.fallback(on_host, "PrivateUse1")

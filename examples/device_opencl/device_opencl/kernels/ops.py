@@ -1,5 +1,7 @@
 """Library ops that have no kernel for the device: views, and ops on copies on the host."""
 
+import functools
+
 import torch
 from torch.fx.node import map_aggregate
 
@@ -18,7 +20,10 @@ def as_strided(source, size, stride, offset=None):
     return reinterpret_tensor(source, tuple(size), tuple(stride), step)
 
 
-VIEWS = {"view": view, "as_strided": as_strided, "_reshape_alias": as_strided}
+def _as_declared(type_, value):
+    """Return an argument of its parameter's type: torch shows some tensors as numbers."""
+    is_number = isinstance(value, (bool, int, float, complex))
+    return torch.tensor(value) if is_number and type_ == "Tensor" else value
 
 
 def on_host(op, *args, **kwargs):
@@ -46,9 +51,20 @@ def on_host(op, *args, **kwargs):
         given = [tensor for tensor, copy in copies.items() if copy is value]
         return given[0] if given else value.to("opencl")
 
+    types = [str(arg.type) for arg in schema.arguments]
+    args = [_as_declared(type_, value) for type_, value in zip(types, args, strict=False)]
     named = dict(zip((arg.name for arg in schema.arguments), args, strict=False)) | kwargs
     args, kwargs = map_aggregate((args, kwargs), away)
     result = op(*args, **kwargs)
     written = (arg.name for arg in schema.arguments if arg.alias_info and arg.alias_info.is_write)
     map_aggregate([named.get(name) for name in written], write)
     return map_aggregate(result, back)
+
+
+OPS = {
+    "view": view,
+    "as_strided": as_strided,
+    "_reshape_alias": as_strided,
+    "convolution_overrideable": functools.partial(on_host, torch.ops.aten.convolution.default),
+}
+"""What torch asks of a device by name; :func:`on_host` does the rest."""
