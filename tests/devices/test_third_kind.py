@@ -26,7 +26,6 @@ NPU = devices.DeviceKind(
     type="npu",
     noun="NPU",
     plural="NPUs",
-    is_async=True,
     memory=devices.Memory(alignment=4096, keeps_arenas=True, keep_factor=2),
     python=devices.PythonSide(guard="on_device"),
     doctor=devices.Doctor(

@@ -15,6 +15,7 @@ from wrapper_ir.devices.kind import (
     KernelLanguage,
     Memory,
     PythonSide,
+    Queues,
     Unit,
 )
 from wrapper_ir.devices.languages import CPP, TRITON, Launcher
@@ -49,6 +50,7 @@ __all__ = [
     "Launcher",
     "Memory",
     "PythonSide",
+    "Queues",
     "Unit",
     "accelerators",
     "installed",

@@ -11,6 +11,7 @@ from wrapper_ir.devices.kind import (
     Inventory,
     Memory,
     PythonSide,
+    Queues,
     Unit,
 )
 from wrapper_ir.devices.languages import TRITON
@@ -31,7 +32,6 @@ CUDA: Final = DeviceKind(
     type="cuda",
     noun="GPU",
     plural="NVIDIA GPUs",
-    is_async=True,
     captures=True,
     languages=(TRITON,),
     products=frozenset(("cublas",)),
@@ -55,5 +55,6 @@ CUDA: Final = DeviceKind(
         inventory=inventory,
         tried=frozenset(("9.0",)),
     ),
+    queues=Queues(),
 )
 """GPUs that CUDA runs on."""

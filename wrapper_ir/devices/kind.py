@@ -27,6 +27,9 @@ class KernelLanguage:
         launcher: The class that compiles and launches its kernels, ``package.module:Class``, for a
             language that a vendor brings (see :class:`Launcher`); empty for
             those that emitters know themselves.
+        stream: ``(index)``: the current stream of the device of that number, which launches are
+            given behind the grid; empty where they look it up themselves. A name of
+            ``wrapper_ir.runtime``, or ``package.module:name``.
     """
 
     name: str
@@ -35,6 +38,7 @@ class KernelLanguage:
     package: str = ""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     launcher: str = ""
+    stream: str = ""
 
     def refuse(self, device: object) -> str:
         """Return that its kernels do not run on a device."""
@@ -75,6 +79,30 @@ class PythonSide:
     allocator: str = ""
     arena: str = ""
     guard: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queues:
+    """Streams of a device, and events that order them, as emitted Python uses them.
+
+    Each name is ``package.module:name``. One that is empty is torch's: ``torch.cuda.Stream``,
+    ``torch.Event``, ``torch.cuda.current_stream``, ``torch.cuda.synchronize``.
+
+    Attributes:
+        stream: ``(device)``: a new stream, which is current in its ``with`` block.
+        event: ``(device)``: a new event. ``record(stream)`` sets it behind all that is on a stream,
+            ``wait(stream)`` has what comes on one wait for that, ``synchronize()`` the host.
+        current: ``(device)``: the stream that is current.
+        synchronize: ``(device)``: has the host wait for all streams.
+        frees_late: True if memory stays, once it is freed, until all that was put on streams before
+            is done with it. Otherwise ``tensor.record_stream(stream)`` says whom to wait for.
+    """
+
+    stream: str = ""
+    event: str = ""
+    current: str = ""
+    synchronize: str = ""
+    frees_late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +188,6 @@ class DeviceKind:
         noun: What users call one such device.
         plural: What messages call all of them.
         has_index: True if there may be several, told apart by their numbers.
-        is_async: True if the host goes on while the device works: it has streams and events.
         captures: True if calls can be captured as graphs and replayed.
         languages: The languages of kernels that it runs.
         products: Who makes products of matrices besides PyTorch's ops.
@@ -168,13 +195,13 @@ class DeviceKind:
         python: What emitted Python calls for it.
         cpp: What C++ programs call for it; none where they cannot run on it.
         doctor: What ``wrapper-ir doctor`` tells of it.
+        queues: Its streams and events; none where programs have the caller's stream alone.
     """
 
     type: str
     noun: str = ""
     plural: str = ""
     has_index: bool = True
-    is_async: bool = False
     captures: bool = False
     languages: tuple[KernelLanguage, ...] = ()
     products: frozenset[str] = frozenset()
@@ -182,6 +209,7 @@ class DeviceKind:
     python: PythonSide = field(default_factory=PythonSide)
     cpp: CppSide | None = None
     doctor: Doctor = field(default_factory=Doctor)
+    queues: Queues | None = None
 
     @property
     def is_accelerator(self) -> bool:

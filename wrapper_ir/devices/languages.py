@@ -17,6 +17,7 @@ TRITON: Final = KernelLanguage(
     "Triton kernels are only launched on GPUs",
     has_grid=True,
     package="triton",
+    stream="current_stream",
     types={
         "f64": "fp64",
         "f32": "fp32",
@@ -36,7 +37,8 @@ class Launcher(Protocol):
 
     The file makes one of the :class:`torch.device`, adds its kernels and loads them all at once. It
     then calls each with the sizes of its grid, a tuple of up to three integers, and an argument for
-    each parameter: a tensor or a number. A launch goes to the device's current stream.
+    each parameter: a tensor or a number. A launch goes to the device's current stream, which stands
+    between them where the language says how it is found (``KernelLanguage.stream``).
     """
 
     def __init__(self, device: Any) -> None: ...  # noqa: ANN401 - a torch.device

@@ -45,25 +45,27 @@ def on_device(device: torch.device) -> Callable[[_Call], _Call]:
 
 
 class OwnStream:
-    """A stream for a program besides its caller's, one of those that PyTorch has.
+    """A stream for a program besides its caller's.
 
     Each thread that calls the program has one of its own: a ``torch.Stream`` remembers which stream
     was current when it was entered, so that two threads in the same one leave it for each other's.
 
     Args:
-        device: The GPU that it is of.
+        device: The device that it is of.
+        make: ``(device)``: a new stream; by default torch's for such devices.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, make: _Call | None = None) -> None:
         self._device = device
+        self._make = make
         self._made = local()
 
-    def get(self) -> torch.Stream:
+    def get(self) -> Any:  # noqa: ANN401 - each device has a class of its own
         """The stream; the same for all calls of a thread."""
-        found: torch.Stream | None = getattr(self._made, "stream", None)
+        found = getattr(self._made, "stream", None)
         if found is None:
-            found = torch.get_device_module(self._device).Stream(self._device)
-            self._made.stream = found
+            make = self._make or torch.get_device_module(self._device).Stream
+            found = self._made.stream = make(self._device)
         return found
 
 

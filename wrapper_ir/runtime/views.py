@@ -63,8 +63,9 @@ def reinterpret_as(
     elements, rest = divmod(start, dtype.itemsize)
     if rest:
         raise MisalignedViewError(offset=start, dtype=dtype)
-    made = torch.empty(0, dtype=dtype, device=source.device)
-    return made.set_(source.untyped_storage(), elements, size, stride)
+    # No elements at the storage's beginning can be viewed in any dtype, on any device.
+    nothing = reinterpret_tensor(source, (0,), (1,), -source.storage_offset())
+    return reinterpret_tensor(nothing.view(dtype), size, stride, elements)
 
 
 class _Kept(NamedTuple):

@@ -78,27 +78,25 @@ class CallLines(RegionBase):
         if problem:
             self.unsupported(line, problem)
         args = [self.arg(line, arg) for arg in line.args]
-        if isinstance(source, DeviceKernel):
-            if line.stream:
-                self.unsupported(line, "launchers of vendors use the device's current stream")
+        language = source.language
+        if isinstance(source, DeviceKernel) or (language is not None and language.has_grid):
             kernel = self.context.kernel(line.kernel, line.device)
-            args = [self.context.dims(line.grid), *args]
-        elif source.language is not None and source.language.has_grid:
-            kernel = self.context.kernel(line.kernel, line.device)
-            args = [self.context.dims(line.grid), self._stream(line), *args]
+            place = "" if language is None else language.stream
+            stream = [self._stream(line, place)] if place else []
+            args = [self.context.dims(line.grid), *stream, *args]
         else:
             kernel = self.context.kernel(line.kernel)
         with self.profiled(line.kernel):
             self.put(call(kernel, *args))
 
-    def _stream(self, line: KernelCall) -> str:
-        """The variable of the current stream's handle, fetched before the first launch on it."""
-        index = line.device.index or 0
-        if (index, line.stream) not in self._handles:
+    def _stream(self, line: KernelCall, place: str) -> str:
+        """The variable of the current stream, fetched before the first launch on it."""
+        key = (line.device, line.stream)
+        if key not in self._handles:
             wanted = f"handle_{line.stream}" if line.stream else "stream"
-            name = self._handles[index, line.stream] = self.context.names.fresh(wanted)
-            self.writer.line(f"{name} = {self.context.helper('current_stream')}({index})")
-        return self._handles[index, line.stream]
+            name = self._handles[key] = self.context.names.fresh(wanted)
+            self.writer.line(f"{name} = {self.context.imported(place)}({line.device.index or 0})")
+        return self._handles[key]
 
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:

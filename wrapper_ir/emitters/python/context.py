@@ -112,7 +112,12 @@ class Context(TextRun):
         return name
 
     def imported(self, place: str) -> str:
-        """The name in the file of ``package.module:name``, which it will import."""
+        """The name in the file of ``package.module:name``, which it will import.
+
+        A name alone is of the runtime package.
+        """
+        if ":" not in place:
+            return self.helper(place)
         if place not in self.imports:
             self.imports[place] = self.names.fresh(place.partition(":")[2])
         return self.imports[place]
@@ -120,6 +125,14 @@ class Context(TextRun):
     def stream(self, number: int, device: Device) -> str:
         """The variable of a stream; 0 is the caller's of that device."""
         return self.queues["stream", number or device]
+
+    def queued(self, part: str, device: Device) -> str:
+        """The name in the file of a part of a device's queues; torch's where its kind has none."""
+        place = getattr(device.kind.queues, part, "")
+        if place:
+            return self.imported(place)
+        torchs = {"event": "Event", "current": f"{device.type}.current_stream"}
+        return f"torch.{torchs.get(part, f'{device.type}.{part}')}"
 
     def kernel(self, name: str, device: Device = CPU) -> str:
         """The identifier of a compiled kernel; where it runs on several GPUs, of the one there."""

@@ -157,8 +157,10 @@ class MemoryLines(RegionBase):
         if line.buffer in self.kept_pools:
             self.give_back(line.buffer)
             return
-        for stream in line.after:
-            waited_for = self.context.stream(stream, self.layout(line.buffer).device)
+        device = self.layout(line.buffer).device
+        waits = device.kind.queues is None or not device.kind.queues.frees_late
+        for stream in line.after if waits else ():
+            waited_for = self.context.stream(stream, device)
             self.writer.line(f"{self.context.buffer(line.buffer)}.record_stream({waited_for})")
         self.delete(line.buffer)
 

@@ -40,6 +40,7 @@ from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import Allocate, AllocatePool, Free
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 from wrapper_ir.lines.trace import Probe, When
+from wrapper_ir.lines.traits import ends, works
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.kernels import MemoryPool
     from wrapper_ir.lines.layout import Device, Layout
-    from wrapper_ir.lines.program import Program
+    from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
 
 
@@ -89,8 +90,8 @@ class RegionBase(TextWalker["Context"]):
         #: Arenas that outlive the call, by pool: the variable of the file that holds each.
         self.kept_pools: dict[str, str] = {}
         self._pools: dict[tuple[str, str], str] = {}
-        #: Variables that hold the raw handles of streams, by GPU and stream.
-        self._handles: dict[tuple[int, int], str] = {}
+        #: Variables that hold streams as launches take them, by device and stream.
+        self._handles: dict[tuple[Device, int], str] = {}
         #: Buffers that are there before the line that defines them is reached.
         self.given: dict[str, str | None] = {}
 
@@ -197,6 +198,19 @@ class StreamLines(RegionBase):
     _inside: ExitStack | None = None
 
     @override
+    def render_line(self, line: AnyLine) -> None:
+        if works(line) and line.stream:
+            self._ask_for_queues(line, self.context.program.streams[line.stream - 1].device)
+        elif ends(line) and line.after:
+            self._ask_for_queues(line, self.layout(line.buffer).device)
+        super().render_line(line)
+
+    def _ask_for_queues(self, line: AnyLine, device: Device) -> None:
+        """Notes a line of streams on a device whose kind has none but the caller's."""
+        if device != CPU and device.kind.queues is None:
+            self.refuse_streams(line, f"work on {device} is")
+
+    @override
     def render(self, index: int, path: Path) -> None:
         program = self.context.program
         block = self._wanted(index) if program.streams or program.mempools else None
@@ -247,11 +261,13 @@ class StreamLines(RegionBase):
 
     @override
     def visit_record_event(self, line: RecordEvent) -> None:
+        self._ask_for_queues(line, line.device)
         event = self.context.queues["event", line.event]
         self.writer.line(f"{event}.record({self.context.stream(line.stream, line.device)})")
 
     @override
     def visit_wait_event(self, line: WaitEvent) -> None:
+        self._ask_for_queues(line, line.device)
         event = self.context.queues["event", line.event]
         if line.device == CPU:
             self.writer.line(f"{event}.synchronize()")
@@ -260,9 +276,9 @@ class StreamLines(RegionBase):
 
     @override
     def visit_synchronize(self, line: Synchronize) -> None:
-        self.writer.line(
-            f"torch.{line.device.type}.synchronize({self.context.device(line.device)})"
-        )
+        self._ask_for_queues(line, line.device)
+        wait = self.context.queued("synchronize", line.device)
+        self.writer.line(f"{wait}({self.context.device(line.device)})")
 
 
 def begin_streams(context: Context, writer: CodeWriter) -> None:
@@ -279,11 +295,13 @@ def begin_streams(context: Context, writer: CodeWriter) -> None:
             writer.line(f"{name} = {context.helper('user_object')}({event.user_object})")
         elif number in devices:
             is_branched = all(stream.captured for stream in program.streams)
-            make = context.helper("branch_event") if is_branched else "torch.Event"
-            writer.line(f"{name} = {make}({context.device(devices[number])})")
+            device = devices[number]
+            plain = context.queued("event", device)
+            make = context.helper("branch_event") if is_branched else plain
+            writer.line(f"{name} = {make}({context.device(device)})")
     for device in dict.fromkeys(_callers(program)):
         name = context.queues["stream", device] = context.names.fresh("callers_stream")
-        writer.line(f"{name} = torch.{device.type}.current_stream({context.device(device)})")
+        writer.line(f"{name} = {context.queued('current', device)}({context.device(device)})")
 
 
 def _begin(
@@ -296,11 +314,15 @@ def _begin(
         writer.line(f"{name} = {context.helper('user_object')}({made.user_object})")
         return
     shared = context.names.fresh(f"own_{kind}_{number}")
+    args = [context.device(made.device)]
     if isinstance(made, Stream):
         make = context.helper("BranchStream" if made.captured else "OwnStream")
+        queues = made.device.kind.queues
+        if queues is not None and queues.stream:
+            args.append(context.imported(queues.stream))
     else:
         make = context.helper("OwnMemoryPool")
-    context.section("streams").line(f"{shared} = {make}({context.device(made.device)})")
+    context.section("streams").line(f"{shared} = {make}({', '.join(args)})")
     writer.line(f"{name} = {shared}.get()")
 
 

@@ -1,0 +1,33 @@
+"""OpenCL devices: what kind of device they are, and their kernels' language.
+
+This module imports neither torch nor OpenCL: texts and plans of programs need none.
+"""
+
+from wrapper_ir import devices
+
+OPENCL_C = devices.KernelLanguage(
+    "OpenCL C",
+    has_grid=True,
+    launcher="device_opencl.launcher:Kernels",
+    stream="device_opencl.queues:current_stream",
+)
+
+OPENCL = devices.DeviceKind(
+    type="opencl",
+    noun="OpenCL device",
+    plural="OpenCL devices",
+    languages=(OPENCL_C,),
+    memory=devices.Memory(alignment=128),
+    queues=devices.Queues(
+        stream="device_opencl.queues:Stream",
+        event="device_opencl.queues:Event",
+        current="device_opencl.queues:current_stream",
+        synchronize="device_opencl.queues:synchronize",
+        frees_late=True,
+    ),
+)
+
+
+def load():
+    """Make the device known to torch, which calls this when it is imported."""
+    import device_opencl.memory  # noqa: F401

@@ -1,0 +1,100 @@
+"""Memory of the device, as tensors whose storage is a handle of a buffer, and copies.
+
+Importing this makes the device known to torch.
+
+Torch learns of a buffer through DLPack. The address that it is told is none that a processor has:
+touching it from the host is a fault, so only copies show what is there.
+"""
+
+import ctypes
+import itertools
+import struct
+import threading
+import weakref
+
+import pyopencl as cl
+import torch
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend as set_up
+
+from device_opencl.kernels.ops import OPS, on_host
+from device_opencl.queues import current_stream, queue
+from wrapper_ir.runtime import reinterpret_as
+
+_buffers = {}
+_handles = itertools.count(1 << 63 | 1 << 20, 1 << 20)
+_lock = threading.Lock()
+_managed = ctypes.create_string_buffer(64)
+_capsule = ctypes.pythonapi.PyCapsule_New
+_capsule.restype, _capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p] * 2
+
+
+def empty_strided(size, stride, *, dtype=None, **_):
+    """Return a tensor in a buffer of its own, which goes when its storage does."""
+    like = torch.empty_strided(size, stride, dtype=dtype, device="meta")
+    nbytes, handle = max(like.untyped_storage().nbytes(), like.itemsize), next(_handles)
+    _buffers[handle] = cl.Buffer(queue().context, cl.mem_flags.READ_WRITE, nbytes)
+    with _lock:  # a DLManagedTensor of bytes (1, 8, 1) on kDLExtDev (12) that nobody deletes
+        shape = ctypes.c_int64(nbytes)
+        numbers = (handle, 12, 0, 1, 1, 8, 1, ctypes.addressof(shape), 0, 0, 0, 0)
+        struct.pack_into("PiiiBBHPPQPP", _managed, 0, *numbers)
+        whole = torch.from_dlpack(_capsule(ctypes.addressof(_managed), b"dltensor", None, None))
+    weakref.finalize(whole.untyped_storage(), _buffers.pop, handle).atexit = False
+    return reinterpret_as(whole, like.dtype, tuple(size), tuple(stride), 0)
+
+
+def empty(size, *, dtype=None, memory_format=None, **_):
+    """Return a dense tensor."""
+    like = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format)
+    return empty_strided(size, like.stride(), dtype=like.dtype)
+
+
+def place(tensor):
+    """Return the buffer of a tensor, and where in it the tensor begins, in bytes."""
+    buffer = _buffers[tensor.untyped_storage().data_ptr()]
+    return buffer, tensor.storage_offset() * tensor.element_size()
+
+
+def region(tensor):
+    """Return the memory of a tensor from its first element on, as kernels take it."""
+    buffer, start = place(tensor)
+    if start % 128:
+        raise ValueError(f"a kernel's tensor begins {start} bytes into its buffer, not 128 * n")
+    return buffer.get_sub_region(start, buffer.size - start) if start else buffer
+
+
+def _span(tensor):
+    """Return host memory for what is from a tensor's first element to its last, and its view."""
+    reach = sum((n - 1) * step for n, step in zip(tensor.size(), tensor.stride(), strict=True))
+    whole = torch.empty((reach + 1 if tensor.numel() else 0,), dtype=tensor.dtype)
+    return whole.view(torch.uint8).numpy(), whole.as_strided(tensor.size(), tensor.stride())
+
+
+def _fetch(tensor):
+    """Return such memory with what is in the tensor's."""
+    memory, values = _span(tensor)
+    if memory.size:
+        buffer, start = place(tensor)
+        current_stream().put(cl.enqueue_copy, memory, buffer, src_offset=start)
+    return memory, values
+
+
+def copy(source, target, non_blocking=False):
+    """Copy to the device, from it or within it; the host waits for the current stream."""
+    given = source if source.device.type == "cpu" else _fetch(source)[1]
+    if target.device.type == "cpu":
+        return target.copy_(given)
+    # What lies between the elements stays as it is.
+    memory, values = _span(target) if target.is_contiguous() else _fetch(target)
+    values.copy_(given)
+    if memory.size:
+        buffer, start = place(target)
+        current_stream().put(cl.enqueue_copy, buffer, memory, dst_offset=start)
+    return target
+
+
+set_up("opencl")
+_aten, _rest = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
+_own = {"empty.memory_format": empty, "empty_strided": empty_strided, "_copy_from": copy}
+for _op, _kernel in {**OPS, **_own}.items():
+    _aten.impl(_op, _kernel, "PrivateUse1")
+_rest.fallback(on_host, "PrivateUse1")

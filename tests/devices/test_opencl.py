@@ -1,0 +1,132 @@
+"""``examples/device_opencl``, a device out of tree: installed as users do it, with its tests."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import subprocess
+import sys
+import tokenize
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import warm
+from tests.pages import ROOT, blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("pyopencl", reason="OpenCL comes with the development tools on Linux, x86_64")
+
+PACKAGE = ROOT / "examples" / "device_opencl"
+
+#: All but those that say which device they are for, or that eager fuses by the device.
+ZOO = [
+    "mlp",
+    "conv_net",
+    "encoder",
+    "torch_encoder",
+    "dlrm",
+    "unet",
+    "attention",
+    "experts",
+    "input_mutation",
+    "views_and_duplicates",
+    "random_numbers",
+    "mixed_dtypes",
+    "example_decoder",
+    "bert",
+    "gpt2",
+    "t5",
+    "vit",
+    "llama",
+]
+
+#: It shows a program for the device.
+PAGE = ROOT / "docs" / "devices.md"
+
+#: Runs a file. Torch was imported before, so nobody has told it of the package.
+RUN = """
+import runpy, sys
+sys.path[:0] = [sys.argv.pop(1), sys.argv.pop(1)]
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+#: Of the zoo's, those that name no device and ask for no fused LSTM.
+ZOO = """
+mlp conv_net encoder torch_encoder dlrm unet attention experts input_mutation views_and_duplicates
+mixed_dtypes example_decoder vit
+"""
+
+#: It shows a program for the device.
+PAGE = ROOT / "docs" / "devices.md"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the package is installed into."""
+    folder = tmp_path_factory.mktemp("opencl")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    how = ["--no-deps", "--no-build-isolation", "--target", str(folder), str(PACKAGE)]
+    subprocess.run([*pip, *how], check=True)
+    return folder
+
+
+def run(folder: Path, cache: Path, file: Path, *args: str | Path) -> str:
+    done = warm.run(RUN, folder, ROOT, file, *args, POCL_CACHE_DIR=str(cache))
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-8000:]
+    return done.stdout
+
+
+def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tests.py"
+    file.write_text(warm.PYTEST)
+    options = ("-q", "--show-capture=no", "-p", "no:cacheprovider", PACKAGE / "tests")
+    assert " skipped" not in run(installed, tmp_path, file, *options)
+
+
+def test_an_emitted_file_runs_by_itself(installed: Path, tmp_path: Path) -> None:
+    (text,) = (block.text for block in blocks(PAGE) if block.note.endswith("test_opencl.py"))
+    emit = "import sys, wrapper_ir as wir; print(wir.emit(wir.parse(sys.stdin.read())).source)"
+    paths = [str(installed), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "POCL_CACHE_DIR": str(tmp_path)}
+    how = {"env": env, "text": True, "capture_output": True, "check": False}
+    source = subprocess.run([sys.executable, "-c", emit], input=text, **how)  # type: ignore[call-overload]
+    assert source.returncode == 0, source.stderr
+    assert "own_stream_1 = OwnStream(opencl_0, Stream)" in source.stdout.splitlines()
+    file = tmp_path / "emitted.py"
+    file.write_text(source.stdout)
+    done = subprocess.run([sys.executable, file], **how)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long  # half a minute; that programs run there is seen in less
+def test_models_of_the_zoo_run_there(installed: Path, tmp_path: Path) -> None:
+    names = ZOO.split()
+    told = run(installed, tmp_path, ROOT / "tests" / "devices" / "opencl_zoo.py", *names)
+    assert sorted(told.split()) == sorted(names)
+
+
+def test_it_is_small() -> None:
+    files = sorted((PACKAGE / "device_opencl").glob("*.py"))
+    assert len(files) == 4
+    assert sum(_lines_of_code(file.read_text(encoding="utf-8")) for file in files) <= 150
+
+
+def _lines_of_code(text: str) -> int:
+    """Lines that are neither blank nor a comment nor of a docstring."""
+    told: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            told.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    quiet = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in quiet and token.type != tokenize.ENDMARKER:
+            found.update(range(token.start[0], token.end[0] + 1))
+    return len(found - told)
