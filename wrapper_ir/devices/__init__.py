@@ -16,6 +16,7 @@ from wrapper_ir.devices.kind import (
     Memory,
     PythonSide,
     Unit,
+    named,
 )
 from wrapper_ir.devices.languages import CPP, TRITON, Launcher
 from wrapper_ir.devices.registry import (
@@ -54,6 +55,7 @@ __all__ = [
     "installed",
     "is_registered",
     "kind_of",
+    "named",
     "number_of",
     "register_device",
     "registered",

@@ -10,6 +10,7 @@ from typing_extensions import override
 from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.context import caller
 from wrapper_ir.emitters.python.kernels import default_is
 from wrapper_ir.emitters.python.literals import (
     Node,
@@ -87,7 +88,7 @@ class CallLines(RegionBase):
             kernel = self.context.kernel(line.kernel, line.device)
             args = [self.context.dims(line.grid), self._stream(line), *args]
         else:
-            kernel = self.context.kernel(line.kernel)
+            kernel = self.context.kernel(line.kernel, caller(line.device))
         with self.profiled(line.kernel):
             self.put(call(kernel, *args))
 
