@@ -17,6 +17,7 @@ from wrapper_ir.devices.kind import (
     PythonSide,
     Queues,
     Unit,
+    named,
 )
 from wrapper_ir.devices.languages import CPP, TRITON, Launcher
 from wrapper_ir.devices.registry import (
@@ -56,6 +57,7 @@ __all__ = [
     "installed",
     "is_registered",
     "kind_of",
+    "named",
     "number_of",
     "register_device",
     "registered",

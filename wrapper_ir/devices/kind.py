@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import Any
 
 
@@ -64,9 +65,21 @@ class Memory:
     keep_factor: int = 0
 
 
+def named(place: str) -> Any:  # noqa: ANN401 - whatever has that name
+    """Return what a :class:`PythonSide` names.
+
+    Raises:
+        ImportError: There is no such module.
+        AttributeError: There is, without that name.
+    """
+    return resolve_name(place if ":" in place else f"wrapper_ir.runtime:{place}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonSide:
-    """Names that emitted Python uses for a device; those of ``wrapper_ir.runtime``.
+    """Names that emitted Python uses for a device.
+
+    Each is one of ``wrapper_ir.runtime``, or ``package.module:name``, which emitted files import.
 
     Attributes:
         allocator: ``(size, stride, dtype)``: a tensor on the current device of the kind; empty for
@@ -74,11 +87,20 @@ class PythonSide:
         arena: The class that keeps an arena for the next call.
         guard: ``(device)``: the decorator that runs a call on a device; empty where a thread has no
             current device of the kind.
+        kernels: ``(isa, *, extra_flags)``: the class that compiles C++ kernels and returns a
+            callable for each, with the methods of ``runtime.CppKernels``. One of your own may
+            compile for the device, or do around each call what the device needs.
     """
 
     allocator: str = ""
     arena: str = ""
     guard: str = ""
+    kernels: str = "CppKernels"
+
+    @property
+    def calls_plainly(self) -> bool:
+        """True if C++ kernels are called there as on the host."""
+        return ":" not in self.kernels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +212,10 @@ class DeviceKind:
         has_index: True if there may be several, told apart by their numbers.
         captures: True if calls can be captured as graphs and replayed.
         languages: The languages of kernels that it runs.
+        scheduling: The scheduling by which Inductor makes its kernels, where Inductor does not know
+            the device: ``cpp`` or ``triton``, Inductor's own; ``package.module:Class``, a vendor's
+            that derives from one of those; ``ops`` for none, so that every node is a library op.
+            Empty: as Inductor's tables have it, which a vendor may fill.
         products: Who makes products of matrices besides PyTorch's ops.
         memory: Its memory.
         python: What emitted Python calls for it.
@@ -204,6 +230,7 @@ class DeviceKind:
     has_index: bool = True
     captures: bool = False
     languages: tuple[KernelLanguage, ...] = ()
+    scheduling: str = ""
     products: frozenset[str] = frozenset()
     memory: Memory = field(default_factory=Memory)
     python: PythonSide = field(default_factory=PythonSide)

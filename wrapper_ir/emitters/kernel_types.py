@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.devices import CPP
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, ScalarType
 from wrapper_ir.lines.layout import DType
@@ -101,4 +102,6 @@ def launch_problem(source: KernelSource, device: Device, *, launchers: bool = Fa
         return language.refuse(device)
     if language.launcher and not launchers:
         return f"kernels in {language.name} are launched from Python; its launcher is a class there"
+    if language is CPP and not launchers and not device.kind.python.calls_plainly:
+        return f"kernels on {device} are called from emitted Python; its kind has a class for that"
     return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from wrapper_ir.emitters.kernel_types import cpp_source
+from wrapper_ir.devices import named
+from wrapper_ir.emitters.kernel_types import cpp_source, launch_problem
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.interpreter.frame import Buffer, dtype_of
 from wrapper_ir.interpreter.memory import (
@@ -39,9 +40,10 @@ from wrapper_ir.lines.args import (
     StringArg,
 )
 from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
-from wrapper_ir.lines.traits import declares
+from wrapper_ir.lines.layout import Device
+from wrapper_ir.lines.traits import calls_kernel
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of, load_kernels
+from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,28 +56,44 @@ if TYPE_CHECKING:
 # Arguments of calls as torch takes them, kernels as functions, and results as lines want them.
 
 
-def called_kernels(program: Program) -> dict[str, Callable[..., None]]:
-    """The C++ kernels of a program, compiled.
+Launch: TypeAlias = tuple[str, Device]
+"""A kernel, and where it is called."""
+
+
+def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
+    """The kernels of a program, compiled for the devices that they are called on.
 
     Raises:
         UnsupportedError: A kernel is of a kind that cannot be run here.
         WrapperIRError: As ``wrapper_ir.toolchain.build_kernels`` says.
     """
-    sources: dict[str, CppSource] = {}
+    sources: dict[tuple[str, str, tuple[str, ...]], dict[Launch, CppSource]] = {}
     for _, line in walk(program):
-        if declares(line) and not isinstance(line.source, TorchOp):
-            sources.setdefault(line.name, _source(line))
-    return dict(zip(sources, load_kernels(*sources.values()), strict=True))
+        if calls_kernel(line):
+            source = _source(program.kernels[line.kernel], line.device)
+            group = (line.device.kind.python.kernels, source.isa, source.extra_flags)
+            sources.setdefault(group, {})[line.kernel, line.device] = source
+    found: dict[Launch, Callable[..., None]] = {}
+    for (place, isa, flags), members in sources.items():
+        distinct = dict.fromkeys(members.values())
+        kernels = named(place)(isa, extra_flags=flags)
+        for source in distinct:
+            kernels.add(source.name, source.arg_types, source.code, entry=source.entry)
+        loaded = dict(zip(distinct, kernels.load(), strict=True))
+        found |= {launch: loaded[source] for launch, source in members.items()}
+    return found
 
 
-def _source(line: KernelDefinition) -> CppSource:
+def _source(line: KernelDefinition, device: Device) -> CppSource:
+    problem = launch_problem(line.source, device, launchers=True)
+    where = "the interpreter"
+    if problem:
+        raise UnsupportedError(what=problem, where=where)
     try:
         return cpp_source(line)
     except ValueError:
         what = f"kernel '{line.name}'"
-        raise UnsupportedError(
-            what=what, where="the interpreter", hint="it runs C++ kernels"
-        ) from None
+        raise UnsupportedError(what=what, where=where, hint="it runs C++ kernels") from None
 
 
 def find_op(program: Program, name: str) -> Callable[..., Any]:
@@ -146,12 +164,13 @@ def part(call: str, result: Any, path: tuple[int | str, ...]) -> Any:  # noqa: A
 
 
 class _Memory(NamedTuple):
-    """The memory behind some arguments, before the call."""
+    """The memory behind some arguments, and the host's copy of it before the call."""
 
     bytes: Tensor
     before: Tensor
     may_change: Tensor
     names: list[str]
+    start: int
 
 
 class Watch:
@@ -176,7 +195,8 @@ class Watch:
         if key not in self._memories:
             found = all_bytes(buffer.tensor)
             mask = torch.zeros(found.shape, dtype=torch.bool)
-            self._memories[key] = _Memory(found, found.clone(), mask, [])
+            start = next((s.block.start for s in buffer.storages if s.block is not None), 0)
+            self._memories[key] = _Memory(found, _on_host(found), mask, [], start)
         memory = self._memories[key]
         memory.names.append(buffer.name)
         if access is not Access.READ:
@@ -194,20 +214,24 @@ class Watch:
             if _shape(buffer.tensor) != before:
                 what = f"it resized or moved %{buffer.name}"
                 raise BrokenPromiseError(call=self._call, what=what)
-        for memory in self._memories.values():
-            self._compare(memory)
         for storage in storages:
             damage = storage.block.damage() if storage.block is not None else ""
             if damage:
                 raise RedZoneError(call=self._call, name=storage.owner, where=damage)
+        for memory in self._memories.values():
+            self._compare(memory)
 
     def _compare(self, memory: _Memory) -> None:
-        stray = (memory.bytes != memory.before) & ~memory.may_change
+        stray = (memory.bytes.cpu() != memory.before) & ~memory.may_change
         found = stray.nonzero()
         if len(found):
-            raise StrayWriteError(
-                call=self._call, count=len(found), name=memory.names[0], at=int(found[0])
-            )
+            at = int(found[0]) - memory.start
+            raise StrayWriteError(call=self._call, count=len(found), name=memory.names[0], at=at)
+
+
+def _on_host(memory: Tensor) -> Tensor:
+    """A copy of memory that the host reads."""
+    return torch.empty_like(memory, device="cpu").copy_(memory)
 
 
 def is_plain(tensor: Tensor) -> bool:
@@ -217,7 +241,7 @@ def is_plain(tensor: Tensor) -> bool:
         and not tensor.is_quantized
         and not tensor.is_conj()
         and not tensor.is_neg()
-        and tensor.device.type == "cpu"
+        and not tensor.is_meta
         and not is_bare(tensor)
     )
 
@@ -356,13 +380,15 @@ def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
         nbytes = tensor.untyped_storage().nbytes() if has_memory else 0
         return Storage(name, Kind.OWNED, tensor, 0, nbytes), tensor
     memory = all_bytes(tensor)
-    block = Block(memory.numel())
+    block = Block(memory.numel(), tensor.device)
     block.bytes.copy_(memory)
-    made = torch.empty(0, dtype=tensor.dtype).set_(
-        block.bytes.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
+    offset = block.start // tensor.element_size() + int(tensor.storage_offset())
+    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(
+        block.bytes.untyped_storage(), offset, tensor.shape, tensor.stride()
     )
-    start = int(tensor.storage_offset()) * tensor.element_size()
-    return Storage(name, Kind.OWNED, made, start, memory.numel() - start, block), made
+    start = offset * tensor.element_size()
+    nbytes = memory.numel() + block.start - start
+    return Storage(name, Kind.OWNED, made, start, nbytes, block), made
 
 
 def check_input(frame: Frame, name: str, value: Any) -> None:  # noqa: ANN401 - what the caller gave

@@ -31,6 +31,7 @@ from wrapper_ir.runtime import check_result, check_that, make_probe, refuse_misa
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from wrapper_ir.interpreter.calls import Launch
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall
@@ -55,10 +56,10 @@ class LineRunner(LineVisitor[None]):
 
     Args:
         program: The program.
-        kernels: Its C++ kernels as functions.
+        kernels: Its kernels as functions, by name and device.
     """
 
-    def __init__(self, program: Program, kernels: Mapping[str, Callable[..., None]]) -> None:
+    def __init__(self, program: Program, kernels: Mapping[Launch, Callable[..., None]]) -> None:
         self.program = program
         self.frame = Frame(program, {})
         self.path = Path()
@@ -123,8 +124,8 @@ class LineRunner(LineVisitor[None]):
     def _allocate(self, name: str) -> Storage:
         layout = self.program.layout(name)
         at = self.frame.dim(layout.offset) * layout.dtype.itemsize
-        block = Block(at + self.frame.nbytes(layout))
-        storage = Storage(name, Kind.OWNED, block.bytes, 0, block.bytes.numel(), block)
+        block = Block(at + self.frame.nbytes(layout), torch.device(str(layout.device)))
+        storage = Storage(name, Kind.OWNED, block.bytes, block.start, block.bytes.numel(), block)
         self.frame.own(self.enter(storage), self.frame.place(name, storage, layout))
         return storage
 
@@ -138,7 +139,7 @@ class LineRunner(LineVisitor[None]):
         if nbytes and not 0 <= offset <= offset + nbytes <= pool.nbytes:
             why = f"it is cut from bytes {offset} to {offset + nbytes} of {pool.nbytes}"
             raise OutOfBoundsError(name=line.out, why=why)
-        offset = offset if nbytes else 0
+        offset = pool.start + (offset if nbytes else 0)
         storage = Storage(line.out, Kind.OWNED, pool.tensor, offset, nbytes, pool.block)
         for other in pool.slices:
             if offset < other.start + other.nbytes and other.start < offset + nbytes:
@@ -177,7 +178,7 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
-        kernel = self._kernels[line.kernel]
+        kernel = self._kernels[line.kernel, line.device]
         args = [value_of(self.frame, arg) for arg in line.args]
         self.watched(line.kernel, line.args, lambda: kernel(*args))
 

@@ -119,29 +119,42 @@ _RED_ZONE: Final = 256
 
 
 class Block:
-    """Memory of one storage, between red zones.
+    """Memory of one storage on some device, between red zones.
+
+    Args:
+        nbytes: Bytes of the storage.
+        device: Where it is.
 
     Attributes:
-        bytes: The storage, as a tensor of bytes that cannot be resized.
+        bytes: The storage, as a tensor of bytes; on the host one that cannot be resized.
+        start: Where it begins in the memory behind ``bytes``: there it may lie between the zones.
         is_dead: Whether the storage has ended, so that nothing may write here.
     """
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, device: torch.device) -> None:
         total = nbytes + 2 * _RED_ZONE + _ALIGNMENT
         self._pattern = pattern.get()
         self._raw = bytearray(self._pattern * (-(-total // 2)))
-        address = torch.frombuffer(self._raw, dtype=torch.uint8).data_ptr()
+        whole = torch.frombuffer(self._raw, dtype=torch.uint8)
+        self._away = None if device.type == "cpu" else whole.to(device)
+        address = (whole if self._away is None else self._away).data_ptr()
         self._start = _RED_ZONE + -address % _ALIGNMENT
         self._end = self._start + nbytes
-        self.bytes = (
-            torch.frombuffer(self._raw, dtype=torch.uint8, count=nbytes, offset=self._start)
-            if nbytes
-            else torch.empty(0, dtype=torch.uint8)
-        )
+        self.start = 0
+        if self._away is not None:
+            self.start, self.bytes = self._start, self._away[self._start : self._end]
+        elif nbytes:
+            self.bytes = torch.frombuffer(
+                self._raw, dtype=torch.uint8, count=nbytes, offset=self._start
+            )
+        else:
+            self.bytes = torch.empty(0, dtype=torch.uint8)
         self.is_dead = False
 
     def damage(self) -> str:
         """Describe forbidden writes in words; empty if there are none."""
+        if self._away is not None:
+            self._raw = bytearray(self._away.cpu().numpy())
         before = self._first_difference(0, self._start, from_end=True)
         if before is not None:
             return f"byte {self._start - before} before its start"
@@ -238,11 +251,11 @@ def poison(storage: Storage) -> None:
     """Fills a storage with the pattern, unless an object lives there."""
     if storage.is_object:
         return
-    found = all_bytes(storage.tensor)[storage.start : storage.start + storage.nbytes]
-    even = storage.start % 2
-    first, second = pattern.get()
-    found[even::2] = first
-    found[1 - even :: 2] = second
+    start, nbytes = storage.start, storage.nbytes
+    if nbytes:
+        text = pattern.get() * (nbytes // 2 + 1)
+        filling = torch.frombuffer(bytearray(text), dtype=torch.uint8)[start % 2 :][:nbytes]
+        all_bytes(storage.tensor)[start : start + nbytes].copy_(filling)
     if storage.block is not None:
         storage.block.is_dead = bool(storage.end) and storage.pool is None
 

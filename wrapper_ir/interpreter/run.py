@@ -273,7 +273,8 @@ def interpret(
     planned, and probes show what they would show elsewhere.
 
     Args:
-        program: The program. It is for the CPU; its kernels are C++ or ops of torch's registry.
+        program: The program. It may use any device that torch has here. Its kernels are C++ or
+            ops of torch's registry.
         *inputs: Its inputs; it writes to those that the program writes to.
         verify: Whether to verify the program first. Without, a wrong program runs until it does
             something wrong.

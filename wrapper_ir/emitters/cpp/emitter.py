@@ -167,6 +167,7 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
             if name in away:
                 device = program.layout(name).device
                 where = " and ".join(kind.plural for kind in registered() if kind.cpp is not None)
-                problems.add(line, path, f"'{name}' is on {device}; C++ programs run on {where}")
+                told = f"'{name}' is on {device}; C++ programs run on {where} (docs/devices.md)"
+                problems.add(line, path, told)
             elif name in quantised:
                 problems.add(line, path, f"'{name}' is quantised, which C++ has no form for yet")

@@ -12,7 +12,7 @@ from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 from typing_extensions import override
 
-from wrapper_ir import runtime
+from wrapper_ir.devices import named
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.functions import as_function
@@ -73,7 +73,7 @@ def shorten(graph: fx.Graph, device: Device | None = None) -> None:
     makers = {torch.device("cpu"): empty_strided_cpu}
     if device is not None and device.index is not None:
         if device.kind.python.allocator:
-            makers[torch.device(str(device))] = getattr(runtime, device.kind.python.allocator)
+            makers[torch.device(str(device))] = named(device.kind.python.allocator)
         _shorten_launches(graph, device.index)
     for node in graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, OpOverload):
@@ -169,7 +169,7 @@ def as_boxed(module: fx.GraphModule, device: Device | None = None) -> BoxedCall:
     call: BoxedCall = boxed.forward
     if device is None:
         return call
-    guarded: BoxedCall = getattr(runtime, device.kind.python.guard)(torch.device(str(device)))(call)
+    guarded: BoxedCall = named(device.kind.python.guard)(torch.device(str(device)))(call)
     return guarded
 
 

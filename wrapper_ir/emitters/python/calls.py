@@ -10,6 +10,7 @@ from typing_extensions import override
 from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.context import caller
 from wrapper_ir.emitters.python.kernels import default_is
 from wrapper_ir.emitters.python.literals import (
     Node,
@@ -85,7 +86,7 @@ class CallLines(RegionBase):
             stream = [self._stream(line, place)] if place else []
             args = [self.context.dims(line.grid), *stream, *args]
         else:
-            kernel = self.context.kernel(line.kernel)
+            kernel = self.context.kernel(line.kernel, caller(line.device))
         with self.profiled(line.kernel):
             self.put(call(kernel, *args))
 

@@ -13,7 +13,7 @@ from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
 from wrapper_ir.emitters.python.literals import Group, Node, call, statement, tuple_of
 from wrapper_ir.emitters.python.literals import keyword as named
 from wrapper_ir.emitters.regions import TextRun, wanted_names
-from wrapper_ir.lines.layout import CPU, Device, Layout
+from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.program import GraphRole
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cuda_graphs.capture import Captures
     from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
+    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
 
@@ -55,6 +56,11 @@ _DUNDERS: Final = frozenset("""
     __annotations__ __builtins__ __cached__ __debug__ __dict__ __doc__ __file__ __loader__ __main__
     __name__ __package__ __path__ __spec__
     """.split())  # noqa: SIM905 - one name a line would take the page
+
+
+def caller(device: Device) -> Device:
+    """Return the device for which a C++ kernel is compiled: one for all that call it alike."""
+    return CPU if device.kind.python.calls_plainly else Device(device.type)
 
 
 class Context(TextRun):

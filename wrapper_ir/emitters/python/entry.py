@@ -49,7 +49,7 @@ def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
             size, stride = context.dims(layout.size), context.dims(layout.stride)
             args.append(tuple_of([dtype, size, stride, str(start)]))
             renderer.given[name] = f"{variable}[{position}]"
-        made = call(context.helper(device.kind.python.arena), *args)
+        made = call(context.imported(device.kind.python.arena), *args)
         context.define("kept", kept, made)
     return list(renderer.kept_pools.values())
 

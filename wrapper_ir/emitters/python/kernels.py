@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
+from wrapper_ir.emitters.python.context import caller
 from wrapper_ir.emitters.python.device_kernels import DeviceSection
 from wrapper_ir.emitters.python.literals import (
     Node,
@@ -24,6 +25,7 @@ from wrapper_ir.lines.kernels import (
     KernelDefinition,
     TorchOp,
 )
+from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
@@ -157,33 +159,34 @@ class KernelSection:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._groups: dict[tuple[str, tuple[str, ...]], tuple[str, list[str]]] = {}
+        self._groups: dict[tuple[str, str, tuple[str, ...]], tuple[str, list[str]]] = {}
 
     def add(self, line: KernelDefinition) -> None:
-        """Adds a kernel; a ValueError says why there can be none."""
+        """Adds a kernel for each kind of device that calls it; a ValueError says why not."""
         source = line.source
         assert isinstance(source, CppKernel)
         types = [literals.string(spelled) for spelled in parameter_types(line)]
-        name = self._context.kernel(line.name)
-        collection = self._group(source, name)
-        code = literals.source_literal(source.code)
-        args: list[Node] = [literals.string(name), tuple_of(types), code]
-        if source.entry != "kernel":
-            args.append(keyword("entry", literals.string(source.entry)))
-        writer = self._context.section("kernels")
-        for text in statement(call(f"{collection}.add", *args), 0):
-            writer.verbatim(text)
+        callers = {caller(device): None for device in self._context.launched_on(line.name)}
+        for device in callers or (CPU,):
+            name = self._context.kernel(line.name, device)
+            collection = self._group(source, name, device.kind.python.kernels)
+            code = literals.source_literal(source.code)
+            args: list[Node] = [literals.string(name), tuple_of(types), code]
+            if source.entry != "kernel":
+                args.append(keyword("entry", literals.string(source.entry)))
+            for text in statement(call(f"{collection}.add", *args), 0):
+                self._context.section("kernels").verbatim(text)
 
-    def _group(self, source: CppKernel, kernel: str) -> str:
-        """The collection that kernels with these flags go into."""
-        key = (source.isa, source.flags)
+    def _group(self, source: CppKernel, kernel: str, collected_by: str) -> str:
+        """The collection, of a class, that kernels with these flags go into."""
+        key = (collected_by, source.isa, source.flags)
         if key not in self._groups:
             name = self._context.names.fresh("kernels") if self._groups else "kernels"
             args: list[Node] = [literals.string(source.isa)] if source.isa else []
             if source.flags:
                 flags = tuple_of([literals.string(flag) for flag in source.flags])
                 args.append(keyword("extra_flags", flags))
-            make = call(self._context.helper("CppKernels"), *args)
+            make = call(self._context.imported(collected_by), *args)
             self._context.define("kernels", name, make)
             self._groups[key] = (name, [])
         collection, members = self._groups[key]

@@ -109,7 +109,7 @@ class MemoryLines(RegionBase):
         # `call` runs on the one accelerator of a program.
         is_current = layout.device in (CPU, self.context.accelerator)
         if memory is MemoryKind.DEFAULT and is_current and allocator:
-            return call(self.context.helper(allocator), size, stride, dtype)
+            return call(self.context.imported(allocator), size, stride, dtype)
         extra = [keyword("device", self.context.device(layout.device))]
         if memory is MemoryKind.PINNED:
             extra.append("pin_memory=True")

@@ -151,7 +151,7 @@ def _call(context: Context, renderer: RegionRenderer, body: CodeWriter, graphs: 
     if graphs is not None:
         body.line(f"@{graphs}")
     if (device := context.accelerator) is not None:
-        body.line(f"@{context.helper(device.kind.python.guard)}({context.device(device)})")
+        body.line(f"@{context.imported(device.kind.python.guard)}({context.device(device)})")
     # Past autograd, it would not learn that ops write to what the caller has given.
     if context.facts.may_pass_autograd and not context.takes_out:
         body.line(f"@{context.helper('past_autograd')}")

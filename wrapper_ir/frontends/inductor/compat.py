@@ -60,6 +60,7 @@ def forget_last_trace() -> None:
 
 _check_version()
 try:
+    from torch._dynamo import device_interface
     from torch._dynamo import graph_bytecode_inputs as user_objects
     from torch._dynamo.convert_frame import compile_lock
     from torch._dynamo.source import CurrentStreamSource
@@ -84,6 +85,7 @@ try:
         SizeHintMultiKernelCall,
     )
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+    from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
     from torch._inductor.constant_folding import ConstantFolder
     from torch._inductor.cpu_vec_isa import pick_vec_isa
@@ -91,7 +93,7 @@ try:
     from torch._inductor.exc import InductorError
     from torch._inductor.hooks import run_intermediate_hooks
     from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
-    from torch._inductor.scheduler import BaseSchedulerNode
+    from torch._inductor.scheduler import BaseSchedulerNode, BaseScheduling
     from torch._inductor.select_algorithm import extern_kernels
     from torch._inductor.utils import (  # type: ignore[attr-defined]  # 2.14 moved one elsewhere
         GPU_ALIGN_BYTES,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.devices import kind_of
+from wrapper_ir.devices import CPP, kind_of
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor.compat import (
     InductorError,
@@ -14,6 +14,7 @@ from wrapper_ir.frontends.inductor.compat import (
     compile_fx_inner,
     inductor_config,
 )
+from wrapper_ir.frontends.inductor.device_scheduling import settings_for
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.runtime.triton import prepare_launcher
@@ -40,7 +41,7 @@ def compile_graph(
     # In a fresh cache, what compilers make once is made while Inductor works out the schedule.
     types = {each.device.type for each in example_inputs if isinstance(each, torch.Tensor)}
     kinds = [kind_of(type_) for type_ in types]
-    if not kinds or any(kind.memory.on_host for kind in kinds):
+    if not kinds or any(kind.runs(CPP) for kind in kinds):
         prepare()
     if any(language.has_grid for kind in kinds for language in kind.languages):
         prepare_launcher()
@@ -50,7 +51,7 @@ def compile_graph(
         prepare_module()
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
-        with registered(session), _config(settings):
+        with registered(session), _config(settings, types):
             try:
                 return compile_fx_inner(*args, **kwargs)
             except InductorError as error:
@@ -59,15 +60,16 @@ def compile_graph(
                     raise own from None
                 raise
 
-    with registered(session), _config(settings):
+    with registered(session), _config(settings, types):
         compiled: Any = compile_fx(gm, example_inputs, inner_compile=inner_compile)
         return compiled  # type: ignore[no-any-return]  # a callable, since nothing is ahead of time
 
 
-def _config(settings: Settings) -> Any:
+def _config(settings: Settings, types: set[str]) -> Any:
     """Set what the options say of Inductor, and have it write its plain wrapper.
 
     Which wrapper is to be ours decides. With ``cpp_wrapper`` it would lower the graph for C++ of
     its own.
     """
-    return inductor_config.patch({**dict(settings.inductor), "cpp_wrapper": False})
+    given = {**settings_for(types), **dict(settings.inductor)}
+    return inductor_config.patch({**given, "cpp_wrapper": False})

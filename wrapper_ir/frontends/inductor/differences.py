@@ -88,3 +88,12 @@ def processor() -> str:
     2.13 brought the setting ``cpp.march``.
     """
     return getattr(inductor_config.cpp, "march", None) or ""
+
+
+def loops_of_gpus() -> tuple[str, ...]:
+    """Return the settings by which Inductor changes loops so that kernels for GPUs can be fused.
+
+    2.13 brought ``loop_reindexing_after_fusion``.
+    """
+    names = ("loop_ordering_after_fusion", "loop_reindexing_after_fusion")
+    return tuple(name for name in names if hasattr(inductor_config, name))

@@ -48,7 +48,21 @@ class UnsupportedDeviceError(WrapperIRError):
 
     code = "WIR3004"
     template = "the Inductor front end takes no programs for the device type {device!r}"
-    default_hint = "with on_unsupported='stock' Inductor's own wrapper is used for such graphs"
+    default_hint = (
+        "a package can bring one (docs/devices.md); with on_unsupported='stock' Inductor's own "
+        "wrapper is used for such graphs"
+    )
+
+
+class SchedulingError(WrapperIRError):
+    """Kernels of a device cannot be made as its kind says.
+
+    Fields: ``device`` is its type, ``problem`` says why.
+    """
+
+    code = "WIR3007"
+    template = "Inductor cannot make kernels for the device type {device!r}: {problem}"
+    default_hint = "the fault is in its DeviceKind: docs/devices.md has what 'scheduling' may be"
 
 
 class CaptureError(WrapperIRError):

@@ -1,6 +1,6 @@
 """Typed facts that are known while Inductor schedules, and lost in the lines that it writes.
 
-The C++ scheduling that notes them is here, too; that for Triton is beside it.
+What has the C++ scheduling note them is here, too; that for Triton is beside it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.inductor.compat import (
-    CppScheduling,
     KernelArgs,
     Placeholder,
     SymT,
@@ -164,8 +163,10 @@ CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote
 # objects: the buffers by role, the sizes as expressions. That is where we look.
 
 
-class NotingCppScheduling(CppScheduling):
-    """C++ scheduling whose kernels are noted in the wrapper, for the calls that follow."""
+class NotingCpp:
+    """Mixin: kernels are noted in the wrapper. Before Inductor's C++ scheduling in the order."""
+
+    kernel_group: Any
 
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
         """Define a kernel as Inductor does, and leave a note for the call that comes next."""

@@ -17,21 +17,27 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import is_registered
 from wrapper_ir.frontends.inductor.artifacts import serving
-from wrapper_ir.frontends.inductor.compat import codegen_common, inductor_entry
+from wrapper_ir.frontends.inductor.compat import (
+    WrapperFxCodegen,
+    codegen_common,
+    inductor_entry,
+)
+from wrapper_ir.frontends.inductor.device_scheduling import codegens, entry, tell_inductor
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import IdentityPass
 from wrapper_ir.frontends.inductor.makers import maker
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
-from wrapper_ir.frontends.inductor.triton import own_scheduling
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 Slot = tuple[bool, bool]
 """Which wrapper of a device: (C++ wrapper, fx wrapper)."""
@@ -91,33 +97,15 @@ class FxEntry(WrapperEntry):
         return super().create(*args, **kwargs)
 
 
-class SchedulingEntry:
-    """Stands in for a scheduling constructor: in a context of ours, kernels leave typed notes.
-
-    Args:
-        device: The slot's device type.
-        found: The constructor that was registered before.
-    """
-
-    def __init__(self, device: str, found: Any) -> None:
-        self._device = device
-        self._found = found
-
-    def __call__(self, scheduler: Any) -> Any:
-        """Make the scheduling of a device."""
-        made = self._found(scheduler)
-        is_ours = is_registered(self._device) and maker() is not None
-        return own_scheduling(made, scheduler) if is_ours else made
-
-
 @dataclass(slots=True)
 class _Found:
-    """Entries of a device's slots before ours."""
+    """Entries of a device's slots before ours; all None for a device that Inductor did not know."""
 
     codegen: Any
     custom_pass: Any
     custom_config: Any
     ours: Any = None
+    take_back: Callable[[], None] | None = None
 
 
 _lock = threading.RLock()
@@ -185,19 +173,18 @@ def registered(session: Session) -> Iterator[None]:
 
 
 def _register() -> None:
-    codegen_common.init_backend_registration()
-    for device, codegen in list(codegen_common.device_codegens.items()):
+    for device, codegen in list(codegens()):
         if device in _found:
             continue
         found = _Found(
-            codegen,
+            codegen_common.device_codegens.get(device),
             codegen_common.custom_backend_passes.get(device),
             codegen_common.custom_backend_codegen_configs.get(device),
         )
         _found[device] = found
         codegen_common.register_backend_for_device(
             device,
-            SchedulingEntry(device, codegen.scheduling),
+            entry(partial(_is_ours, device), codegen.scheduling),
             _entry(device, codegen.wrapper_codegen),
             _entry(device, codegen.cpp_wrapper_codegen, "cpp_wrapper"),
             _fx_entry(device, codegen.fx_wrapper_codegen),
@@ -205,6 +192,8 @@ def _register() -> None:
             found.custom_config,
         )
         found.ours = codegen_common.device_codegens[device]
+        if found.codegen is None:
+            found.take_back = tell_inductor(device)
     if not _ahead:
         stock = inductor_entry.compile_fx_aot
         _ahead[:] = stock, serving(stock)
@@ -218,6 +207,9 @@ def _restore() -> None:
             codegen_common.device_codegens[device] = found.codegen
             codegen_common.custom_backend_passes[device] = found.custom_pass
             codegen_common.custom_backend_codegen_configs[device] = found.custom_config
+            if found.take_back is not None:
+                del codegen_common.device_codegens[device]
+                found.take_back()
     _found.clear()
     if _ahead and inductor_entry.compile_fx_aot is _ahead[1]:
         inductor_entry.compile_fx_aot = _ahead[0]
@@ -231,7 +223,14 @@ def _entry(device: str, found: Any, setting: str | None = None) -> Any:
 
 
 def _fx_entry(device: str, found: Any) -> Any:
-    return None if found is None else FxEntry(device, found, "fx_wrapper")
+    """Return the entry of the fx slot, also where the vendor of a device of ours has none."""
+    if found is None and not is_registered(device):
+        return None
+    return FxEntry(device, found or WrapperFxCodegen, "fx_wrapper")
+
+
+def _is_ours(device: str) -> bool:
+    return is_registered(device) and maker() is not None
 
 
 def _refusal(device: str, setting: str | None) -> Callable[[], Exception] | None:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import importlib
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from wrapper_ir.frontends.inductor.compat import CppScheduling, Placeholder, V, ir
-from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
+from wrapper_ir.frontends.inductor.compat import Placeholder, V, ir
 from wrapper_ir.frontends.inductor.notes import (
     BufferNote,
-    NotingCppScheduling,
     PartNote,
     TritonNote,
     buffers_of,
@@ -25,18 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-def noting_triton(scheduler: Any) -> Any:
-    """Return Inductor's Triton scheduling, whose kernels are noted in the wrapper."""
-    try:
-        scheduling = importlib.import_module("torch._inductor.codegen.triton").TritonScheduling
-    except (ImportError, AttributeError) as error:
-        raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
-
-    noting: Any = type("NotingTritonScheduling", (_Noting, scheduling), {})
-    return noting(scheduler)
-
-
-class _Noting:
+class NotingTriton:
     """Mixin: leaves a note for the call that comes next. Before Inductor's class in the order."""
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
@@ -144,19 +128,3 @@ def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -
             access = Access.READ_WRITE if original.get_name() in changed else Access.READ
             buffers[param] = BufferNote(param, value.get_name(), value.get_dtype(), access)
     return TritonNote(name, code.strip() + "\n", entry, buffers, nodes)
-
-
-# Choice of the scheduling that notes the kernels of a device.
-
-
-def own_scheduling(made: Any, scheduler: Any) -> Any:
-    """Return the scheduling to use instead of ``made``, Inductor's own of a device.
-
-    That of NVIDIA GPUs is made of several, of which the one for Triton is ours.
-    """
-    if type(made) is CppScheduling:
-        noting: Any = NotingCppScheduling
-        return noting(scheduler)
-    if hasattr(made, "_triton_scheduling"):
-        made._triton_scheduling = noting_triton(scheduler)
-    return made

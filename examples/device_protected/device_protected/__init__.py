@@ -1,0 +1,36 @@
+"""A device whose memory the host cannot touch: all that torch and wrapper_ir have to know of it."""
+
+from pathlib import Path
+
+from wrapper_ir.devices import CPP, DeviceKind, Memory, PythonSide
+
+LIBRARY = Path(__file__).with_name("memory.so")
+
+KIND = DeviceKind(
+    type="protected",
+    noun="protected device",
+    plural="protected devices",
+    languages=(CPP,),
+    scheduling="cpp",
+    memory=Memory(alignment=64),
+    python=PythonSide(kernels="device_protected.kernels:Kernels"),
+)
+
+
+class Protected:
+    """``torch.protected``."""
+
+    is_available = is_initialized = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: 1)
+    current_device = staticmethod(lambda: 0)
+    manual_seed_all = staticmethod(lambda seed: None)
+    _is_in_bad_fork = staticmethod(lambda: False)
+
+
+def load():
+    """Make the device known to torch, which calls this when it is imported."""
+    import torch
+
+    torch.ops.load_library(LIBRARY)
+    torch.utils.rename_privateuse1_backend("protected")
+    torch._register_device_module("protected", Protected)  # noqa: SLF001 - torch's only way

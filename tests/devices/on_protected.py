@@ -1,0 +1,164 @@
+"""What is run on the device of ``examples/device_protected``: ``on_protected.py SITE CASE``.
+
+The package lies in the folder SITE. A process has one such device, so each case has its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import dataclasses
+import re
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import wrapper_ir as wir
+from wrapper_ir import devices
+from wrapper_ir.lines import CppKernel, KernelDefinition
+from wrapper_ir.testing import assert_equivalent, example_inputs
+
+
+def model(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+
+
+def to(value: Any, device: str) -> Any:
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def same(first: Any, second: Any) -> bool:
+    pairs = ((to(a, "cpu"), to(b, "cpu")) for a, b in zip(first, second, strict=True))
+    return all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in pairs)
+
+
+def moved(program: wir.Program) -> wir.Program:
+    """The same program on the CPU: its kernels, its plan, its constants."""
+    data = {name: to(value, "cpu") for name, value in program.data.items()}
+    return wir.parse(str(program).replace("@protected:0", "@cpu")).replace(data=data)
+
+
+def is_same_on_the_cpu(program: wir.Program) -> bool:
+    inputs = example_inputs(moved(program))
+    here = wir.compile(program)(*(to(value, "protected") for value in inputs))
+    return same(here, wir.compile(moved(program))(*inputs))
+
+
+def kernels(program: wir.Program) -> int:
+    return sum(isinstance(each.source, CppKernel) for each in program.kernels.values())
+
+
+def captured(device: str = "protected") -> wir.Program:
+    size = torch.export.Dim("n", min=1, max=64)
+    x = torch.randn(3, 8).to(device)
+    return wir.capture(model().to(device), (x,), dynamic_shapes=({0: size},))
+
+
+def schedule(scheduling: str) -> None:
+    kind = devices.kind_of("protected")
+    devices.register_device(dataclasses.replace(kind, scheduling=scheduling), over=kind)
+
+
+def forward() -> None:
+    program = captured()
+    assert kernels(program) > 0
+    assert is_same_on_the_cpu(program)
+    assert is_same_on_the_cpu(wir.plan_memory(program, "pool"))
+    for strategy in ("reuse", "pool"):
+        assert_equivalent(wir.plan_memory(program, strategy), targets=["python"])
+    for target, words in (("cpp", "C++ programs run on"), ("fx", "called from emitted Python")):
+        with pytest.raises(wir.WrapperIRError, match=re.escape(words)):
+            wir.emit(program, target)
+
+
+def training() -> None:
+    host = model()
+    there = copy.deepcopy(host).to("protected")
+    with wir.record() as programs:
+        run = torch.compile(there, backend="wrapper_ir", dynamic=True)
+        for module, call, device in ((host, host, "cpu"), (there, run, "protected")):
+            optimizer = torch.optim.SGD(module.parameters(), 0.1)
+            torch.manual_seed(1)
+            for size in (5, 6):
+                optimizer.zero_grad()
+                nn.functional.dropout(call(torch.randn(size, 8).to(device)).cpu()).sum().backward()
+                optimizer.step()
+    forward_, backward = programs  # one of each: the size is a symbol
+    assert is_same_on_the_cpu(forward_)
+    assert is_same_on_the_cpu(backward)
+    for wanted, got in zip(host.parameters(), there.parameters(), strict=True):
+        torch.testing.assert_close(got.cpu(), wanted)
+
+
+def fault() -> None:
+    x = torch.ones(4).to("protected")
+    assert x.cpu().tolist() == [1] * 4
+    print("copied", flush=True)
+    ctypes.string_at(x.data_ptr(), 4)
+
+
+def forgotten() -> None:
+    kind = devices.kind_of("protected")
+    plain = dataclasses.replace(kind, python=devices.PythonSide())
+    devices.register_device(plain, over=kind)
+    call = wir.compile(captured())
+    print("compiled", flush=True)
+    call(torch.ones(3, 8).to("protected"))
+
+
+def ops() -> None:
+    """A device without kernels: the ops of the library alone."""
+    schedule("ops")
+    program = captured()
+    assert kernels(program) == 0
+    assert sum(isinstance(line, KernelDefinition) for line in program.body) > 0
+    x, eager = torch.randn(5, 8).to("protected"), model().to("protected")
+    with torch.no_grad(), wir.record() as programs:
+        assert same(wir.compile(program)(x), [eager(x)])
+        assert same([torch.compile(eager, backend="wrapper_ir")(x)], [eager(x)])
+    assert [kernels(each) for each in programs] == [0]
+    assert_equivalent(program, targets=["python", "fx"])
+
+
+def vendor() -> None:
+    """A scheduling of a vendor's that derives from Inductor's: named by the kind, or registered."""
+    from torch._inductor.codegen import common
+    from torch._inductor.codegen.cpp import CppScheduling
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+    made = []
+
+    class Scheduling(CppScheduling):
+        def define_kernel(self, *args: Any, **kwargs: Any) -> str:
+            made.append(super().define_kernel(*args, **kwargs))
+            return made[-1]
+
+    sys.modules["vendor"] = type(sys)("vendor")
+    sys.modules["vendor"].Scheduling = Scheduling  # type: ignore[attr-defined]
+    schedule("vendor:Scheduling")
+    first = captured()
+    assert len(made) == kernels(first) > 0
+    assert "protected" not in common.device_codegens
+    schedule("")
+    with pytest.raises(wir.WrapperIRError, match="protected"):
+        captured()  # nobody says who makes its kernels
+    common.register_backend_for_device("protected", Scheduling, PythonWrapperCodegen)
+    common.register_device_op_overrides("protected", common.get_device_op_overrides("cpu"))
+    found = common.device_codegens["protected"]
+    second = captured()
+    assert str(second) == str(first)
+    assert len(made) == 2 * kernels(first)
+    assert common.device_codegens["protected"] is found
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, sys.argv[1])
+    import device_protected
+
+    device_protected.load()
+    globals()[sys.argv[2]]()
+    print("done")

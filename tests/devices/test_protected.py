@@ -1,0 +1,94 @@
+"""A device out of tree, with memory that the host cannot touch: ``examples/device_protected``."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from tests import warm
+from tests.pages import ROOT
+
+PACKAGE = ROOT / "examples" / "device_protected"
+CASES = Path(__file__).with_name("on_protected.py")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the package was installed, and nothing else."""
+    builders = ("setuptools.command.bdist_wheel", "wheel")
+    if not any(map(importlib.util.find_spec, builders)):
+        pytest.skip("what builds the package is not installed")
+    room = tmp_path_factory.mktemp("protected")
+    shutil.copytree(PACKAGE, room / "package", ignore=shutil.ignore_patterns("*.so", "build"))
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    plain = ["--no-build-isolation", "--no-deps", "--no-index", "--target"]
+    done = subprocess.run(
+        [*pip, *plain, str(room / "site"), str(room / "package")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "CFLAGS": "-O0 -g0"},  # it is compiled sooner, and copies little
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return room / "site"
+
+
+def run(site: Path, case: str) -> subprocess.CompletedProcess[str]:
+    return warm.run(CASES, site, case, TORCHDYNAMO_VERBOSE="1")
+
+
+def code_lines(path: Path) -> int:
+    """Count the lines of a file that are neither blank nor comments nor docstrings."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".cpp":
+        lines = [line.strip() for line in text.splitlines()]
+        return sum(bool(line) and not line.startswith("//") for line in lines)
+    found: set[int] = set()
+    first = True  # of a statement, where a string is a docstring
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
+            continue
+        if token.type == tokenize.NEWLINE:
+            first = True
+            continue
+        if not (first and token.type == tokenize.STRING):
+            found.update(range(token.start[0], token.end[0] + 1))
+        first = False
+    return len(found - {0})
+
+
+def test_a_device_takes_150_lines() -> None:
+    sources = [path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".cpp")]
+    assert {"memory.cpp", "kernels.py", "setup.py"} <= {path.name for path in sources}
+    assert sum(map(code_lines, sources)) <= 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case",
+    [
+        "forward",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("training", "ops", "vendor")),
+    ],
+)
+def test_it_runs_what_the_front_end_makes(site: Path, case: str) -> None:
+    done = run(site, case)
+    assert done.stdout.endswith("done\n"), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("case", "before"),
+    [("fault", "copied\n"), pytest.param("forgotten", "compiled\n", marks=pytest.mark.long)],
+)
+def test_who_touches_its_memory_on_the_host_dies(site: Path, case: str, before: str) -> None:
+    done = run(site, case)
+    assert (done.stdout, done.returncode) == (before, -11), done.stderr

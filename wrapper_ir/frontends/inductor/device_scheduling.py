@@ -1,0 +1,185 @@
+"""Who makes the kernels of a device, and how they leave typed notes.
+
+Inductor has a scheduling for C++ and one for Triton. A device that it does not know has what its
+kind says: one of those, one of a vendor's that derives from them, or none, so that every node is a
+library op.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from wrapper_ir.devices import kind_of, named, registered
+from wrapper_ir.frontends.inductor.compat import (
+    BaseScheduling,
+    CppScheduling,
+    PythonWrapperCodegen,
+    WrapperFxCodegen,
+    codegen_common,
+    device_interface,
+    list_mode_options,
+)
+from wrapper_ir.frontends.inductor.differences import loops_of_gpus
+from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
+from wrapper_ir.frontends.inductor.notes import NotingCpp
+from wrapper_ir.frontends.inductor.triton import NotingTriton
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Set
+
+    from wrapper_ir.devices import DeviceKind
+
+_CPP: Final = "cpp"
+_TRITON: Final = "triton"
+_OPS: Final = "ops"
+"""Words for schedulings: Inductor's, and that of a kind that has no kernels."""
+
+
+class OpsOnly(BaseScheduling):
+    """Makes no kernel: on its device every node is a library op."""
+
+    def group_fn(self, sizes: Any) -> Any:
+        """Return what nodes are grouped by, which is looked at before anybody makes a kernel."""
+        return tuple(tuple(size) for size in sizes)
+
+    def can_fuse_vertical(self, node1: Any, node2: Any) -> bool:
+        """Fuse nothing."""
+        return False
+
+    can_fuse_horizontal = can_fuse_vertical
+
+    def codegen_node(self, node: Any) -> None:
+        """Refuse a node that Inductor would have a kernel for.
+
+        Raises:
+            SchedulingError: Always.
+        """
+        device = node.get_device()
+        made = ", ".join(sorted(node.get_buffer_names()))
+        problem = f"{made} takes a kernel, and its kind has scheduling='{_OPS}'"
+        raise SchedulingError(device=device.type, problem=problem)
+
+    def flush(self) -> None:
+        """Write nothing: no kernel is being made."""
+
+
+def codegens() -> Iterator[tuple[str, Any]]:
+    """Yield the device types that graphs may run on, each with Inductor's entry of its tables.
+
+    Of a device that Inductor does not know there is a new entry, as its kind says.
+
+    Raises:
+        SchedulingError: A kind names a scheduling that is not there.
+    """
+    codegen_common.init_backend_registration()
+    tables = codegen_common.device_codegens
+    known = (*tables, torch._C._get_privateuse1_backend_name(), *(k.type for k in registered()))
+    for type_ in dict.fromkeys(known):
+        found = tables.get(type_) or _codegen(kind_of(type_))
+        if found is not None:
+            yield type_, found
+
+
+def _codegen(kind: DeviceKind) -> Any:
+    """Return the entry of a device that Inductor does not know; None where nobody knows it."""
+    if not kind.scheduling:
+        return None
+    own: dict[str, Callable[[], Any]] = {
+        _CPP: lambda: CppScheduling,
+        _TRITON: _triton,
+        _OPS: lambda: OpsOnly,
+    }
+    try:
+        scheduling = own.get(kind.scheduling, lambda: named(kind.scheduling))()
+    except (ImportError, AttributeError) as error:
+        raise SchedulingError(device=kind.type, problem=str(error)) from error
+    return codegen_common.DeviceCodegen(scheduling, PythonWrapperCodegen, None, WrapperFxCodegen)
+
+
+def tell_inductor(type_: str) -> Callable[[], None]:
+    """Tell Inductor what else it asks of a device, unless a vendor has: it is told of the host.
+
+    That is how many processors reductions are split for, and what a wrapper of Inductor's would
+    write around calls.
+
+    Returns:
+        What takes that back.
+    """
+    get_interface = device_interface.get_interface_for_device
+    tables: tuple[tuple[dict[str, Any], Any], ...] = (
+        (codegen_common.device_op_overrides_dict, codegen_common.get_device_op_overrides("cpu")),
+        (device_interface.device_interfaces, get_interface("cpu")),
+    )
+    added = [table for table, host in tables if table.setdefault(type_, host) is host]
+
+    def take_back() -> None:
+        for table in added:
+            del table[type_]
+
+    return take_back
+
+
+def settings_for(types: Set[str]) -> dict[str, Any]:
+    """Return Inductor's settings for a graph on devices of some types.
+
+    Where one has no kernels it is the mode in which nodes are library ops. Where one besides the
+    CPU has C++ kernels, Inductor has to be told: it asks for the type ``cpu`` to know the language,
+    and to leave alone the loops that it changes for GPUs.
+
+    Raises:
+        SchedulingError: A kind names a scheduling that is not there.
+    """
+    found: dict[str, Any] = {}
+    known = dict(codegens())
+    for type_ in sorted(types & known.keys()):
+        scheduling = known[type_].scheduling
+        if not isinstance(scheduling, type):
+            continue  # Inductor's own choice, of the CPU or CUDA
+        if issubclass(scheduling, OpsOnly):
+            found |= list_mode_options("lite")
+        if issubclass(scheduling, (CppScheduling, OpsOnly)):
+            found |= {**dict.fromkeys(loops_of_gpus(), False), "cuda_backend": _CPP}
+    return found
+
+
+def entry(is_ours: Callable[[], bool], found: Any) -> type:
+    """Return what stands in for a scheduling's constructor: in our contexts, kernels leave notes.
+
+    Inductor asks of a class whether it derives from the scheduling for Triton, so it is a class.
+
+    Args:
+        is_ours: Tells whether this context is.
+        found: The constructor that was registered before.
+    """
+
+    def make(_: type, scheduler: Any) -> Any:
+        made = found(scheduler)
+        return noting(made, scheduler) if is_ours() else made
+
+    base = found if isinstance(found, type) else object
+    return type("SchedulingEntry", (base,), {"__new__": make})
+
+
+def noting(made: Any, scheduler: Any) -> Any:
+    """Return the scheduling to use instead of ``made``: the same, whose kernels are noted.
+
+    That of NVIDIA GPUs is made of several, of which the one for Triton is ours.
+    """
+    if hasattr(made, "_triton_scheduling"):
+        made._triton_scheduling = noting(made._triton_scheduling, scheduler)
+        return made
+    for base, mixin in ((CppScheduling, NotingCpp), (_triton(), NotingTriton)):
+        if isinstance(made, base):
+            own: Any = type(f"Noting{type(made).__name__}", (mixin, type(made)), {})
+            return own(scheduler)
+    return made
+
+
+def _triton() -> Any:
+    try:
+        return importlib.import_module("torch._inductor.codegen.triton").TritonScheduling
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
