@@ -21,6 +21,8 @@ from tests.kit_mutants.mutants import MUTANTS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tests.kit_mutants.machine import Mutant
+
 CASES = Path(__file__).with_name("cases.py")
 
 
@@ -29,7 +31,7 @@ class _Outcomes:
 
     def __init__(self) -> None:
         self.found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        self.words: dict[tuple[str, str], list[str]] = {}
+        self.words: dict[tuple[str, str], str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or report.outcome != "passed":
@@ -37,7 +39,8 @@ class _Outcomes:
             test = test.removeprefix("test_")
             self.found[name.removeprefix("Test_")][report.outcome].add(test)
             crash = getattr(report.longrepr, "reprcrash", None)
-            self.words[name.removeprefix("Test_"), test] = str(crash.message if crash else report.longrepr).splitlines()[:1]
+            said = str(crash.message if crash else report.longrepr)
+            self.words[name.removeprefix("Test_"), test] = said.partition("\n")[0]
 
 
 def run(nodes: Iterable[str]) -> dict[str, dict[str, set[str]]]:
@@ -53,12 +56,22 @@ def run(nodes: Iterable[str]) -> dict[str, dict[str, set[str]]]:
     return outcomes.found
 
 
-words: dict[tuple[str, str], list[str]] = {}
+words: dict[tuple[str, str], str] = {}
 """The first line of what a test said, by mutant and test."""
 
 
 def node(mutant: str, test: str = "") -> str:
     return f"{CASES}::Test_{mutant}" + (f"::test_{test}" if test else "")
+
+
+def quick(mutants: Iterable[Mutant]) -> dict[str, dict[str, set[str]]]:
+    """Run what mutants say that they fail, in one go."""
+    return run(node(mutant.name, test) for mutant in mutants for test in mutant.killed_by)
+
+
+def missed(mutant: Mutant, outcomes: dict[str, set[str]]) -> list[str]:
+    """The tests that a mutant says that it fails and that did not."""
+    return sorted({*mutant.killed_by} - outcomes["failed"])
 
 
 def main(arguments: list[str]) -> int:
@@ -68,20 +81,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--why", action="store_true", help="show what the tests say")
     given = parser.parse_args(arguments)
     chosen = [m for m in MUTANTS if not given.mutants or m.name in given.mutants]
+    found = quick(chosen) if given.quick else {}
     alive = 0
-    if given.quick:
-        found = run(node(m.name, test) for m in chosen for test in m.killed_by)
     for mutant in chosen:
-        outcomes = found[mutant.name] if given.quick else run([node(mutant.name)])[mutant.name]
-        failed = sorted(outcomes["failed"])
-        missed = sorted(set(mutant.killed_by) - {*failed})
-        alive += bool(missed) or not failed
+        outcomes = found[mutant.name] if found else run([node(mutant.name)])[mutant.name]
+        failed, lacking = sorted(outcomes["failed"]), missed(mutant, outcomes)
+        alive += bool(lacking)
         listed = ", ".join(failed[:3]) + (", ..." if len(failed) > 3 else "")
         print(f"{mutant.name}: {len(failed)} tests fail: {listed or 'none'}")
-        if given.why:
-            print(*(f"    {word[:200]}" for test in failed for word in words[mutant.name, test]), sep="\n")
-        if missed:
-            print(f"  NOT KILLED BY {', '.join(missed)}")
+        for test in failed if given.why else ():
+            print(f"    {words[mutant.name, test][:200]}")
+        if lacking:
+            print(f"    NOT KILLED BY {', '.join(lacking)}")
     print(f"{len(chosen)} mutants, {alive} of them not killed as they say")
     return 1 if alive else 0
 

@@ -28,12 +28,10 @@ from wrapper_ir.lines import (
     KernelCall,
     Probe,
     Program,
-    RecordEvent,
     Reinterpret,
     Reuse,
     ScalarArg,
     Switch,
-    Synchronize,
     WaitEvent,
     effects,
 )
@@ -54,15 +52,6 @@ def _layouts(change: Callable[[Layout], Layout]) -> Callable[[Program], Program]
         given = {getattr(item, "name", "") for item in program.inputs} | {*program.constants}
         new = {n: change(at) for n, at in program.buffers.items() if n not in given}
         return program.replace(buffers=program.buffers.set(**new))
-
-    return changed
-
-
-def _everywhere(change: Callable[[Layout], Layout]) -> Callable[[Program], Program]:
-    def changed(program: Program) -> Program:
-        return program.replace(
-            buffers=program.buffers.set(**{n: change(at) for n, at in program.buffers.items()})
-        )
 
     return changed
 
@@ -379,7 +368,7 @@ MUTANTS: Final = (
     Mutant(
         "rounds_to_zero_after_division",
         ("numbers_arrive_whole",),
-        text=(r"(\w+) % (\w+)", r"int(__import__('math').fmod(\1, \2))"),
+        text=(r"\bn % 251", "int(__import__('math').fmod(n, 251))"),
     ),
     # Order and calls.
     Mutant(
@@ -511,7 +500,7 @@ MUTANTS: Final = (
     Mutant(
         "ignores_devices",
         ("memory_is_on_the_programs_device",),
-        program=_everywhere(lambda at: replace(at, device=CPU)),
+        program=_layouts(lambda at: replace(at, device=CPU)),
     ),
     Mutant("swallows_errors", ("wrong_inputs_are_refused[relu_twice]",), load=_swallows_errors),
     # Autograd and the state of torch.
@@ -588,21 +577,20 @@ MUTANTS: Final = (
     ),
     Mutant("never_waits", ("what_orders_streams_is_rendered[streams]",), program=drop(WaitEvent)),
     Mutant(
-        "never_records",
-        ("what_orders_streams_is_rendered[devices_and_streams]",),
-        program=drop(RecordEvent, WaitEvent, Synchronize)
-    ),
-    Mutant(
-        "launches_on_one_stream",
-        ("what_orders_streams_is_rendered[streams]",),
+        "calls_on_one_stream",
+        ("what_orders_streams_is_rendered[streamed]",),
         program=lines(
-            lambda line: (replace(line, stream=0),) if isinstance(line, KernelCall) else (line,)
-        )
+            lambda line: (
+                (replace(line, stream=0),)
+                if isinstance(line, (ExternKernel, KernelCall))
+                else (line,)
+            )
+        ),
     ),
     # Graphs.
     Mutant("drops_writes_in_graphs", ("results_are_the_interpreters[0-input_mutation]",), program=lines(lambda line: () if _writes(line) else (line,)), base="fx"),
     Mutant("drops_asserts_in_graphs", ("wrong_inputs_are_refused[asserts]",), program=drop(AssertSymbol), base="fx"),
-    Mutant("keeps_memory_in_graphs", ("memory_is_freed_where_the_program_says",), program=drop(Free), base="fx"),
+    Mutant("drops_checks_in_graphs", ("results_of_ops_are_checked",), program=drop(AssertLayout), base="fx"),
 )
 
 for _mutant in MUTANTS:

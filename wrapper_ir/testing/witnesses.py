@@ -72,12 +72,13 @@ kernel @keep(out: inout f64, at: i64, a: i64, b: f64, c: f32, d: i32, e: u64, f:
 #: Bodies of programs by name. Those that measure take ``%w``, into which the kernels write.
 _PROGRAMS: Final[Mapping[str, str]] = {
     "frees": """
-input %w : i64[4] @cpu
+input %w : i64[8] @cpu
 {kernels}
   call @in_use(inout %w, 0)
   %a = allocate : f32[1048576] @cpu
   call @fill(out %a, 1048576)
   call @in_use(inout %w, 1)
+  call @address(%a, inout %w, 4)
   free %a
   call @in_use(inout %w, 2)
   %b = allocate : f32[1048576] @cpu
@@ -88,9 +89,10 @@ return none
 """,
     "donated": """
 input %x : f32[1048576] @cpu donated
-input %w : i64[2] @cpu
+input %w : i64[4] @cpu
 {kernels}
   call @in_use(inout %w, 0)
+  call @address(%x, inout %w, 2)
   free %x
   call @in_use(inout %w, 1)
 return none
@@ -208,6 +210,24 @@ extern wrapper_ir_kit::made(Tensor x, int n) -> Tensor
   %y = wrapper_ir_kit::made(%x, n) : f32[4, 4] @cpu
   assert_layout %y, "wrapper_ir_kit.made"
 return %y
+""",
+    "streamed": """
+input %x : f32[64] @cuda:0
+stream 1 @cuda:0
+stream 2 @cuda:0
+event 1
+event 2
+event 3
+extern aten::neg_(Tensor(a!) self) -> Tensor(a!)
+  record_event 1 @cuda:0
+  wait_event 1 @cuda:0 stream 1
+  wait_event 1 @cuda:0 stream 2
+  aten::neg_(inout %x) @cuda:0 stream 1
+  record_event 2 @cuda:0 stream 1
+  record_event 3 @cuda:0 stream 2
+  wait_event 2 @cuda:0
+  wait_event 3 @cuda:0
+return none
 """,
     "launches": """
 symbol n : int [1, 64] hint 5
