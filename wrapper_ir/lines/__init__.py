@@ -119,7 +119,12 @@ from wrapper_ir.lines.symbols import (
     SymbolSource,
 )
 from wrapper_ir.lines.trace import Comment, Probe, ProbeLevel, When
-from wrapper_ir.lines.visitor import LineVisitor, PartialLineVisitor, UnvisitedLineError
+from wrapper_ir.lines.visitor import (
+    LineVisitor,
+    NotALineError,
+    PartialLineVisitor,
+    UnvisitedLineError,
+)
 from wrapper_ir.lines.walk import (
     Path,
     Step,
@@ -186,6 +191,7 @@ __all__ = [
     "MemoryPool",
     "NamedArg",
     "NoneArg",
+    "NotALineError",
     "NoneValue",
     "NotAProgramError",
     "ObjectArg",
