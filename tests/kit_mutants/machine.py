@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import wrapper_ir as wir
 from wrapper_ir.emitters import Artifact, Emitter, Problems, emitter_names
 from wrapper_ir.emitters.registry import emitter_class
+from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.walk import rewrite_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.program import AnyLine
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ def test_a_change_is_named(folder: Path) -> None:
 
 
 def test_a_new_test_is_told_how_to_write_its_file(folder: Path) -> None:
-    (folder / "test_new.py").write_text(TEST.replace("{size}", "8").replace("{x}", "x").replace("{name}", "n"))
+    text = TEST.replace("{size}", "8").replace("{x}", "x").replace("{name}", "n")
+    (folder / "test_new.py").write_text(text)
     done = run(folder, "test_new.py")
     (folder / "test_new.py").unlink()
     assert done.returncode == 1

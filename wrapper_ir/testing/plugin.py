@@ -66,9 +66,9 @@ def fx_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
 
 @pytest.fixture
 def emitter_snapshot(request: pytest.FixtureRequest) -> Callable[..., SnapshotAssertion]:
-    """Snapshots of any emitter's output: ``assert program == emitter_snapshot("mine", "rs")``.
+    """Return snapshots of any emitter's output, by its name and the ending of the files.
 
-    It is called with the emitter's name and the ending of the files; ``txt`` if none is given.
+    That is ``txt`` if none is given: ``assert program == emitter_snapshot("mine", "rs")``.
     """
     snapshot = _syrupy(request)
     from wrapper_ir.testing.snapshots import extension_for  # noqa: PLC0415 - only where it is used

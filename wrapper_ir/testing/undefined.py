@@ -38,6 +38,14 @@ def undefined_names(source: str) -> list[str]:
     return sorted(read - defined - _OF_MODULES)
 
 
+def names_missing(text: str) -> list[str]:
+    """Return :func:`undefined_names` of text in some language; none if it is no Python."""
+    try:
+        return undefined_names(text)
+    except SyntaxError:
+        return []
+
+
 def _inside(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
     for child in table.get_children():
         yield child

@@ -293,7 +293,7 @@ _FIELDS: Final = (
 
 
 class _Mallinfo(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in _FIELDS]  # noqa: RUF012 - ctypes wants a list
+    _fields_ = [(name, ctypes.c_size_t) for name in _FIELDS]
 
 
 @cache
@@ -316,9 +316,10 @@ class Notes:
 
 
 @cache
-def declare_ops() -> torch.library.Library:
+def declare_ops() -> object:
     """Make the kit's ops known to torch; they stay known as long as the process lives."""
-    library = torch.library.Library("wrapper_ir_kit", "FRAGMENT")
+    made: Any = torch.library.Library  # which is not typed
+    library = made("wrapper_ir_kit", "FRAGMENT")
     library.define("note(Tensor x, int at) -> ()")
     library.define("made(Tensor x, int n) -> Tensor")
     library.impl("note", _note, "CompositeExplicitAutograd")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.program import Program
 
 Wrong = tuple[str, list[Any]]
@@ -84,7 +83,8 @@ def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[
         if right.shape[dim] and (isinstance(size, int) or _is_asserted(program, name, size)):
             yield f"another size {dim}", torch.cat([right, right], dim)
     if all(isinstance(each, int) for each in (*layout.size, *layout.stride)) and right.numel() > 1:
-        strides = [2 * stride if n > 1 else stride for n, stride in zip(right.shape, right.stride(), strict=True)]
+        steps = zip(right.shape, right.stride(), strict=True)
+        strides = [2 * stride if n > 1 else stride for n, stride in steps]
         yield "other strides", _strided(right, strides, 0)
     for line in program.body:
         if isinstance(line, AssertLayout) and line.buffer == name and line.alignment:
@@ -98,7 +98,7 @@ def _strided(right: Tensor, strides: Sequence[int], offset: int) -> Tensor:
     return memory.as_strided(right.shape, tuple(strides), offset)
 
 
-def _is_asserted(program: Program, name: str, size: Dim) -> bool:
+def _is_asserted(program: Program, name: str, size: object) -> bool:
     """Return whether a size is held against symbols that have their values from elsewhere."""
     is_asserted = any(isinstance(a, AssertLayout) and a.buffer == name for a in program.body)
     binds = [line for line in program.body if isinstance(line, BindSymbol)]

@@ -21,8 +21,8 @@ from wrapper_ir.lines import (
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.fields import misfits
-from wrapper_ir.lines.visitor import LINES_ARE_CLOSED
 from wrapper_ir.lines.traits import calls_op, loops
+from wrapper_ir.lines.visitor import LINES_ARE_CLOSED
 from wrapper_ir.text.words import MAX_DEPTH
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import Calls, Kernels

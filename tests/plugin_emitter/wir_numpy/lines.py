@@ -58,7 +58,18 @@ DTYPES: Final = {
 
 _RESERVED: Final = frozenset(
     {*keyword.kwlist, *dir(builtins), *MATH_FUNCTIONS}
-    | {"CppKernels", "args", "call", "check_number", "check_symbol", "empty", "kernels", "np", "on_arrays", "view"}
+    | {
+        "CppKernels",
+        "args",
+        "call",
+        "check_number",
+        "check_symbol",
+        "empty",
+        "kernels",
+        "np",
+        "on_arrays",
+        "view",
+    }
 )
 
 

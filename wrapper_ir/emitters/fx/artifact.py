@@ -210,8 +210,8 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
     """
     writer = CodeWriter()
     inner_modules = list(_modules(module))
-    named = {name for each in (module, *(m for _, m in inner_modules)) for name in _named(each) if name}
-    writer.lines(f"# {_plain(title)}", *(f"import {name}" for name in sorted({"torch", *named})))
+    named = {"torch", *_named(module)}.union(*(_named(each) for _, each in inner_modules)) - {""}
+    writer.lines(f"# {_plain(title)}", *(f"import {name}" for name in sorted(named)))
     kernels = getattr(module, KERNELS, None)
     for definition in getattr(kernels, "definitions", ()):
         name = op_name(definition)
