@@ -36,7 +36,7 @@ LINES_ARE_CLOSED: Final = (
     "the kinds of lines are a closed set (docs/adr/0001): what none of them says is a call of an"
     " op, ExternKernel, or of a kernel in a language of your own, DeviceKernel (docs/devices.md)"
 )
-"""What to do about an object of another class among the lines of a program."""
+"""The advice about an object of another class among the lines of a program."""
 
 
 class NotALineError(WrapperIRError, TypeError):

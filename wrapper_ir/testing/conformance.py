@@ -342,7 +342,7 @@ def _overlaps(values: Sequence[object]) -> list[tuple[int, int]]:
 
 
 def _span(value: object) -> tuple[int, int]:
-    """Where a tensor's elements begin and end, in bytes; empty of what is none."""
+    """Return where a tensor's elements begin and end, in bytes; empty of what is none."""
     if not isinstance(value, torch.Tensor) or not value.numel():
         return 0, 0
     steps = zip(value.shape, value.stride(), strict=True)

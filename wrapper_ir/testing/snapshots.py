@@ -61,7 +61,7 @@ class ProgramFile(SingleFileSnapshotExtension):
     _write_mode = WriteMode.TEXT
     target: ClassVar[str]
     _file = ""
-    """Where the snapshot is, once it was looked for."""
+    """The path of the snapshot, once it was looked for."""
 
     @override
     def serialize(self, data: Any, **_: Any) -> str:

@@ -14,7 +14,8 @@ from wrapper_ir.api import compile as compile_program
 from wrapper_ir.api import emit
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, RecordEvent, Synchronize, WaitEvent
+from wrapper_ir.lines.base import Trait
+from wrapper_ir.lines.traits import calls_kernel, calls_op
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.testing import witnesses
 from wrapper_ir.testing.corpus_files import accelerator_files
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program
 
 _SLACK = witnesses.BYTES // 8
-"""What else may be allocated meanwhile."""
+"""Bytes that may be allocated meanwhile."""
 
 _MEASURES = pytest.mark.skipif(
     not witnesses.can_measure(), reason="the C library does not tell what memory is in use"
@@ -86,7 +87,7 @@ class WatchedPrograms:
 
     @_MEASURES
     def test_slices_are_in_their_pool(self) -> None:
-        """What is allocated from a pool takes no memory of its own, and lies where it should."""
+        """Slices of a pool take no memory of their own, and lie where they should."""
         before, first, second, within, after = self._measured("pooled", 8)[:5]
         assert second - first == witnesses.BYTES, "the slices are not where their offsets say"
         assert within - before < 2 * witnesses.BYTES + _SLACK, "slices took memory of their own"
@@ -224,7 +225,7 @@ class WatchedPrograms:
             pytest.skip(f"{self.target} refuses it: {error.problems[0].reason}")
 
     def _measured(self, name: str, count: int) -> list[int]:
-        """What a program wrote into ``%w`` in its second call: a first one may set things up."""
+        """Return what a program wrote into ``%w`` in its second call: a first one may set things up."""
         program = witnesses.witness(name)
         function = self._compiled(program)
         others = [torch.tensor(0)] if len(program.inputs) > 1 else []
@@ -239,9 +240,9 @@ def _without_order(program: Program) -> Iterator[tuple[int, Program]]:
     body = program.body
     for index, line in enumerate(body):
         changes: list[tuple[AnyLine, ...]] = []
-        if isinstance(line, (RecordEvent, WaitEvent, Synchronize)):
+        if Trait.ORDERS in line.traits:
             changes = [()]
-        elif isinstance(line, (ExternKernel, KernelCall)) and line.stream:
+        elif (calls_op(line) or calls_kernel(line)) and line.stream:
             numbers = range(len(program.streams) + 1)
             others = [number for number in numbers if number != line.stream]
             changes = [(replace(line, stream=number),) for number in others]

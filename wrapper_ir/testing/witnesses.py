@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from wrapper_ir.devices import KernelLanguage, kind_of, register_device
+from wrapper_ir.devices import KernelLanguage, accelerators, kind_of, register_device
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
@@ -212,21 +212,21 @@ extern wrapper_ir_kit::made(Tensor x, int n) -> Tensor
 return %y
 """,
     "streamed": """
-input %x : f32[64] @cuda:0
-stream 1 @cuda:0
-stream 2 @cuda:0
+input %x : f32[64] @{accelerator}:0
+stream 1 @{accelerator}:0
+stream 2 @{accelerator}:0
 event 1
 event 2
 event 3
 extern aten::neg_(Tensor(a!) self) -> Tensor(a!)
-  record_event 1 @cuda:0
-  wait_event 1 @cuda:0 stream 1
-  wait_event 1 @cuda:0 stream 2
-  aten::neg_(inout %x) @cuda:0 stream 1
-  record_event 2 @cuda:0 stream 1
-  record_event 3 @cuda:0 stream 2
-  wait_event 2 @cuda:0
-  wait_event 3 @cuda:0
+  record_event 1 @{accelerator}:0
+  wait_event 1 @{accelerator}:0 stream 1
+  wait_event 1 @{accelerator}:0 stream 2
+  aten::neg_(inout %x) @{accelerator}:0 stream 1
+  record_event 2 @{accelerator}:0 stream 1
+  record_event 3 @{accelerator}:0 stream 2
+  wait_event 2 @{accelerator}:0
+  wait_event 3 @{accelerator}:0
 return none
 """,
     "launches": """
@@ -244,6 +244,7 @@ return none
 def witness(name: str) -> Program:
     """Parse one of the programs."""
     body = _PROGRAMS[name].replace("{kernels}", _EXTERNS + _KERNELS)
+    body = body.replace("{accelerator}", next(accelerators()).type)
     return parse(f"wir 2\nprogram @{name} inference planned\n{body}")
 
 
@@ -310,7 +311,7 @@ def _libc() -> ctypes.CDLL | None:
 
 
 class Notes:
-    """What the op ``note`` was called with: its number, its tensor, autograd, and autocast."""
+    """The calls of the op ``note``: its number, its tensor, autograd, and autocast."""
 
     found: list[tuple[int, list[float], bool, bool]] = []  # noqa: RUF012 - an op has no state
 

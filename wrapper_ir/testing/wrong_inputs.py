@@ -10,7 +10,9 @@ import torch
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.program import SymbolKind
-from wrapper_ir.lines.symbols import AssertLayout, BindSymbol, ItemOf
+from wrapper_ir.lines.symbols import ItemOf
+from wrapper_ir.lines.traits import binds as binds_symbol
+from wrapper_ir.lines.traits import checks_layout
 from wrapper_ir.testing.equivalence import example_inputs
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 Wrong = tuple[str, list[Any]]
-"""What is wrong, in words, and the inputs."""
+"""The fault in words, and the inputs."""
 
 _LARGEST: Final = 1 << 16
 """Ranges that end later are not left upwards: the memory would be too large."""
@@ -72,7 +74,7 @@ def _made(program: Program, numbers: Mapping[str, float]) -> list[Any]:
 
 
 def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[str, object]]:
-    """What is not of a buffer's layout; none is smaller, so that nothing is read beside it."""
+    """Yield what is not of a buffer's layout; none is smaller, so that nothing is read beside it."""
     other = torch.complex128 if right.dtype != torch.complex128 else torch.float64
     yield "another type", torch.zeros(right.shape, dtype=other)
     yield "another device", torch.empty_like(right, device="meta")
@@ -87,7 +89,7 @@ def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[
         strides = [2 * stride if n > 1 else stride for n, stride in steps]
         yield "other strides", _strided(right, strides, 0)
     for line in program.body:
-        if isinstance(line, AssertLayout) and line.buffer == name and line.alignment:
+        if checks_layout(line) and line.buffer == name and line.alignment:
             yield "a misaligned start", _strided(right, right.stride(), 1)
 
 
@@ -100,8 +102,8 @@ def _strided(right: Tensor, strides: Sequence[int], offset: int) -> Tensor:
 
 def _is_asserted(program: Program, name: str, size: object) -> bool:
     """Return whether a size is held against symbols that have their values from elsewhere."""
-    is_asserted = any(isinstance(a, AssertLayout) and a.buffer == name for a in program.body)
-    binds = [line for line in program.body if isinstance(line, BindSymbol)]
+    is_asserted = any(checks_layout(a) and a.buffer == name for a in program.body)
+    binds = list(filter(binds_symbol, program.body))
     own = {line.symbol for line in binds if line.source.buffer == name}
     return is_asserted and not own & set(free_symbols(size))
 
@@ -110,7 +112,7 @@ def _outside_ranges(program: Program) -> Iterator[Wrong]:
     """Inputs whose sizes or numbers are just outside of a symbol's range."""
     given = {item.symbol for item in program.inputs if isinstance(item, ScalarInput)}
     for line in program.body:
-        if isinstance(line, BindSymbol) and not isinstance(line.source, ItemOf):
+        if binds_symbol(line) and not isinstance(line.source, ItemOf):
             given.add(line.symbol)
     for symbol in sorted(given):
         info = program.symbols[symbol]
