@@ -225,7 +225,7 @@ class WatchedPrograms:
             pytest.skip(f"{self.target} refuses it: {error.problems[0].reason}")
 
     def _measured(self, name: str, count: int) -> list[int]:
-        """Return what a program wrote into ``%w`` in its second call: a first one may set things up."""
+        """Return what a program wrote into ``%w`` in its second call; a first one may set up."""
         program = witnesses.witness(name)
         function = self._compiled(program)
         others = [torch.tensor(0)] if len(program.inputs) > 1 else []

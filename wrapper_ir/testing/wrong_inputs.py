@@ -74,7 +74,7 @@ def _made(program: Program, numbers: Mapping[str, float]) -> list[Any]:
 
 
 def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[str, object]]:
-    """Yield what is not of a buffer's layout; none is smaller, so that nothing is read beside it."""
+    """Yield what is not of a buffer's layout; none is smaller, so nothing is read beside it."""
     other = torch.complex128 if right.dtype != torch.complex128 else torch.float64
     yield "another type", torch.zeros(right.shape, dtype=other)
     yield "another device", torch.empty_like(right, device="meta")
