@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import re
-from typing import Any, get_args, get_type_hints
+from typing import Any, ClassVar, get_args, get_type_hints
 
 import pytest
 import sympy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import wrapper_ir as wir
 import wrapper_ir.lines as ir
 from tests import strategies
 from wrapper_ir.errors import WrapperIRError
@@ -379,4 +380,26 @@ def test_paths() -> None:
 
 def test_errors_are_of_the_family_and_have_a_code_of_its_range() -> None:
     kinds = [v for v in vars(ir).values() if isinstance(v, type) and issubclass(v, WrapperIRError)]
-    assert {kind.code for kind in kinds} == {"WIR0101", "WIR0102", "WIR0103", "WIR0104"}
+    assert {kind.code for kind in kinds} == {f"WIR010{n}" for n in range(1, 6)}
+
+
+def test_the_set_of_lines_is_closed_and_says_so() -> None:
+    """A class of lines of somebody else's is refused in words that name what to use instead."""
+
+    @dataclasses.dataclass(frozen=True)
+    class DmaCopy(Line):
+        mnemonic: ClassVar[str] = "dma"
+
+    good = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[2] @cpu\nreturn %x\n")
+    bad = good.replace(body=(DmaCopy(),))
+    for use in (wir.verify, str, lambda p: wir.diff(good, p), lambda p: wir.diff(p, good)):
+        with pytest.raises(WrapperIRError, match="DmaCopy") as caught:
+            use(bad)
+        assert "ExternKernel" in str(caught.value)
+        assert "DeviceKernel" in str(caught.value)
+
+    class Nothing(ir.PartialLineVisitor[None]):
+        pass
+
+    with pytest.raises(ir.NotALineError, match="DmaCopy is no class of lines"):
+        Nothing().visit(DmaCopy())

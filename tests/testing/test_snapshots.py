@@ -71,6 +71,42 @@ def test_a_change_is_named(folder: Path) -> None:
     done = run(folder, size=16)
     assert done.returncode == 1
     assert "8 -> 16" in done.stdout
+    file = FOLDER / "test_forms.wir"
+    assert f"in {file}; pytest --snapshot-update accepts what changed" in done.stdout
+
+
+def test_a_new_test_is_told_how_to_write_its_file(folder: Path) -> None:
+    text = TEST.replace("{size}", "8").replace("{x}", "x").replace("{name}", "n")
+    (folder / "test_new.py").write_text(text)
+    done = run(folder, "test_new.py")
+    (folder / "test_new.py").unlink()
+    assert done.returncode == 1
+    file = Path("__snapshots__/test_new/test_forms.wir")
+    assert f"no such file yet: {file}; pytest --snapshot-update writes it" in done.stdout
+    assert "is no program" not in done.stdout
+
+
+def test_other_emitters_have_snapshots(folder: Path) -> None:
+    test = """
+import pytest
+import wrapper_ir as wir
+from wrapper_ir.emitters import UnknownEmitterError
+from wrapper_ir.testing.corpus import corpus_program
+
+def test_it(emitter_snapshot):
+    program = corpus_program("relu_twice")
+    assert program == emitter_snapshot("numpy", "py")
+    assert program == emitter_snapshot("numpy")
+    with pytest.raises(UnknownEmitterError):
+        emitter_snapshot("nobody's")
+"""
+    (folder / "test_other.py").write_text(test)
+    done = run(folder, "test_other.py", "--snapshot-update")
+    again = run(folder, "test_other.py")
+    (folder / "test_other.py").unlink()
+    assert (done.returncode, again.returncode) == (0, 0), done.stdout + again.stdout
+    files = sorted(path.name for path in (folder / "__snapshots__" / "test_other").iterdir())
+    assert files == ["test_it.1.txt", "test_it.py"] or files == ["test_it.py", "test_it.txt"]
 
 
 def test_no_program_is_an_error(folder: Path) -> None:

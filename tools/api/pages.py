@@ -40,7 +40,8 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Emitters",
         (
             *("emitters", "emitters.names", "emitters.writer", "emitters.kernel_types"),
-            *("emitters.python", "emitters.python.exprs", "emitters.cpp", "emitters.fx"),
+            *("emitters.functions", "emitters.python.exprs", "lines.expr_printer"),
+            *("emitters.python", "emitters.cpp", "emitters.fx"),
         ),
     ),
     "devices": ("Devices", ("devices",)),

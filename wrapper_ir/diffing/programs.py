@@ -24,6 +24,7 @@ from wrapper_ir.lines import Stage, TorchOp, walk
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.traits import allocates, calls_op, declares, own_roles
+from wrapper_ir.lines.visitor import check_lines
 from wrapper_ir.lines.walk import Path, Renaming, regions_of
 from wrapper_ir.planning.sizes import Sizes, held_bytes, needed_bytes, peak
 from wrapper_ir.text.printer import LinePrinter
@@ -86,9 +87,13 @@ def diff(before: Program, after: Program) -> ProgramDiff:
     Args:
         before: Any program, even a faulty one.
         after: Another one.
+
+    Raises:
+        NotAProgramError: One of them is no program.
+        NotALineError: Something that is no line stands among the lines.
     """
-    as_program(before, "wir.diff")
-    as_program(after, "wir.diff")
+    check_lines(as_program(before, "wir.diff"))
+    check_lines(as_program(after, "wir.diff"))
     if before == after:
         count = figures(before)
         return ProgramDiff(count, count)

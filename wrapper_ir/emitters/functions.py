@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.program import Program
 
+__all__ = ["as_function"]
+
 
 def as_function(
     boxed: Callable[..., tuple[Any, ...]],

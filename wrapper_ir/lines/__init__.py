@@ -119,7 +119,12 @@ from wrapper_ir.lines.symbols import (
     SymbolSource,
 )
 from wrapper_ir.lines.trace import Comment, Probe, ProbeLevel, When
-from wrapper_ir.lines.visitor import LineVisitor, PartialLineVisitor, UnvisitedLineError
+from wrapper_ir.lines.visitor import (
+    LineVisitor,
+    NotALineError,
+    PartialLineVisitor,
+    UnvisitedLineError,
+)
 from wrapper_ir.lines.walk import (
     Path,
     Step,
@@ -187,6 +192,7 @@ __all__ = [
     "NamedArg",
     "NoneArg",
     "NoneValue",
+    "NotALineError",
     "NotAProgramError",
     "ObjectArg",
     "ObjectConstant",

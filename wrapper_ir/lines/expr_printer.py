@@ -25,6 +25,19 @@ from sympy.logic.boolalg import BooleanAtom
 
 from wrapper_ir.lines.expr import VOCABULARY, Scalar, UnsupportedExprError
 
+__all__ = [
+    "ExprPrinter",
+    "Form",
+    "Level",
+    "Piece",
+    "bracketed",
+    "call",
+    "infix",
+    "nested_call",
+    "ordered_args",
+    "prefix",
+]
+
 
 class Level(enum.IntEnum):
     """Precedence of operators, loosest first.

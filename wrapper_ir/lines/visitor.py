@@ -24,11 +24,30 @@ from wrapper_ir.lines.memory import (
     Reinterpret,
     Reuse,
 )
-from wrapper_ir.lines.program import AnyLine
+from wrapper_ir.lines.program import AnyLine, Program
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Comment, Probe
+from wrapper_ir.lines.walk import walk
 
 T = TypeVar("T")
+
+
+LINES_ARE_CLOSED: Final = (
+    "the kinds of lines are a closed set (docs/adr/0001): what none of them says is a call of an"
+    " op, ExternKernel, or of a kernel in a language of your own, DeviceKernel (docs/devices.md)"
+)
+"""The advice about an object of another class among the lines of a program."""
+
+
+class NotALineError(WrapperIRError, TypeError):
+    """An object that is no line stands where one is wanted.
+
+    Fields: ``given`` is its class.
+    """
+
+    code = "WIR0105"
+    template = "{given} is no class of lines"
+    default_hint = LINES_ARE_CLOSED
 
 
 class LineVisitor(ABC, Generic[T]):
@@ -43,11 +62,11 @@ class LineVisitor(ABC, Generic[T]):
         """Call the method of the line's class.
 
         Raises:
-            TypeError: It is no line.
+            NotALineError: It is no line.
         """
         name = _METHODS.get(type(line))
         if name is None:
-            raise TypeError(f"{type(line).__name__} is no class of lines")
+            raise NotALineError(given=type(line).__name__)
         result: T = getattr(self, name)(line)
         return result
 
@@ -105,6 +124,17 @@ def _method(cls: type) -> str:
     if name not in LineVisitor.__abstractmethods__:
         raise TypeError(f"LineVisitor has no {name}, for {cls.__name__}")
     return name
+
+
+def check_lines(program: Program) -> None:
+    """Return if all that stands among a program's lines is one.
+
+    Raises:
+        NotALineError: Something is not; the error has its path.
+    """
+    for path, line in walk(program):
+        if type(line) not in _METHODS:
+            raise NotALineError(given=type(line).__name__, path=path)
 
 
 #: The method of each class: a line that was forgotten is found when this module is imported.

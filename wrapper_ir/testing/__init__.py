@@ -1,7 +1,8 @@
 """For tests of code that makes programs or renders them; a plugin of pytest.
 
 With wrapper_ir installed, pytest has the fixtures ``wir_snapshot``, ``python_snapshot``,
-``cpp_snapshot`` and ``fx_snapshot`` (they need syrupy)::
+``cpp_snapshot`` and ``fx_snapshot``, and ``emitter_snapshot`` for other emitters (they need
+syrupy)::
 
     def test_relu(wir_snapshot, python_snapshot):
         program = make_program()

@@ -34,3 +34,10 @@ def about(name: str) -> str:
     """Return the subject of a program: the remark on its first line."""
     first, _, _ = corpus_files()[name].read_text("utf-8").partition("\n")
     return first.removeprefix(";").strip()
+
+
+@cache
+def accelerator_files() -> Mapping[str, Path]:
+    """The files of the programs that need an accelerator, by name: for what is only emitted."""
+    folder = next(iter(corpus_files().values())).parent / "not_cpu"
+    return {path.stem: path for path in sorted(folder.glob("*.wir"))}

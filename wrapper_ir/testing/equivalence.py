@@ -19,7 +19,7 @@ from wrapper_ir.runtime.main import random_tensor
 from wrapper_ir.runtime.probes import difference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
@@ -48,6 +48,7 @@ def assert_equivalent(
     eager: Callable[..., Any] | None = None,
     tolerance: tuple[float, float] | None = None,
     seed: int = 0,
+    options: Mapping[str, object] | None = None,
 ) -> None:
     """Run a program everywhere, and fail at the first value that is not the same.
 
@@ -62,21 +63,23 @@ def assert_equivalent(
         tolerance: Relative and absolute, for ``eager``; by default what
             ``torch.testing.assert_close`` takes for the element type.
         seed: What random numbers start from.
+        options: Options of the emitters.
 
     Raises:
         NotEquivalentError: A value differs. It is an AssertionError.
         WrapperIRError: The program cannot be rendered or run.
     """
     given = list(inputs) if inputs else example_inputs(program, seed=seed)
-    reference = _run(lambda *args: interpret(program, *args), given, seed)
+    reference = run_on_copies(lambda *args: interpret(program, *args), given, seed)
     for target in targets:
-        actual = _run(compile_program(program, target, debug="off"), given, seed)
+        function = compile_program(program, target, debug="off", **(options or {}))
+        actual = run_on_copies(function, given, seed)
         found = _first_difference(actual, reference, (0.0, 0.0))
         if found:
             call = _first_call(program, given, target)
             raise _error(program, target, "the interpreter has another", found, call)
     if eager is not None:
-        expected = _run(_as_tuple(eager), given, seed)
+        expected = run_on_copies(_as_tuple(eager), given, seed)
         found = _first_difference(reference, expected, tolerance)
         if found:
             raise _error(program, "the interpreter", "eager PyTorch has another", found, "")
@@ -143,11 +146,11 @@ def _as_tuple(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     return run
 
 
-def _run(
-    function: Callable[..., tuple[Any, ...]], inputs: Sequence[Any], seed: int
+def run_on_copies(
+    function: Callable[..., tuple[Any, ...]], inputs: Sequence[Any], seed: int = 0
 ) -> list[tuple[str, Any]]:
     """Run on copies of the inputs; everything that came of it, by name."""
-    copies = [_copy(value) for value in inputs]
+    copies = [copy_of(value) for value in inputs]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         results = function(*copies)
@@ -155,7 +158,14 @@ def _run(
     return [*named, *((f"input {n}, afterwards,", value) for n, value in enumerate(copies))]
 
 
-def _copy(value: Any) -> Any:  # noqa: ANN401 - tensors and numbers
+def assert_same(actual: Sequence[tuple[str, Any]], expected: Sequence[tuple[str, Any]]) -> None:
+    """Fail where what came of two runs is not the same to the last bit."""
+    found = _first_difference(actual, expected, (0.0, 0.0))
+    assert found is None, " ".join(found)
+
+
+def copy_of(value: Any) -> Any:  # noqa: ANN401 - tensors and numbers
+    """Copy a tensor with its strides; of anything else return itself."""
     if not isinstance(value, Tensor):
         return value
     made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)

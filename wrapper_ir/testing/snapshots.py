@@ -7,6 +7,7 @@ compiled. Programs are taken in canonical form, so a snapshot changes only when 
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typing_extensions import override
 from wrapper_ir.api import emit
 from wrapper_ir.diffing import diff, diff_sources
 from wrapper_ir.diffing.model import to_text
+from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import Program
 from wrapper_ir.text import parse
@@ -58,6 +60,8 @@ class ProgramFile(SingleFileSnapshotExtension):
 
     _write_mode = WriteMode.TEXT
     target: ClassVar[str]
+    _file = ""
+    """The path of the snapshot, once it was looked for."""
 
     @override
     def serialize(self, data: Any, **_: Any) -> str:
@@ -76,10 +80,29 @@ class ProgramFile(SingleFileSnapshotExtension):
         return emit(program, self.target).source
 
     @override
+    def read_snapshot_data_from_location(
+        self, *, snapshot_location: str, snapshot_name: str, session_id: str
+    ) -> Any:
+        """Read a snapshot, and remember where it is, for what is said of changes."""
+        self._file = snapshot_location
+        return super().read_snapshot_data_from_location(
+            snapshot_location=snapshot_location, snapshot_name=snapshot_name, session_id=session_id
+        )
+
+    @override
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
-        """Yield the changes by sections of the text."""
-        found = diff_sources(str(snapshot_data), str(serialized_data), self.target)
-        yield from found.to_text().splitlines()
+        """Yield the file, how to accept the changes, and the changes."""
+        # The way comes first: pytest shows eight lines unless it is told to show more.
+        file = os.path.relpath(self._file)
+        if not snapshot_data:
+            yield f"no such file yet: {file}; pytest --snapshot-update writes it"
+            return
+        yield f"in {file}; pytest --snapshot-update accepts what changed:"
+        yield from self.changes(str(snapshot_data), str(serialized_data))
+
+    def changes(self, before: str, after: str) -> Iterator[str]:
+        """Yield what changed, by sections of the text."""
+        yield from diff_sources(before, after, self.target).to_text().splitlines()
 
 
 class WirFile(ProgramFile):
@@ -93,15 +116,15 @@ class WirFile(ProgramFile):
         return str(program)
 
     @override
-    def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
-        """Yield the changes by meaning."""
+    def changes(self, before: str, after: str) -> Iterator[str]:
+        """Yield what changed, by meaning."""
         try:
-            found = diff(parse(str(snapshot_data)), parse(str(serialized_data)))
-            # pytest shows eight lines unless it is told to show more: none for what is the same.
-            told = [row for row in found.rows() if row.text and row.style != "same"]
+            found = diff(parse(before), parse(after))
         except WrapperIRError as error:
             yield f"the snapshot is no program: {error}"
             return
+        # As few lines as possible: none for what is the same.
+        told = [row for row in found.rows() if row.text and row.style != "same"]
         yield from to_text(told).splitlines()
 
 
@@ -135,3 +158,19 @@ def extension(name: str) -> type[ProgramFile]:
     module = importlib.import_module(__name__)
     found: type[ProgramFile] = getattr(module, f"{name.removesuffix('_snapshot').title()}File")
     return found
+
+
+@cache
+def extension_for(emitter: str, suffix: str) -> type[ProgramFile]:
+    """The extension for the output of any emitter.
+
+    Args:
+        emitter: Its name.
+        suffix: The ending of the files, without a dot.
+
+    Raises:
+        UnknownEmitterError: There is none of that name.
+    """
+    emitter_class(emitter)
+    given = {"target": emitter, "file_extension": suffix.removeprefix(".")}
+    return type(f"{emitter.title()}File", (ProgramFile,), given)

@@ -27,6 +27,7 @@ from wrapper_ir.lines import (
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program, misfits
 from wrapper_ir.lines.traits import declares
+from wrapper_ir.lines.visitor import LINES_ARE_CLOSED
 from wrapper_ir.text.assembly import SHOWERS, Show
 from wrapper_ir.text.errors import UnprintableError
 from wrapper_ir.text.item_print import ItemPrinter
@@ -116,7 +117,10 @@ def text_lines(
     if wrong:
         path, part, expected, found = wrong[0]
         raise UnprintableError(
-            what=part or "a line", reason=f"it is {found}, where {expected} is wanted", path=path
+            what=part or "a line",
+            reason=f"it is {found}, where {expected} is wanted",
+            path=path,
+            hint=None if part else LINES_ARE_CLOSED,
         )
     try:
         yield from _ProgramPrinter(program, origins=origins, strict=strict, paths=paths).lines()

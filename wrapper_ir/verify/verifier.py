@@ -22,6 +22,7 @@ from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.fields import misfits
 from wrapper_ir.lines.traits import calls_op, loops
+from wrapper_ir.lines.visitor import LINES_ARE_CLOSED
 from wrapper_ir.text.words import MAX_DEPTH
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import Calls, Kernels
@@ -75,7 +76,8 @@ def _wrong_type(found: Misfit) -> Diagnostic:
     message = rule.template.format(
         what=found.part or "the line", found=found.found, expected=found.expected
     )
-    return Diagnostic(rule, message, found.path, hint=rule.hint)
+    hint = rule.hint if found.part else LINES_ARE_CLOSED
+    return Diagnostic(rule, message, found.path, hint=hint)
 
 
 class _Verifier(PartialLineVisitor[None]):

@@ -11,6 +11,7 @@ import torch
 
 from wir_numpy.lines import Lines
 from wrapper_ir.emitters import Emitter, Problems, constant_values
+from wrapper_ir.emitters.functions import as_function
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines import BufferInput, CppKernel, Program
 from wrapper_ir.lines.walk import Path
@@ -26,7 +27,7 @@ _HEAD = """\
 
 import numpy as np
 
-from wir_numpy.runtime import CppKernels, check_symbol, empty, on_arrays, view
+from wir_numpy.runtime import CppKernels, check_number, check_symbol, empty, on_arrays, view
 """
 
 
@@ -40,8 +41,7 @@ class NumpyArtifact:
 
     def load(self) -> Callable[..., tuple[Any, ...]]:
         """A function of tensors, which share memory with the arrays that it works on."""
-        boxed = self.load_boxed()
-        return lambda *inputs: boxed(list(inputs))
+        return as_function(self.load_boxed(), self.program)
 
     def load_boxed(self) -> Callable[[list[Any]], tuple[Any, ...]]:
         """The same, of one list that it empties."""
@@ -51,14 +51,14 @@ class NumpyArtifact:
         for variable, name in self.constants.items():
             module[variable] = _array(values[name])
         check = InputChecks(*_specs(self.program))
+        items = enumerate(self.program.inputs)
+        buffers = [n for n, item in items if isinstance(item, BufferInput)]
 
         def call(inputs: list[Any]) -> tuple[Any, ...]:
-            if len(inputs) != len(self.program.inputs):
-                raise TypeError(f"the program takes {len(self.program.inputs)} inputs")
-            check(*(x for x in inputs if isinstance(x, torch.Tensor)))
-            values = [_array(x) for x in inputs]
-            inputs.clear()
-            return tuple(map(_tensor, module["call"](*values)))
+            # The list is the only one to hold the inputs, so that those that are freed die.
+            check(*(inputs[n] for n in buffers))
+            inputs[:] = map(_array, inputs)
+            return tuple(map(_tensor, module["call"](inputs)))
 
         return call
 
@@ -102,10 +102,12 @@ def _file(program: Program, lines: Lines) -> str:
         text.append(f"kernels.add({name!r}, {types!r}, {source.code!r}, entry={source.entry!r})")
     if lines.loaded:
         text.append(f"{', '.join(lines.loaded)}, = map(on_arrays, kernels.load())")
-    params = ", ".join(map(lines.input, program.inputs))
+    params = "".join(f"{lines.input(each)}, " for each in program.inputs)
+    taken = [f"{params}= args" if params else "", "args.clear()"]
+    checks = map(lines.check, program.inputs)
     results = "".join(f"{lines.result(each)}, " for each in program.results)
-    body = [*lines.body, f"return ({results})"]
-    return "\n".join([*text, "", "", f"def call({params}):", *(f"    {line}" for line in body), ""])
+    body = [*filter(None, (*taken, *checks)), *lines.body, f"return ({results})"]
+    return "\n".join([*text, "", "", "def call(args):", *(f"    {line}" for line in body), ""])
 
 
 def _specs(program: Program) -> list[TensorSpec]:

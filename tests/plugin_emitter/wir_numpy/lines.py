@@ -32,8 +32,10 @@ from wrapper_ir.lines import (
     Reinterpret,
     Reuse,
     ScalarArg,
+    ScalarInput,
     SizeOf,
     StrideOf,
+    SymbolKind,
     Value,
 )
 from wrapper_ir.lines.layout import CPU
@@ -56,7 +58,18 @@ DTYPES: Final = {
 
 _RESERVED: Final = frozenset(
     {*keyword.kwlist, *dir(builtins), *MATH_FUNCTIONS}
-    | {"CppKernels", "call", "check_symbol", "empty", "kernels", "np", "on_arrays", "view"}
+    | {
+        "CppKernels",
+        "args",
+        "call",
+        "check_number",
+        "check_symbol",
+        "empty",
+        "kernels",
+        "np",
+        "on_arrays",
+        "view",
+    }
 )
 
 
@@ -88,6 +101,14 @@ class Lines(PartialLineVisitor[None]):
         if isinstance(each, BufferInput):
             return self.names["buffer", each.name]
         return self.names["symbol", each.symbol]
+
+    def check(self, each: Input) -> str:
+        """A statement that checks an input that is a number; empty of another."""
+        if not isinstance(each, ScalarInput):
+            return ""
+        info, symbol = self.program.symbols[each.symbol], self.names["symbol", each.symbol]
+        kind = "type(None)" if info.kind is SymbolKind.NONE else info.kind.value
+        return f"check_number({each.symbol!r}, {symbol}, {kind}, {info.lower}, {info.upper})"
 
     def result(self, each: Value) -> str:
         """What is returned for a result."""

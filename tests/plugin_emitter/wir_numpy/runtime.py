@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from wrapper_ir.runtime import CppKernels, check_symbol
+from wrapper_ir.devices import CPU
+from wrapper_ir.runtime import CppKernels, check_number, check_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["CppKernels", "check_symbol", "empty", "on_arrays", "view"]
+__all__ = ["CppKernels", "check_number", "check_symbol", "empty", "on_arrays", "view"]
+
+
+ALIGNMENT = CPU.memory.alignment
+"""What programs expect of memory, in bytes."""
 
 
 class _Memory:
@@ -26,7 +31,10 @@ class _Memory:
 def empty(dtype: str, size: Sequence[int], stride: Sequence[int]) -> np.ndarray:
     """An array of a layout with undefined contents; strides are in elements."""
     extent = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-    return view(np.empty(max(extent, 1), dtype), dtype, size, stride, 0)
+    # NumPy aligns to 16 bytes; programs count on more.
+    memory = np.empty(max(extent, 1) * np.dtype(dtype).itemsize + ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    return view(memory, dtype, size, stride, start)
 
 
 def view(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -208,7 +209,9 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
         title: What it is, for the first line.
     """
     writer = CodeWriter()
-    writer.lines(f"# {_plain(title)}", "import torch")
+    inner_modules = list(_modules(module))
+    named = {"torch", *_named(module)}.union(*(_named(each) for _, each in inner_modules)) - {""}
+    writer.lines(f"# {_plain(title)}", *(f"import {name}" for name in sorted(named)))
     kernels = getattr(module, KERNELS, None)
     for definition in getattr(kernels, "definitions", ()):
         name = op_name(definition)
@@ -222,7 +225,7 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
     for name, value in _tensors(module):
         kind = str(value.dtype).removeprefix("torch.")
         writer.lines("", f"# {_plain(name)}: {kind}{list(value.shape)}")
-    for name, inner in reversed(list(_modules(module))):
+    for name, inner in reversed(inner_modules):
         writer.blank(2)
         _write_class(writer, inner, name)
     writer.blank(2)
@@ -240,6 +243,19 @@ def _modules(module: fx.GraphModule) -> Iterator[tuple[str, fx.GraphModule]]:
         if isinstance(inner, fx.GraphModule):
             yield name, inner
             yield from _modules(inner)
+
+
+def _named(module: fx.GraphModule) -> Iterator[str]:
+    """The modules of Python that the text of a graph names."""
+    for node in module.graph.nodes:
+        target: Any = node.target
+        if node.op == "call_function" and target is not operator.getitem:
+            is_infix = target in _INFIX and len(node.args) == 2
+            yield "torch" if is_infix else _function(target).rpartition(".")[0].split(".ops.")[0]
+        values: list[Any] = []
+        fx.node.map_aggregate((node.args, node.kwargs), values.append)
+        if any(isinstance(each, float) and not math.isfinite(each) for each in values):
+            yield "math"
 
 
 def _write_class(writer: CodeWriter, module: fx.GraphModule, name: str) -> None:
@@ -301,7 +317,7 @@ def _launch(node: fx.Node, kernel: PinnedKernel) -> str:
     """A launch of a kernel of ours: named, where the node has its number."""
     given: Any = node.kwargs
     args = (f"{_plain(name)}={_text(value)}" for name, value in given["kwargs"].items())
-    name = _plain(kernel.definition.name)
+    name = ascii(kernel.definition.name)
     return f"{_function(node.target)}({name}, {_text(given['grid'])}, {', '.join(args)})"
 
 
@@ -322,6 +338,8 @@ def _text(value: Any) -> str:
         return f"({', '.join(map(_text, value))}{comma})"
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{'-' if value < 0 else ''}math.{'nan' if math.isnan(value) else 'inf'}"
     return f"torch.{value!r}" if isinstance(value, torch.device) else ascii(value)
 
 

@@ -1,0 +1,250 @@
+"""The part of the conformance kit that watches what no result tells: memory, calls, launches."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+import torch
+
+from wrapper_ir.api import compile as compile_program
+from wrapper_ir.api import emit
+from wrapper_ir.emitters import EmitError
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.lines.base import Trait
+from wrapper_ir.lines.traits import calls_kernel, calls_op
+from wrapper_ir.planning import plan_memory
+from wrapper_ir.testing import witnesses
+from wrapper_ir.testing.corpus_files import accelerator_files
+from wrapper_ir.testing.equivalence import assert_equivalent
+from wrapper_ir.testing.undefined import names_missing
+from wrapper_ir.text import parse
+from wrapper_ir.verify import VerificationError, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from wrapper_ir.lines.program import AnyLine, Program
+
+_SLACK = witnesses.BYTES // 8
+"""Bytes that may be allocated meanwhile."""
+
+_MEASURES = pytest.mark.skipif(
+    not witnesses.can_measure(), reason="the C library does not tell what memory is in use"
+)
+
+_ON_META = """
+wir 2
+program @on_meta inference planned
+input %x : f32[4, 3] @meta
+extern aten::mul.Tensor(Tensor self, Tensor other) -> Tensor
+extern aten::mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+  %y = aten::mul.Tensor(%x, %x) @meta : f32[4, 3] @meta
+  %z = allocate : f32[4, 3] @meta
+  aten::mul.out(%x, %y, out=out %z) @meta
+return %y, %z
+"""
+
+
+class WatchedPrograms:
+    """Tests with programs of the kit; what the emitter refuses of them is skipped."""
+
+    target: ClassVar[str]
+    options: ClassVar[Mapping[str, object]] = {}
+
+    # Memory.
+
+    @_MEASURES
+    def test_memory_is_freed_where_the_program_says(self) -> None:
+        """A ``free`` gives the memory back at once, not when the call ends."""
+        found = self._measured("frees", 8)
+        used = [each - found[0] for each in found]
+        assert used[1] > witnesses.BYTES - _SLACK, "the buffer took no memory"
+        assert used[2] < _SLACK, "%a is in use after its end"
+        assert used[3] < witnesses.BYTES + _SLACK, "%a is in use beside %b"
+
+    @_MEASURES
+    def test_donated_inputs_are_freed_where_the_program_says(self) -> None:
+        """An input that the caller gave away ends within the call."""
+        program, w = witnesses.witness("donated"), torch.zeros(4, dtype=torch.int64)
+        function = self._compiled(program, boxed=True)
+        function([torch.ones(1 << 20), torch.zeros_like(w)])  # what a first call sets up is there
+        inputs = [torch.ones(1 << 20), w]
+        function(inputs)
+        before, after = w.tolist()[:2]
+        assert before - after > witnesses.BYTES - _SLACK, "%x is in use after its end"
+
+    @_MEASURES
+    def test_reused_memory_is_the_donors(self) -> None:
+        """``reuse`` and ``reinterpret`` name memory that is there, at the place they say."""
+        first, used, second, then, part = self._measured("reused", 8)[:5]
+        assert first == second, "%b has memory of its own, not %a's"
+        assert then - used < _SLACK, "%b took memory besides %a's"
+        assert part == first + 1024 * 4, "%c does not begin where its offset says"
+
+    @_MEASURES
+    def test_slices_are_in_their_pool(self) -> None:
+        """Slices of a pool take no memory of their own, and lie where they should."""
+        before, first, second, within, after = self._measured("pooled", 8)[:5]
+        assert second - first == witnesses.BYTES, "the slices are not where their offsets say"
+        assert within - before < 2 * witnesses.BYTES + _SLACK, "slices took memory of their own"
+        assert after - before < _SLACK, "the pool is in use after its end"
+
+    @_MEASURES
+    def test_rounds_of_loops_leave_nothing(self) -> None:
+        """After a loop, its results are in use and nothing else that the rounds made."""
+        before, after = self._measured("looped", 4)[:2]
+        assert after - before < witnesses.BYTES + _SLACK, "rounds of the loop left memory in use"
+
+    def test_memory_is_aligned(self) -> None:
+        """Allocations start at multiples of the device's alignment."""
+        found = self._measured("aligned", 8)
+        assert [address % 64 for address in found[:4]] == [0, 0, 0, 0]
+
+    @_MEASURES
+    def test_calls_leave_nothing(self) -> None:
+        """When results are gone, so is all that a call allocated; also if it raised."""
+        function = self._compiled(witnesses.witness("reused"))
+        w = torch.zeros(8, dtype=torch.int64)
+        function(w)
+        before = witnesses.in_use()
+        for _ in range(3):
+            function(w)
+            with pytest.raises((WrapperIRError, TypeError)):
+                function(w, w)
+        gc.collect()
+        assert witnesses.in_use() - before < _SLACK, "calls leave memory in use"
+
+    def test_what_callers_drop_dies(self) -> None:
+        """Neither inputs nor results live on when the call is over and the caller drops them."""
+        function = self._compiled(witnesses.witness("aligned"))
+        w = torch.zeros(8, dtype=torch.int64)
+        values = [w, *function(w)]
+        storages = [weakref.ref(value.untyped_storage()) for value in values]
+        del values, w
+        gc.collect()
+        assert not any(storage() for storage in storages), "values of a call live on after it"
+
+    # Calls.
+
+    def test_numbers_arrive_whole(self) -> None:
+        """Kernels get numbers in full: large, negative, and as precise as their types."""
+        program = witnesses.witness("numbers")
+        self._compiled(program)
+        for n, z in ((1 << 40, 0.1), (-3, 1e300), (0, -0.0)):
+            assert_equivalent(program, n, z, targets=(self.target,), options=self.options)
+
+    def test_copies_are_made_in_order(self) -> None:
+        """Of two copies to one place the later one stays."""
+        program = witnesses.witness("copies")
+        self._compiled(program)
+        assert_equivalent(program, targets=(self.target,), options=self.options)
+
+    def test_ops_are_called_in_order_with_autograd_off(self) -> None:
+        """Each op is called once, in the program's order, even if it only has effects."""
+        witnesses.declare_ops()
+        function = self._compiled(witnesses.witness("notes"))
+        witnesses.Notes.found.clear()
+        x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad():
+            function(x)
+        numbers = [[1.0, 2.0, 3.0, 4.0], [1.0, 4.0, 9.0, 16.0]]
+        wanted = [(1, numbers[0]), (2, numbers[1]), (3, numbers[0])]
+        assert [note[:2] for note in witnesses.Notes.found] == wanted
+        assert not any(autocast for *_, autocast in witnesses.Notes.found), "autocast is on inside"
+
+    def test_results_of_ops_are_checked(self) -> None:
+        """An op that returns another layout than the program asserts is an error."""
+        witnesses.declare_ops()
+        function = self._compiled(witnesses.witness("lies"))
+        x = torch.randn(4, 4)
+        assert torch.equal(function(4, x)[0], x)
+        for n in (5, 6, 7):
+            with pytest.raises(WrapperIRError):
+                function(n, x)
+
+    def test_launches_are_as_written(self) -> None:
+        """Kernels of vendors' languages get their grid, their group and their arguments."""
+        with witnesses.launcher_known():
+            function = self._compiled(witnesses.witness("launches"))
+            witnesses.Launches.found.clear()
+            function(5, torch.zeros(8))
+        kernel = ("watched", ("inout f32", "i64"), (3, 5, 7))
+        assert witnesses.Launches.found == [("cpu", *kernel, (5, 11, 13), (7,))]
+
+    # Devices.
+
+    def test_memory_is_on_the_programs_device(self) -> None:
+        """Memory of a program for another device is there, not where it happened to be made."""
+        function = self._compiled(parse(_ON_META))
+        for result in function(torch.empty(4, 3, device="meta")):
+            assert result.device.type == "meta"
+        with pytest.raises((WrapperIRError, TypeError)):
+            function(torch.empty(4, 3))
+
+    @pytest.mark.parametrize("name", ["streamed", *accelerator_files()])
+    def test_what_orders_streams_is_rendered(self, name: str) -> None:
+        """Text changes if a wait, an event or the stream of a launch is taken away.
+
+        If it is Python, it has no undefined names, either; nothing runs it here.
+        """
+        file = accelerator_files().get(name)
+        program = parse(file.read_text("utf-8")) if file else witnesses.witness(name)
+        if program.stage.value == "logical":
+            program = plan_memory(program)
+        text, changes = self._text(program), 0
+        assert len(names_missing(text)) <= len(program.constants)
+        for index, changed in _without_order(program):
+            # What remains may break a rule; then no emitter gets to see it.
+            try:
+                verify(changed)
+            except VerificationError:
+                continue
+            line, changes = program.body[index], changes + 1
+            assert self._text(changed) != text, f"body[{index}], '{line.mnemonic}', is not rendered"
+        if not changes:
+            pytest.skip("the rules allow no other order")
+
+    # Helpers.
+
+    def _compiled(self, program: Program, *, boxed: bool = False) -> Callable[..., Any]:
+        try:
+            if boxed:
+                return emit(program, self.target, **self.options).load_boxed()
+            return compile_program(program, self.target, debug="off", **self.options)
+        except EmitError as error:
+            pytest.skip(f"{self.target} refuses it: {error.problems[0].reason}")
+
+    def _text(self, program: Program) -> str:
+        try:
+            return emit(program, self.target, **self.options).source
+        except EmitError as error:
+            pytest.skip(f"{self.target} refuses it: {error.problems[0].reason}")
+
+    def _measured(self, name: str, count: int) -> list[int]:
+        """Return what a program wrote into ``%w`` in its second call; a first one may set up."""
+        program = witnesses.witness(name)
+        function = self._compiled(program)
+        others = [torch.tensor(0)] if len(program.inputs) > 1 else []
+        function(*others, torch.zeros(count, dtype=torch.int64))
+        w = torch.zeros(count, dtype=torch.int64)
+        function(*others, w)
+        return list(map(int, w.tolist()))
+
+
+def _without_order(program: Program) -> Iterator[tuple[int, Program]]:
+    """Programs that lack one thing that orders work among streams, with the place of its line."""
+    body = program.body
+    for index, line in enumerate(body):
+        changes: list[tuple[AnyLine, ...]] = []
+        if Trait.ORDERS in line.traits:
+            changes = [()]
+        elif (calls_op(line) or calls_kernel(line)) and line.stream:
+            numbers = range(len(program.streams) + 1)
+            others = [number for number in numbers if number != line.stream]
+            changes = [(replace(line, stream=number),) for number in others]
+        for changed in changes:
+            yield index, program.replace(body=(*body[:index], *changed, *body[index + 1 :]))
