@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from wrapper_ir.api import emit as emit
     from wrapper_ir.api import export as export
     from wrapper_ir.api import release as release
+    from wrapper_ir.aot.packages import load_package as load_package
     from wrapper_ir.build import Builder as Builder
     from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
     from wrapper_ir.debug_printer import insert_probes as insert_probes
@@ -94,6 +95,7 @@ _EXPORTS = {
     "interpret": "wrapper_ir.interpreter",
     "keep_freed_memory": "wrapper_ir.runtime.heap",
     "load": "wrapper_ir.text",
+    "load_package": "wrapper_ir.aot.packages",
     "parse": "wrapper_ir.text",
     "plan_memory": "wrapper_ir.planning",
     "print_program": "wrapper_ir.text",
