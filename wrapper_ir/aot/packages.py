@@ -32,6 +32,7 @@ from wrapper_ir.aot.kernels import lacking
 from wrapper_ir.emitters.cpp.constants import ALIGNMENT
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.runtime import _private as private
+from wrapper_ir.runtime.cuda_graphs.libraries import OPENED_FROM_MEMORY
 from wrapper_ir.runtime.living import register
 from wrapper_ir.toolchain.errors import LibraryLoadError
 
@@ -126,6 +127,7 @@ def _open(model: Model, folder: Path | None = None) -> Library:
                 with open(descriptor, "wb", closefd=False) as memory:  # noqa: PTH123 - a number
                     memory.write(content)
                 name = f"/proc/self/fd/{descriptor}"
+                OPENED_FROM_MEMORY.add(name)
             try:
                 _libraries[key] = Library(ctypes.CDLL(name))
             except OSError as error:
@@ -178,7 +180,8 @@ def load_package(
         reason = _obstacle(each, device)
         if reason is None:
             return PackagedModel(each, _given(weights), num_runners)
-        reasons.append(reason if len(variants) == 1 else f"{_variant(each)}: {reason}")
+        where = each.about["needs"]["device"]
+        reasons.append(f"that for {where}: {reason}" if len(variants) > 1 else reason)
     name = variants[0].folder.rpartition("/")[2]
     raise PackageFitError(
         file=str(archive.file),
@@ -186,11 +189,6 @@ def load_package(
         reasons="; ".join(reasons),
         hint="`wrapper-ir inspect` shows what it needs; export it for this machine",
     )
-
-
-def _variant(model: Model) -> str:
-    needs = model.about["needs"]
-    return f"that for {needs['device']}, {needs['isa']}"
 
 
 def _obstacle(model: Model, device: str | None) -> str | None:
@@ -219,9 +217,9 @@ def _given(weights: Weights | None) -> Mapping[str, Tensor]:
     """Return weights by their names, those of files mapped."""
     if weights is None:
         return {}
-    if isinstance(weights, Mapping):
+    if isinstance(weights, Mapping) and all(isinstance(each, Tensor) for each in weights.values()):
         return weights
-    path = Path(weights)
+    path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path()
     if path.suffix == ".safetensors":
         return _of_safetensors(path)
     if path.suffix == ".pt2":
