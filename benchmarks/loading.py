@@ -29,7 +29,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
 
 STOCK = "inductor"
 OURS = "wrapper_ir"
@@ -44,7 +48,7 @@ MORE = 0.01
 _TABLES, _WIDTH, _LAYERS = 8, 128, 4
 
 
-def model(gigabytes: float) -> Any:
+def model(gigabytes: float) -> Module:
     """Make the model: tables, and layers that take about a hundredth of the weights."""
     import torch
 
@@ -67,7 +71,7 @@ def model(gigabytes: float) -> Any:
     return Model().eval()
 
 
-def inputs() -> Any:
+def inputs() -> Tensor:
     """Make the arguments: rows of every table, for a batch."""
     import torch
 
@@ -164,11 +168,9 @@ def run(options: argparse.Namespace) -> None:
         packages = {side: Path(folder, f"{side}.pt2") for side in found}
         for side, path in packages.items():
             apart(side, path, "--gigabytes", str(options.gigabytes), "--make")
-            with path.open("rb") as file:  # into the page cache
-                while file.read(1 << 24):
-                    pass
         for number in range(options.rounds):
             for side in list(found)[:: 1 if number % 2 == 0 else -1]:
+                warm(packages[side])
                 found[side].append(json.loads(apart(side, packages[side], "--load")))
     rows = [row(name, found, weights) for name in ("load", "first", "call", "memory", "more")]
     title = f"Packages with {options.gigabytes:g} GB of weights"
@@ -177,6 +179,14 @@ def run(options: argparse.Namespace) -> None:
     show(title, columns, rows, record, options.json)
     if len({each["sum"] for side in found.values() for each in side}) > 1:
         print("the results differ")
+
+
+def warm(path: Path) -> None:
+    """Have a file in the page cache, and nothing waiting to be written to the disk."""
+    os.sync()
+    with path.open("rb") as file:
+        while file.read(1 << 24):
+            pass
 
 
 def row(name: str, found: dict[str, list[dict[str, Any]]], weights: float) -> tuple[str, ...]:
@@ -198,11 +208,25 @@ def row(name: str, found: dict[str, list[dict[str, Any]]], weights: float) -> tu
     stock, ours = median(STOCK), median(OURS)
     if name == "more":
         part = ours / weights
-        return name, f"{stock / weights:.2%}", f"{part:.2%}", "-", f"{MORE:.0%}", verdict(part, MORE)
+        return (
+            name,
+            f"{stock / weights:.2%}",
+            f"{part:.2%}",
+            "-",
+            f"{MORE:.0%}",
+            verdict(part, MORE),
+        )
     bound = BOUND if name == "first" else None
     limits = f"{BOUND}, {FIRST * 1e3:.0f} ms" if bound else "-"
     kept = verdict(max(ours / stock / BOUND, ours / FIRST), 1.0) if bound else "-"
-    return name, f"{stock * 1e3:.3g} ms", f"{ours * 1e3:.3g} ms", f"{ours / stock:.4f}", limits, kept
+    return (
+        name,
+        f"{stock * 1e3:.3g} ms",
+        f"{ours * 1e3:.3g} ms",
+        f"{ours / stock:.4f}",
+        limits,
+        kept,
+    )
 
 
 def main() -> None:

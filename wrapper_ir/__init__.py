@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from wrapper_ir import runtime as runtime
     from wrapper_ir import testing as testing
     from wrapper_ir import text as text
+    from wrapper_ir.aot.packages import load_package as load_package
     from wrapper_ir.api import compile as compile
     from wrapper_ir.api import cuda_graph_status as cuda_graph_status
     from wrapper_ir.api import emit as emit
     from wrapper_ir.api import export as export
     from wrapper_ir.api import release as release
-    from wrapper_ir.aot.packages import load_package as load_package
     from wrapper_ir.build import Builder as Builder
     from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
     from wrapper_ir.debug_printer import insert_probes as insert_probes

@@ -130,13 +130,10 @@ def export(
     the library alone, no ending a folder of sources that CMake builds. It appears whole or not at
     all; what an export wrote before is replaced. The same program gives the same bytes.
 
-    A package may hold several models, with one copy of the weights that they share, and of each
-    several variants, for other instruction sets or devices: :func:`load_package` takes the first
-    that fits, PyTorch's own loaders the first.
-
     Args:
         program: The program; ``program.data`` holds the values of its constants. Or, for a
-            package: its variants; or either by the names of models.
+            package: its variants, of which :func:`load_package` takes the first that fits; or
+            either by the names of models, which share their weights.
         path: Where to.
         metadata: What a package is to say of itself besides; loaders return it.
         debug: What values the library can show while it runs: a ``DebugPrinter``, or a level such
@@ -163,6 +160,7 @@ def export(
     printer = None if debug is None else make_printer(debug)
     emitter = make_emitter("cpp", rest)
     passes = pipeline_for(emitter, printer)
+
     artifacts = {
         name: [emitter.emit(run_passes(each, passes)) for each in variants]
         for name, variants in models.items()

@@ -32,7 +32,12 @@ def test_a_package_is_inspected(invoke: Invoke, room: Path) -> None:
     assert invoke("export", "small.wir", "-o", "m.pt2").exit_code == 0
     shown = invoke("inspect", "m.pt2", "--verify")
     assert shown.exit_code == 0, shown.output
-    for words in ("made by    wrapper_ir", "needs      PyTorch", "input      ", "as it was written"):
+    for words in (
+        "made by    wrapper_ir",
+        "needs      PyTorch",
+        "input      ",
+        "as it was written",
+    ):
         assert words in shown.stdout
     (about,) = json.loads(invoke("inspect", "m.pt2", "--json").stdout)["models"]["model"]
     content = bytearray((room / "m.pt2").read_bytes())

@@ -17,7 +17,8 @@ import wrapper_ir as wir
 from tests.export.support import captured, nested, plus_one
 from tests.torchbind import needs_classes, queue
 from wrapper_ir.aot.archive import PackageError
-from wrapper_ir.aot.packages import PackageCallError, PackageFitError
+from wrapper_ir.aot.library import PackageCallError
+from wrapper_ir.aot.packages import PackageFitError
 from wrapper_ir.errors import OptionValueError
 
 if TYPE_CHECKING:
@@ -136,9 +137,7 @@ def test_a_tensor_outlives_the_model_that_it_came_from(package: Path) -> None:
     assert torch.equal(weight, model.second.weight)
 
 
-def test_what_other_tools_packed_anew_is_loaded_all_the_same(
-    package: Path, tmp_path: Path
-) -> None:
+def test_what_other_tools_packed_anew_is_loaded_all_the_same(package: Path, tmp_path: Path) -> None:
     model, x, shift = nested()
     loaded = wir.load_package(rewritten(package, tmp_path / "m.pt2", lambda about: None))
     assert all(each.data_ptr() % 64 == 0 for each in loaded.constants.values())
@@ -161,12 +160,12 @@ def test_wrong_calls_are_refused_in_the_words_of_the_library(package: Path) -> N
 def test_several_threads_call_one_model(package: Path) -> None:
     _, x, shift = nested()
     loaded = wir.load_package(package, num_runners=2)
-    wanted, wrong = loaded(x, shift=shift)["hidden"], []
+    wanted = loaded(x, shift=shift)["hidden"]
+    wrong: list[torch.Tensor] = []
 
     def call() -> None:
-        for _ in range(50):
-            if not torch.equal(loaded(x, shift=shift)["hidden"], wanted):
-                wrong.append(1)
+        results = (loaded(x, shift=shift)["hidden"] for _ in range(50))
+        wrong.extend(each for each in results if not torch.equal(each, wanted))
 
     threads = [threading.Thread(target=call) for _ in range(4)]
     for thread in threads:
@@ -211,13 +210,13 @@ def test_a_package_without_weights_takes_them(
 
 def test_a_package_without_weights_says_which_it_lacks(bare: Path) -> None:
     model, _, _ = nested()
-    with pytest.raises(PackageError, match="none were given for 'first.bias'"):
+    with pytest.raises(PackageError, match=r"none were given for 'first.bias'"):
         wir.load_package(bare)
-    with pytest.raises(PackageCallError, match="WIR2162.*'scale' has the wrong size"):
+    with pytest.raises(PackageCallError, match=r"WIR2162.*'scale' has the wrong size"):
         wir.load_package(bare, weights={**model.state_dict(), "scale": torch.ones(9)})
     with pytest.raises(OptionValueError, match="weights"):
         wir.load_package(bare, weights={"scale": 3})  # type: ignore[dict-item]
-    with pytest.raises(PackageError, match="nowhere.safetensors"):
+    with pytest.raises(PackageError, match=r"nowhere.safetensors"):
         wir.load_package(bare, weights="nowhere.safetensors")
 
 
@@ -302,10 +301,10 @@ def test_torchs_loaders_take_models_that_share_weights(both: Path) -> None:
 
 
 def test_models_are_asked_for_by_name(both: Path, package: Path, tmp_path: Path) -> None:
-    with pytest.raises(PackageError, match="no model 'model'\n.*it has 'prefill', 'decode'"):
+    with pytest.raises(PackageError, match=r"no model 'model'\n.*it has 'prefill', 'decode'"):
         wir.load_package(both)
     for names in (("pre", "prefill"), ("a/b",), ("",), ()):
-        with pytest.raises(OptionValueError, match="none the beginning|one program or more"):
+        with pytest.raises(OptionValueError, match=r"none the beginning|one program or more"):
             wir.export(dict.fromkeys(names, plus_one()), tmp_path / "m.pt2")
     with pytest.raises(wir.WrapperIRError, match="several programs make a package"):
         wir.export([plus_one(), plus_one()], tmp_path / "m.so")
@@ -328,7 +327,7 @@ def test_the_first_variant_that_fits_is_loaded(
     )
     assert wir.load_package(file)(torch.zeros(4))[0].tolist() == [3.0] * 4  # one, and two more
     monkeypatch.setattr("wrapper_ir.toolchain.isa.cpu_features", frozenset)
-    with pytest.raises(PackageFitError, match="this processor has no sse3.*; that for cpu: this"):
+    with pytest.raises(PackageFitError, match=r"this processor has no sse3.*; that for cpu: this"):
         wir.load_package(file)
 
 
@@ -361,9 +360,14 @@ def test_other_devices_and_other_files_are_refused(package: Path, tmp_path: Path
     (tmp_path / "text.pt2").write_text("no archive")
     with pytest.raises(PackageError, match=r"it is no \.pt2 package"):
         wir.load_package(tmp_path / "text.pt2")
+    content = bytearray(package.read_bytes())
+    content[content.index(b"\x7fELF") + 200] ^= 1
+    (tmp_path / "damaged.pt2").write_bytes(content)
+    with pytest.raises(PackageError, match="not as it was written"):
+        wir.load_package(tmp_path / "damaged.pt2")
     with zipfile.ZipFile(tmp_path / "stock.pt2", "w") as archive:
         archive.writestr("stock/data/aotinductor/model/x.so", b"")
-    with pytest.raises(PackageError, match="not made by wrapper_ir\n.*aoti_load_package"):
+    with pytest.raises(PackageError, match=r"not made by wrapper_ir\n.*aoti_load_package"):
         wir.load_package(tmp_path / "stock.pt2")
 
     def newer(about: dict[str, Any]) -> None:

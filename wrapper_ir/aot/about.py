@@ -8,31 +8,30 @@ do not look at it.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir import __version__
-from wrapper_ir.aot.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS
+from wrapper_ir.aot.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, Archive
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.lines.args import BufferValue, ScalarValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
-from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.program import ConstantKind
 from wrapper_ir.text.expressions import TextExprPrinter
 from wrapper_ir.toolchain.native import read_trailer
 from wrapper_ir.verify.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from wrapper_ir.aot.archive import Archive
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
+    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
 INDEX: Final = "wrapper_ir.json"
@@ -43,7 +42,7 @@ FORMAT: Final = 1
 
 def torch_version() -> str:
     """Return the release of PyTorch that is installed, as ``2.15.0``; torch is not imported."""
-    return importlib.metadata.version("torch").partition("+")[0]
+    return version("torch").partition("+")[0]
 
 
 def index_of(
@@ -71,7 +70,7 @@ def index_of(
     return {
         "format": FORMAT,
         "program": program.name,
-        "made by": {"wrapper_ir": __version__, "torch": torch_version()},
+        "made by": {"wrapper_ir": version("wrapper-ir"), "torch": torch_version()},
         "needs": {
             "torch": torch_version(),
             "platform": sys.platform,
@@ -210,12 +209,12 @@ class Model:
 
     @property
     def takes_weights(self) -> bool:
-        """Whether the package is without weights, which whoever loads it has to give."""
+        """True if the package is without weights: whoever loads it has to give them."""
         return self.about["weights"] is not None and self.about["weights"]["file"] is None
 
     @property
     def weights_are_mapped(self) -> bool:
-        """Whether the constants are used where they lie; a library reads objects from a file."""
+        """True if constants are used where they lie; a library reads objects from a file."""
         return self.weights is not None and not self.about["objects"]
 
     def damages(self) -> Iterator[str]:
@@ -257,12 +256,12 @@ def _model(archive: Archive, folder: str) -> Model:
         )
     try:
         about = json.loads(bytes(archive.bytes_of(path)))
-        version = about["format"]
+        found = about["format"]
     except (ValueError, TypeError, KeyError):
         archive.refuse(f"{path} is damaged")
-    if version != FORMAT:
+    if found != FORMAT:
         archive.refuse(
-            f"{path} has format {version}, and this wrapper_ir reads {FORMAT}",
+            f"{path} has format {found}, and this wrapper_ir reads {FORMAT}",
             "load it with the version of wrapper_ir that made it, or export it again",
         )
     return Model(archive, folder, about)

@@ -269,8 +269,8 @@ def prepared(
     """Returns what is settled before anything is compiled.
 
     Returns:
-        Where constants lie, ``embedded``, ``beside`` or ``none``, what each kernel is compiled for, and the bytes
-        of the program's objects.
+        Where each constant lies; ``embedded``, ``beside`` or ``none``; what each kernel is compiled
+        for; and the bytes of the program's objects.
 
     Raises:
         UnsupportedError: The program takes objects as inputs.

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import json
 import platform
-import re
 import shutil
 import sys
 import tempfile
@@ -25,11 +24,10 @@ from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.aot.folder import MARKER, write_folder
 from wrapper_ir.aot.gpu_kernels import chosen_archs
 from wrapper_ir.aot.kernels import NATIVE
-from wrapper_ir.aot.sharing import with_shared_constants
+from wrapper_ir.aot.sharing import arranged as arranged
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
-from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.options import made_with, options_of
 from wrapper_ir.outputs import Kind, contains, replacing, why
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     from wrapper_ir.aot.build import Library
     from wrapper_ir.emitters.base import Artifact
     from wrapper_ir.emitters.cpp.artifact import Manifest
-    from wrapper_ir.lines.program import Program
 
 
 _OWN_KEYS: Final = "AOTI_"
@@ -182,9 +179,9 @@ def export(
         ExportPathError: The path has another ending, or cannot be written.
         WrapperIRError: As :func:`wrapper_ir.aot.build.build` says.
     """
-    models = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
     given = check(path, metadata, **options)
-    models = {name: [*map(_shippable, variants)] for name, variants in models.items()}
+    several = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
+    models = {name: [*map(_shippable, variants)] for name, variants in several.items()}
     target = Path(path)
     writers: dict[str, Callable[[Path], None]] = {
         ".pt2": lambda room: _package(models, target, room, given, metadata or {}),
@@ -230,69 +227,6 @@ def check(
     check_metadata(metadata or {})
     _check_path(Path(path))
     return given
-
-
-def arranged(
-    programs: Program | Sequence[Program] | Mapping[str, Program | Sequence[Program]],
-    path: str | os.PathLike[str],
-    options: BuildOptions,
-) -> dict[str, list[Program]]:
-    """Return the programs of a package by name, each in variants, their constants laid out alike.
-
-    Args:
-        programs: One program, its variants, or either by the names of models.
-        path: Where they are to go.
-        options: How to build.
-
-    Raises:
-        NotAProgramError: Something is no program.
-        ExportPathError: Several are to go into something that is no package.
-        OptionValueError: A name cannot be that of a model, or an option says what is for one alone.
-        WrapperIRError: As :func:`wrapper_ir.aot.sharing.with_shared_constants` says.
-    """
-    given = programs if isinstance(programs, Mapping) else {MODEL_NAME: programs}
-    models = {
-        name: [*each] if isinstance(each, (list, tuple)) else [each] for name, each in given.items()
-    }
-    flat = [as_program(each, "wir.export") for variants in models.values() for each in variants]
-    if len(flat) == 1:
-        _check_names(models)
-        return models
-    _check_several(models, Path(path), options)
-    if options.constants != "none":
-        shared = iter(with_shared_constants(flat))
-        return {name: [next(shared) for _ in variants] for name, variants in models.items()}
-    return models
-
-
-def _check_several(
-    models: Mapping[str, Sequence[Program]], path: Path, options: BuildOptions
-) -> None:
-    """Refuse what is for one program alone."""
-    if path.suffix != ".pt2":
-        raise ExportPathError(target=str(path), reason="several programs make a package, a .pt2")
-    for option, value in (("constants", "embedded"), ("debug_info", True)):
-        if getattr(options, option) == value:
-            expected = "another value for several programs"
-            raise OptionValueError(option=option, value=value, expected=expected)
-    _check_names(models)
-
-
-def _check_names(models: Mapping[str, Sequence[Program]]) -> None:
-    """Refuse names that torch's loaders could not tell apart: they look how paths begin."""
-    names = sorted(models)
-    for name in names:
-        others = [other for other in names if other != name and other.startswith(name)]
-        is_plain = _MODEL_NAME.fullmatch(name) is not None
-        if not is_plain or others or not models[name]:
-            expected = "names of letters, digits and '_-.', none the beginning of another"
-            raise OptionValueError(option="programs", value=names, expected=expected)
-    if not names:
-        raise OptionValueError(option="programs", value=names, expected="one program or more")
-
-
-#: What can be the name of a model in a package.
-_MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def _alone(models: Mapping[str, Sequence[CppArtifact]]) -> CppArtifact:

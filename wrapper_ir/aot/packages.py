@@ -9,7 +9,6 @@ functions themselves, which our libraries have on every release.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
@@ -29,12 +28,11 @@ from torch.utils import _pytree as pytree
 from wrapper_ir.aot.about import chosen, models_of, torch_version
 from wrapper_ir.aot.archive import PackageError, opened
 from wrapper_ir.aot.kernels import lacking
+from wrapper_ir.aot.library import Entry, entries_of, open_library
 from wrapper_ir.emitters.cpp.constants import ALIGNMENT
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.runtime import _private as private
-from wrapper_ir.runtime.cuda_graphs.libraries import OPENED_FROM_MEMORY
 from wrapper_ir.runtime.living import register
-from wrapper_ir.toolchain.errors import LibraryLoadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
     from wrapper_ir.aot.archive import Archive
 
     Weights = Mapping[str, Tensor] | str | os.PathLike[str]
+
+__all__ = ["PackageFitError", "PackagedModel", "load_package"]
 
 
 class PackageFitError(WrapperIRError):
@@ -53,86 +53,6 @@ class PackageFitError(WrapperIRError):
 
     code = "WIR2277"
     template = "model {model!r} of package {file!r} cannot run here: {reasons}"
-
-
-class PackageCallError(WrapperIRError, RuntimeError):
-    """The library of a package refused something, or a call of it failed.
-
-    It is a RuntimeError, too, as what PyTorch's loaders raise.
-
-    Fields: ``words`` are those of the library, with a code of their own.
-    """
-
-    code = "WIR2278"
-    template = "the library says: {words}"
-
-
-class _Entry(ctypes.Structure):
-    """``AOTInductorConstantMapEntry``."""
-
-    _fields_ = (("name", ctypes.c_char_p), ("handle", ctypes.c_void_p))
-
-
-class Library:
-    """A library of ours that this process has opened, and its C functions."""
-
-    def __init__(self, loaded: ctypes.CDLL) -> None:
-        self._loaded = loaded
-        self.run = loaded.AOTInductorModelContainerRun
-        self.run.argtypes = [
-            *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
-            *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p),
-        ]
-
-    def call(self, name: str, *args: object) -> None:
-        """Call a function that tells whether it succeeded."""
-        self.check(self._loaded[name](*args))
-
-    def check(self, failed: int) -> None:
-        """Raise what went wrong last, if something did.
-
-        Raises:
-            PackageCallError: It did.
-        """
-        if failed:
-            words = ctypes.c_char_p()
-            self._loaded.AOTInductorGetLastError(ctypes.byref(words))
-            raise PackageCallError(words=(words.value or b"").decode(errors="replace").strip())
-
-
-_guard = threading.Lock()
-_libraries: Final[dict[str, Library]] = {}
-
-
-def _open(model: Model, folder: Path | None = None) -> Library:
-    """Open a model's library, once in a process for all packages that have the same.
-
-    Args:
-        model: The model.
-        folder: Where the library and its constants are to lie as files, where it reads them.
-    """
-    key = str(folder or model.about["files"][model.about["library"]]["sha256"])
-    with _guard:
-        if key not in _libraries:
-            content = model.archive.bytes_of(model.library)
-            if folder is not None:
-                file = folder / model.about["library"]
-                file.write_bytes(content)
-                for path in filter(None, [model.weights]):
-                    (folder / Path(path).name).write_bytes(model.archive.bytes_of(path))
-                name = str(file)
-            else:
-                # Stays open: another file of that number would be taken for this one.
-                descriptor = os.memfd_create(model.about["library"])
-                with open(descriptor, "wb", closefd=False) as memory:  # noqa: PTH123 - a number
-                    memory.write(content)
-                name = f"/proc/self/fd/{descriptor}"
-                OPENED_FROM_MEMORY.add(name)
-            try:
-                _libraries[key] = Library(ctypes.CDLL(name))
-            except OSError as error:
-                raise LibraryLoadError(library=model.library, reason=str(error)) from error
-        return _libraries[key]
 
 
 def load_package(
@@ -175,17 +95,25 @@ def load_package(
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
     archive = opened(path)
     variants = chosen(archive, model)
+    return PackagedModel(_fitting(archive, variants, device), _given(weights), num_runners)
+
+
+def _fitting(archive: Archive, variants: Sequence[Model], device: str | None) -> Model:
+    """Return the first variant that can run here.
+
+    Raises:
+        PackageFitError: None can.
+    """
     reasons = []
     for each in variants:
         reason = _obstacle(each, device)
         if reason is None:
-            return PackagedModel(each, _given(weights), num_runners)
+            return each
         where = each.about["needs"]["device"]
         reasons.append(f"that for {where}: {reason}" if len(variants) > 1 else reason)
-    name = variants[0].folder.rpartition("/")[2]
     raise PackageFitError(
         file=str(archive.file),
-        model=name,
+        model=variants[0].folder.rpartition("/")[2],
         reasons="; ".join(reasons),
         hint="`wrapper-ir inspect` shows what it needs; export it for this machine",
     )
@@ -238,9 +166,12 @@ def _of_safetensors(path: Path) -> dict[str, Tensor]:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise PackageError(file=str(path), problem=f"its weights cannot be read: {error}") from error
+        raise PackageError(
+            file=str(path), problem=f"its weights cannot be read: {error}"
+        ) from error
 
 
+_moving = threading.Lock()
 _moved: Final[weakref.WeakValueDictionary[tuple[Archive, int, str], Tensor]] = (
     weakref.WeakValueDictionary()
 )
@@ -278,7 +209,7 @@ def _storage(archive: Archive, blob: memoryview, row: Mapping[str, Any]) -> Tens
     if row["written"]:
         return mapped.to(device)
     key = (archive, start, str(device))
-    with _guard:
+    with _moving:
         if (moved := _moved.get(key)) is None:
             moved = _moved[key] = mapped.to(device)
         return moved
@@ -301,11 +232,11 @@ class PackagedModel:
         self._model = model
         self._container = ctypes.c_void_p()
         if model.weights_are_mapped or model.takes_weights:
-            self._library = _open(model)
+            self._library = open_library(model)
             self._create(num_runners, self._values(weights))
         else:
             with tempfile.TemporaryDirectory(prefix="wrapper_ir-") as folder:
-                self._library = _open(model, Path(folder) if model.weights else None)
+                self._library = open_library(model, Path(folder) if model.weights else None)
                 self._create(num_runners)
             if weights:
                 self._update(self._known(weights), full=False, user_managed=True)
@@ -327,7 +258,7 @@ class PackagedModel:
         if values is None:
             self._library.call("AOTInductorModelContainerCreateWithDevice", *args)
         else:
-            with _entries(values) as (entries, count):
+            with entries_of(values) as (entries, count):
                 name = "AOTInductorModelContainerCreateWithExternalConstants"
                 self._library.call(name, *args, entries, count)
         delete = self._library.call
@@ -385,13 +316,13 @@ class PackagedModel:
         if failed:
             self._library.check(failed)
         if all(made):
-            return private.take_handles(made)  # type: ignore[arg-type]  # an array is a sequence
+            return [*private.take_handles(made)]
         tensors = iter(private.take_handles([handle for handle in made if handle]))
         return [next(tensors) if handle else None for handle in made]
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What the package says of the model, as ``wrapper-ir inspect --json`` prints it."""
+        """The package's index of the model, as ``wrapper-ir inspect --json`` prints it."""
         return self._model.about
 
     def get_metadata(self) -> dict[str, str]:
@@ -412,7 +343,7 @@ class PackagedModel:
 
         Give them to another model as ``weights``, and both use one set, also of what they write to.
         """
-        found, count = ctypes.POINTER(_Entry)(), ctypes.c_size_t()
+        found, count = ctypes.POINTER(Entry)(), ctypes.c_size_t()
         name = "AOTInductorModelContainerExtractConstantsMapEntries"
         self._library.call(
             name, self._container, ctypes.byref(found), ctypes.byref(count), ctypes.c_bool()
@@ -450,7 +381,7 @@ class PackagedModel:
     def _update(self, values: Mapping[str, Tensor], *, full: bool, user_managed: bool) -> None:
         kind = "UserManaged" if user_managed else ""
         name = f"AOTInductorModelContainerUpdate{kind}ConstantBufferPairs"
-        with _entries(values) as (entries, count):
+        with entries_of(values) as (entries, count):
             flags = ctypes.c_bool(), ctypes.c_bool(full)
             self._library.call(name, self._container, entries, count, *flags)
 
@@ -464,14 +395,3 @@ class PackagedModel:
 
 #: Constants that a message names.
 _MOST_SHOWN: Final = 8
-
-
-@contextlib.contextmanager
-def _entries(values: Mapping[str, Tensor]) -> Iterator[tuple[Any, Any]]:
-    """Tensors by name for a C function that borrows their handles, and how many they are."""
-    handles = private.new_handles([*values.values()])
-    try:
-        rows = zip((name.encode() for name in values), handles, strict=True)
-        yield (_Entry * len(handles))(*(_Entry(*row) for row in rows)), ctypes.c_size_t(len(handles))
-    finally:
-        private.take_handles(handles)

@@ -1,4 +1,4 @@
-"""Programs that share one file of constants: each gets a table that describes the whole file.
+"""Several programs in one package, and their constants in one file.
 
 A library finds its constants by a table of places that was compiled into it. So that several find
 theirs in one file, every program is given the constants of all, in one order: its own by its own
@@ -9,17 +9,25 @@ once. Torch's own loaders then take such a package as any other.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from wrapper_ir.aot.archive import MODEL_NAME
 from wrapper_ir.aot.data import group_bytes, memory_of
+from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.emitters.cpp.constants import constant_table
-from wrapper_ir.errors import UnsupportedError
+from wrapper_ir.errors import OptionValueError, UnsupportedError
+from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Sequence
 
+    from wrapper_ir.aot.build import BuildOptions
     from wrapper_ir.lines.program import Program
 
 
@@ -92,3 +100,69 @@ def _free(name: str, taken: Iterable[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+# What a package is made of: models by name, each in one or several variants.
+
+
+def arranged(
+    programs: Program | Sequence[Program] | Mapping[str, Program | Sequence[Program]],
+    path: str | os.PathLike[str],
+    options: BuildOptions,
+) -> dict[str, list[Program]]:
+    """Return the programs of a package by name, each in variants, their constants laid out alike.
+
+    Args:
+        programs: One program, its variants, or either by the names of models.
+        path: Where they are to go.
+        options: How to build.
+
+    Raises:
+        NotAProgramError: Something is no program.
+        ExportPathError: Several are to go into something that is no package.
+        OptionValueError: A name cannot be that of a model, or an option says what is for one alone.
+        WrapperIRError: As :func:`with_shared_constants` says.
+    """
+    given: Any = programs if isinstance(programs, Mapping) else {MODEL_NAME: programs}
+    models: dict[str, list[Program]] = {
+        name: [*each] if isinstance(each, (list, tuple)) else [each] for name, each in given.items()
+    }
+    flat = [as_program(each, "wir.export") for variants in models.values() for each in variants]
+    if len(flat) == 1:
+        _check_names(models)
+        return models
+    _check_several(models, Path(path), options)
+    if options.constants != "none":
+        shared = iter(with_shared_constants(flat))
+        return {name: [next(shared) for _ in variants] for name, variants in models.items()}
+    return models
+
+
+def _check_several(
+    models: Mapping[str, Sequence[Program]], path: Path, options: BuildOptions
+) -> None:
+    """Refuse what is for one program alone."""
+    if path.suffix != ".pt2":
+        raise ExportPathError(target=str(path), reason="several programs make a package, a .pt2")
+    for option, value in (("constants", "embedded"), ("debug_info", True)):
+        if getattr(options, option) == value:
+            expected = "another value for several programs"
+            raise OptionValueError(option=option, value=value, expected=expected)
+    _check_names(models)
+
+
+def _check_names(models: Mapping[str, Sequence[Program]]) -> None:
+    """Refuse names that torch's loaders could not tell apart: they look how paths begin."""
+    names = sorted(models)
+    for name in names:
+        others = [other for other in names if other != name and other.startswith(name)]
+        is_plain = _MODEL_NAME.fullmatch(name) is not None
+        if not is_plain or others or not models[name]:
+            expected = "names of letters, digits and '_-.', none the beginning of another"
+            raise OptionValueError(option="programs", value=names, expected=expected)
+    if not names:
+        raise OptionValueError(option="programs", value=names, expected="one program or more")
+
+
+#: What can be the name of a model in a package.
+_MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

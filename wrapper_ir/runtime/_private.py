@@ -18,7 +18,7 @@ from torch import Tensor
 from wrapper_ir.devices import registered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
 __all__ = [
@@ -154,11 +154,11 @@ _capsule_of.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 def new_handles(tensors: Sequence[Tensor]) -> list[int]:
     """Return a new handle for each tensor; each is to be deleted by whoever is given it."""
-    made = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors(list(tensors))  # noqa: SLF001
+    made = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors(list(tensors))
     return [_pointer_of(each, None) for each in made]
 
 
-def take_handles(handles: Sequence[int]) -> list[Tensor]:
+def take_handles(handles: Iterable[int]) -> list[Tensor]:
     """Return the tensors of handles, which are deleted."""
-    made: Any = [_capsule_of(handle, None, None) for handle in handles]
-    return torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs(made)  # noqa: SLF001
+    capsules = [_capsule_of(handle, None, None) for handle in handles]
+    return torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs(capsules)

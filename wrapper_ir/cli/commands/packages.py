@@ -106,7 +106,8 @@ def _tensor(row: Mapping[str, Any]) -> str:
     if "class" in row:
         return f"object of class {row['class']}"
     size = ", ".join(map(str, row["size"]))
-    return f"{row['dtype']}[{size}] on {row['device']}" + (", written" * row.get("written", False))
+    written = ", written" if row.get("written") else ""
+    return f"{row['dtype']}[{size}] on {row['device']}{written}"
 
 
 def _named(row: Mapping[str, Any]) -> str:
@@ -114,8 +115,10 @@ def _named(row: Mapping[str, Any]) -> str:
 
 
 def _range(row: Mapping[str, Any]) -> str:
-    lower, upper = (("-inf", "inf")[at] if row[key] is None else row[key]
-                    for at, key in enumerate(("lower", "upper")))
+    lower, upper = (
+        ("-inf", "inf")[at] if row[key] is None else row[key]
+        for at, key in enumerate(("lower", "upper"))
+    )
     return f"{row['kind']} in {lower} .. {upper}"
 
 

@@ -21,7 +21,6 @@ from wrapper_ir.cli.command import (
     target_options,
     traceback_option,
 )
-
 from wrapper_ir.cli.completion import PROGRAMS
 
 if TYPE_CHECKING:
