@@ -160,7 +160,6 @@ def export(
     printer = None if debug is None else make_printer(debug)
     emitter = make_emitter("cpp", rest)
     passes = pipeline_for(emitter, printer)
-
     artifacts = {
         name: [emitter.emit(run_passes(each, passes)) for each in variants]
         for name, variants in models.items()

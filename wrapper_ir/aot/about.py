@@ -52,7 +52,7 @@ def index_of(
     *,
     isa: str,
     features: Sequence[str],
-    gpu_archs: Sequence[int],
+    archs: Sequence[int],
 ) -> dict[str, Any]:
     """Returns the index of a program that was built.
 
@@ -63,7 +63,7 @@ def index_of(
             where they are in the library.
         isa: What it was built for.
         features: What a processor must have.
-        gpu_archs: The compute capabilities that its kernels were compiled for.
+        archs: The compute capabilities that its kernels were compiled for.
     """
     program = artifact.program
     library = next(file for file in files if file.suffix == ".so")
@@ -78,7 +78,7 @@ def index_of(
             "device": artifact.manifest.device.type,
             "isa": isa,
             "features": list(features),
-            "gpu_archs": list(gpu_archs),
+            "architectures": list(archs),
         },
         "checked": {
             "verifier": f"{len(RULES)} rules",

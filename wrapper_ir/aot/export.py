@@ -22,7 +22,7 @@ from wrapper_ir.aot.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, writ
 from wrapper_ir.aot.build import CONSTANTS_ENDING, BuildOptions, build
 from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.aot.folder import MARKER, write_folder
-from wrapper_ir.aot.gpu_kernels import chosen_archs
+from wrapper_ir.aot.gpu_kernels import DeviceCode
 from wrapper_ir.aot.kernels import NATIVE
 from wrapper_ir.aot.sharing import arranged as arranged
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
@@ -106,7 +106,7 @@ def write_parts(
         library.constants_file or library.constants_wanted,
         isa=options.isa,
         features=library.features,
-        gpu_archs=chosen_archs(artifact.gpu_kernels, options.gpu_arch),
+        archs=DeviceCode.of(artifact, options).archs,
     )
     files.append(folder / INDEX)
     files[-1].write_text(json.dumps(index, indent=1), "utf-8")

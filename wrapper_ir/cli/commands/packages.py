@@ -75,7 +75,7 @@ def _show(model: Model, *, every: bool) -> None:
         ("program", about["program"]),
         ("made by", f"wrapper_ir {made['wrapper_ir']}, PyTorch {made['torch']}"),
         ("needs", f"PyTorch {needs['torch']} or later, {needs['platform']} {needs['machine']}"),
-        ("device", needs["device"] + "".join(f" sm_{arch}" for arch in needs["gpu_archs"])),
+        ("device", needs["device"] + "".join(f" sm_{arch}" for arch in needs["architectures"])),
         ("built for", f"{needs['isa']}: {' '.join(needs['features']) or 'any processor'}"),
         ("checked", f"by the verifier's {checked['verifier']}; in calls: {checked['calls']}"),
         ("probes", " ".join(checked["probes"])),
