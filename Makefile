@@ -121,6 +121,7 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	$(BIN)/python benchmarks/diff.py
 	$(BIN)/python benchmarks/aot_scale.py
 	$(BIN)/python -m benchmarks.aot
+	$(BIN)/python -m benchmarks.loading
 	$(BIN)/python -m benchmarks.peaks
 	$(BIN)/python -m benchmarks.memory
 

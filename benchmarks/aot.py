@@ -63,6 +63,9 @@ COMPILED = ("mlp", "tiny kernels", "tiny products", "encoder")
 #: The library in a package, wherever it lies there.
 _LIBRARY = (".so", ".wrapper.so")
 
+#: Its constants, where they are not in it.
+_BESIDE = ".constants"
+
 
 def made(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Make a model of the overhead benchmark and its arguments, the same in every process."""
@@ -143,17 +146,18 @@ def package(folder: Path, side: str, name: str) -> Path:
 
 
 def sizes(file: Path) -> tuple[int, int]:
-    """Return the bytes of the library in a package, as shipped and after ``strip -g``."""
+    """Return the bytes of a package's library and constants, as shipped and after ``strip -g``."""
     with tempfile.TemporaryDirectory() as room, zipfile.ZipFile(file) as archive:
         (name,) = (each for each in archive.namelist() if each.endswith(_LIBRARY))
         library = Path(archive.extract(name, room))
         stripped = library.with_suffix(".stripped")
         subprocess.run(["strip", "-g", "-o", str(stripped), str(library)], check=True)
-        return library.stat().st_size, stripped.stat().st_size
+        beside = [each.file_size for each in archive.infolist() if each.filename.endswith(_BESIDE)]
+        return library.stat().st_size + sum(beside), stripped.stat().st_size + sum(beside)
 
 
 def constant_bytes(name: str) -> int:
-    """Return the bytes of a model's weights, which both sides embed."""
+    """Return the bytes of a model's weights, which both packages hold."""
     model, _ = made(name)
     weights: Any = getattr(model, "parameters", tuple)()  # a function has none
     return sum(weight.numel() * weight.element_size() for weight in weights)

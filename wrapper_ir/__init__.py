@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from wrapper_ir import runtime as runtime
     from wrapper_ir import testing as testing
     from wrapper_ir import text as text
+    from wrapper_ir.aot.packages import load_package as load_package
     from wrapper_ir.api import compile as compile
     from wrapper_ir.api import cuda_graph_status as cuda_graph_status
     from wrapper_ir.api import emit as emit
@@ -94,6 +95,7 @@ _EXPORTS = {
     "interpret": "wrapper_ir.interpreter",
     "keep_freed_memory": "wrapper_ir.runtime.heap",
     "load": "wrapper_ir.text",
+    "load_package": "wrapper_ir.aot.packages",
     "parse": "wrapper_ir.text",
     "plan_memory": "wrapper_ir.planning",
     "print_program": "wrapper_ir.text",

@@ -13,7 +13,7 @@ from wrapper_ir.passes import pipeline_for, run_passes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from wrapper_ir.debug_printer.spec import DebugPrinter
@@ -116,7 +116,7 @@ def cuda_graph_status() -> list[GraphStatus]:
 
 
 def export(
-    program: Program,
+    program: Program | Sequence[Program] | Mapping[str, Program | Sequence[Program]],
     path: str | os.PathLike[str],
     *,
     metadata: Mapping[str, str] | None = None,
@@ -131,7 +131,9 @@ def export(
     all; what an export wrote before is replaced. The same program gives the same bytes.
 
     Args:
-        program: The program; ``program.data`` holds the values of its constants.
+        program: The program; ``program.data`` holds the values of its constants. Or, for a
+            package: its variants, of which :func:`load_package` takes the first that fits; or
+            either by the names of models, which share their weights.
         path: Where to.
         metadata: What a package is to say of itself besides; loaders return it.
         debug: What values the library can show while it runs: a ``DebugPrinter``, or a level such
@@ -150,13 +152,16 @@ def export(
         OptionValueError: There is, but not with that value.
         WrapperIRError: The program cannot be rendered or built, or the path not be written.
     """
-    as_program(program, "wir.export")
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
 
     # What can be refused at once is, before any work is done.
     build, rest = shipping.split(options)
-    shipping.check(path, metadata, **build)
+    models = shipping.arranged(program, path, shipping.check(path, metadata, **build))
     printer = None if debug is None else make_printer(debug)
     emitter = make_emitter("cpp", rest)
-    artifact = emitter.emit(run_passes(program, pipeline_for(emitter, printer)))
-    return shipping.export(artifact, path, metadata=metadata, **build)
+    passes = pipeline_for(emitter, printer)
+    artifacts = {
+        name: [emitter.emit(run_passes(each, passes)) for each in variants]
+        for name, variants in models.items()
+    }
+    return shipping.export(artifacts, path, metadata=metadata, **build)

@@ -28,6 +28,41 @@ def test_a_package_is_built(invoke: Invoke, room: Path) -> None:
         assert json.loads(archive.read(name))["author"] == "Ada"
 
 
+def test_a_package_is_inspected(invoke: Invoke, room: Path) -> None:
+    assert invoke("export", "small.wir", "-o", "m.pt2").exit_code == 0
+    shown = invoke("inspect", "m.pt2", "--verify")
+    assert shown.exit_code == 0, shown.output
+    for words in (
+        "made by    wrapper_ir",
+        "needs      PyTorch",
+        "input      ",
+        "as it was written",
+    ):
+        assert words in shown.stdout
+    (about,) = json.loads(invoke("inspect", "m.pt2", "--json").stdout)["models"]["model"]
+    content = bytearray((room / "m.pt2").read_bytes())
+    content[content.index(b"\x7fELF") + 200] ^= 1
+    (room / "m.pt2").write_bytes(content)
+    damaged = invoke("inspect", "m.pt2", "--verify")
+    assert damaged.exit_code == 1
+    assert f"{about['library']} is not as it was written" in damaged.stdout
+    assert invoke("inspect", "m.pt2").exit_code == 0
+    refused = invoke("inspect", "small.wir")
+    assert refused.exit_code == 2
+    assert "it is no .pt2 package" in refused.stderr
+
+
+def test_several_programs_make_one_package(invoke: Invoke, room: Path) -> None:
+    (room / "other.wir").write_bytes((room / "small.wir").read_bytes())
+    made = invoke("export", "small.wir", "two=other.wir", "two=small.wir", "-o", "m.pt2")
+    assert made.exit_code == 0, made.output
+    models = json.loads(invoke("inspect", "m.pt2", "--json").stdout)["models"]
+    assert {name: len(variants) for name, variants in models.items()} == {"small": 1, "two": 2}
+    assert invoke("export", "one=small.wir", "-o", "one.pt2").exit_code == 0
+    assert "one\n" in invoke("inspect", "one.pt2").stdout
+    assert invoke("export", "small.wir", "other.wir", "-o", "m.so").exit_code == 2
+
+
 def test_a_library_and_its_debug_information(invoke: Invoke, room: Path) -> None:
     result = invoke("export", "small.wir", "-o", "m.so", "--isa", "x86-64-v2", "--debug-info")
     assert result.exit_code == 0, result.output

@@ -28,7 +28,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Page -> its title and the modules whose names it describes, in this order.
 PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "run": ("Emit, compile, export", ("api", "backend", "options.process", "runtime.heap")),
+    "run": (
+        "Emit, compile, export",
+        ("api", "aot.packages", "backend", "options.process", "runtime.heap"),
+    ),
     "lines": ("Programs and lines", ("lines", "lines.expr")),
     "text": ("Text form", ("text",)),
     "build": ("Builder", ("build",)),

@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 AUTO_EMBED_LIMIT: Final = 512 << 20
 """Bytes up to which ``auto`` embeds. Beyond, building would copy them twice more."""
 
+CONSTANTS_ENDING: Final = ".constants"
+"""That of a file of constants beside a library."""
+
 #: What a library shows that only our own loader opens.
 LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
 
@@ -74,12 +77,14 @@ class Library:
         constants_file: The constants, where they are beside it; must stay in the same directory.
         debug_file: Its symbols and debug information, where that was asked for.
         features: What a processor must have to run it.
+        constants_wanted: The name of the file of constants that it was built without.
     """
 
     file: Path
     constants_file: Path | None
     debug_file: Path | None
     features: tuple[str, ...]
+    constants_wanted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,8 @@ class BuildOptions:
             processor. Or ``x86-64-v2`` to ``x86-64-v4``: for any processor of that level.
         debug_info: Whether to compile with debug information, kept in a file of its own.
         constants: ``embedded`` in the library, ``beside`` it in a file that is mapped into memory,
-            or ``auto``: embedded up to 512 MiB.
+            ``none`` for a library without them, or ``auto``: embedded up to 512 MiB, and beside in
+            a package.
         jobs: How many compilers to run at once; by default one a processor.
         progress: Called with the number of steps done and the number of all steps.
         cache: Where objects are kept; the default cache when absent.
@@ -144,7 +150,7 @@ def build(
         CacheDirError: The cache's directory cannot be used.
     """
     given = options or BuildOptions()
-    table, embed, chosen, archives = prepared(artifact, given)
+    table, where, chosen, archives = prepared(artifact, given)
     flags = (*(("-g",) if given.debug_info else ()), *given.extra_flags)
     work = Work.of(given.cache, given.jobs, flags)
     features = _features(work, chosen, given.isa)
@@ -155,7 +161,7 @@ def build(
     with work.running(folder) as (pool, scratch):
         coming = work.compile(files, pool, steps)
         making = pool.submit(
-            _make_constants, work, artifact.program, table, archives, scratch / name, embed
+            _make_constants, work, artifact.program, table, archives, scratch / name, where
         )
         launched = pool.submit(code.objects, work, scratch)
         runtime = work.runtime(artifact.manifest, alone=True)
@@ -168,7 +174,7 @@ def build(
         symbols = _linked(work, objects, library, debug_info=given.debug_info)
         steps.advance()
         beside, symbols = (each and _moved(each, folder) for each in (data.beside, symbols))
-        return Library(_moved(library, folder), beside, symbols, features)
+        return Library(_moved(library, folder), beside, symbols, features, data.wanted)
 
 
 def _files(
@@ -259,12 +265,12 @@ def build_loadable(
 
 def prepared(
     artifact: CppArtifact, options: BuildOptions
-) -> tuple[ConstantTable, bool, list[tuple[KernelUnit, Isa]], tuple[bytes, ...]]:
+) -> tuple[ConstantTable, str, list[tuple[KernelUnit, Isa]], tuple[bytes, ...]]:
     """Returns what is settled before anything is compiled.
 
     Returns:
-        Where constants lie, whether in the library, what each kernel is compiled for, and the bytes
-        of the program's objects.
+        Where each constant lies; ``embedded``, ``beside`` or ``none``; what each kernel is compiled
+        for; and the bytes of the program's objects.
 
     Raises:
         UnsupportedError: The program takes objects as inputs.
@@ -277,7 +283,7 @@ def prepared(
     table, archives = constant_table(artifact.program), object_archives(artifact.program)
     chosen = [(kernel, isa_of(kernel.source, options.isa)) for kernel in artifact.kernels]
     size = places_of(archives, table.size)[-1].end if archives else table.size
-    return table, _is_embedded(options.constants, size), chosen, archives
+    return table, _place_of(options.constants, size), chosen, archives
 
 
 def _refuse_objects(program: Program) -> None:
@@ -297,8 +303,7 @@ def linked_constants(
     table: ConstantTable,
     archives: Sequence[bytes],
     stem: Path,
-    *,
-    embed: bool,
+    where: str,
 ) -> str | None:
     """Writes the values of constants, and ``constants.s`` by which a library knows them.
 
@@ -307,7 +312,7 @@ def linked_constants(
         table: Where they go.
         archives: The bytes of its objects.
         stem: The library's path without its ending; the files go beside it.
-        embed: Whether they are to be in the library.
+        where: ``embedded`` in the library, ``beside`` it, or ``none`` for no values.
 
     Returns:
         The name of the file of values, None where there are neither constants nor objects.
@@ -317,23 +322,28 @@ def linked_constants(
     """
     if not table.entries and not archives:
         return None
-    blob = stem.with_name("constants.bin" if embed else f"{stem.name}.constants")
-    digest = write_blob(program, table, blob, archives=archives, trailer=not embed)
+    embed = where == "embedded"
+    blob = stem.with_name("constants.bin" if embed else f"{stem.name}{CONSTANTS_ENDING}")
+    digest = ""  # of no file: a library without values takes none from beside it
+    if where != "none":
+        digest = write_blob(program, table, blob, archives=archives, trailer=not embed)
     text = embedded_text(blob.name, digest) if embed else beside_text(blob.name, digest)
     text += places_text(places_of(archives, table.size))
     stem.with_name("constants.s").write_text(text, "ascii")
     return blob.name
 
 
-def _is_embedded(constants: str, size: int) -> bool:
-    """Tell whether the constants go into the library.
+def _place_of(constants: str, size: int) -> str:
+    """Return where the constants go: ``embedded``, ``beside`` or ``none``.
 
     Raises:
-        TooLargeError: They are to go there and do not fit.
+        TooLargeError: They are to be embedded and do not fit.
     """
     if constants == "embedded" and size > EMBED_LIMIT:
         raise TooLargeError(size=size, limit=EMBED_LIMIT)
-    return constants == "embedded" or (constants == "auto" and size <= AUTO_EMBED_LIMIT)
+    if constants == "auto":
+        return "embedded" if size <= AUTO_EMBED_LIMIT else "beside"
+    return constants
 
 
 def _features(work: Work, chosen: Iterable[tuple[KernelUnit, Isa]], isa: str) -> tuple[str, ...]:
@@ -349,6 +359,7 @@ class _Data:
 
     objects: tuple[Path, ...] = ()
     beside: Path | None = None
+    wanted: str | None = None
 
 
 def _make_constants(
@@ -357,13 +368,14 @@ def _make_constants(
     table: ConstantTable,
     archives: Sequence[bytes],
     stem: Path,
-    embed: bool,  # noqa: FBT001
+    where: str,
 ) -> _Data:
-    blob = linked_constants(program, table, archives, stem, embed=embed)
+    blob = linked_constants(program, table, archives, stem, where)
     if blob is None:
         return _Data()
     made = assemble(work.compiler, stem.with_name("constants.s"))
-    return _Data((made,), None if embed else stem.with_name(blob))
+    beside = stem.with_name(blob) if where == "beside" else None
+    return _Data((made,), beside, blob if where == "none" else None)
 
 
 def _moved(file: Path, folder: Path) -> Path:

@@ -19,7 +19,7 @@ from wrapper_ir.runtime.checks import ObjectStateError, archive_of
 from wrapper_ir.toolchain.native import constants_trailer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from wrapper_ir.emitters.cpp.constants import ConstantEntry, ConstantTable
@@ -61,13 +61,11 @@ def write_blob(
     Raises:
         ConstantValueError: A value is missing or does not fit its layout.
     """
-    groups = _groups(table)
     digest = hashlib.sha256()
     with file.open("wb") as out:
-        for root, members in groups:
+        for root, value in group_bytes(program, table):
             _pad(out, digest, root.data_offset)
-            if root.data_bytes:  # nothing of what is packed where the library is loaded
-                _append(out, digest, _bytes_of(program, root, members))
+            _append(out, digest, value)
         for archive, place in zip(archives, places_of(archives, table.size), strict=True):
             _pad(out, digest, place.offset)
             digest.update(archive)
@@ -75,6 +73,23 @@ def write_blob(
         if trailer:
             out.write(constants_trailer(out.tell(), digest.digest()))
     return digest.hexdigest()
+
+
+def group_bytes(program: Program, table: ConstantTable) -> Iterator[tuple[ConstantEntry, Tensor]]:
+    """Yields each constant that has bytes of its own, and these: a dense tensor on the CPU.
+
+    Raises:
+        ConstantValueError: A value is missing or does not fit its layout.
+    """
+    for root, members in _groups(table):
+        if root.data_bytes:  # nothing of what is packed where the library is loaded
+            yield root, _bytes_of(program, root, members)
+
+
+def memory_of(tensor: Tensor) -> memoryview:
+    """Returns the bytes of a dense tensor on the CPU, which has to outlive them."""
+    size = tensor.numel() * tensor.element_size()
+    return memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())).cast("B")
 
 
 def _pad(out: BinaryIO, digest: Digest, position: int) -> None:
@@ -93,10 +108,8 @@ def _groups(table: ConstantTable) -> list[tuple[ConstantEntry, list[ConstantEntr
 
 
 def _append(out: BinaryIO, digest: Digest, tensor: Tensor) -> None:
-    size = tensor.numel() * tensor.element_size()
-    memory = (ctypes.c_char * size).from_address(tensor.data_ptr())
-    with memoryview(memory).cast("B") as view:
-        for start in range(0, size, _BLOCK):
+    with memory_of(tensor) as view:
+        for start in range(0, len(view), _BLOCK):
             block = view[start : start + _BLOCK]
             digest.update(block)
             out.write(block)

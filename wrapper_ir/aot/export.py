@@ -7,20 +7,24 @@ renamed at the end. An export that fails leaves what was there as it was.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import platform
 import shutil
 import sys
 import tempfile
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.aot.build import BuildOptions, build
+from wrapper_ir.aot.about import INDEX, index_of
+from wrapper_ir.aot.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, write_archive
+from wrapper_ir.aot.build import CONSTANTS_ENDING, BuildOptions, build
 from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.aot.folder import MARKER, write_folder
+from wrapper_ir.aot.gpu_kernels import DeviceCode
 from wrapper_ir.aot.kernels import NATIVE
+from wrapper_ir.aot.sharing import arranged as arranged
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
@@ -33,30 +37,12 @@ from wrapper_ir.toolchain.native import TRAILER_MAGIC
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from wrapper_ir.aot.build import Library
     from wrapper_ir.emitters.base import Artifact
     from wrapper_ir.emitters.cpp.artifact import Manifest
 
-
-# The ``.pt2`` archive: what torch's own loaders look for, and nothing that changes by itself.
-#
-# It is a zip file whose members are stored as they are, under one root folder. Loaders unpack what
-# is in ``data/aotinductor/<model>``, open the ``.so`` there, and read the JSON file that is named
-# like the ``.cpp`` beside it. Members are copied from file to file, so that the size of constants
-# does not matter; dates are fixed, and equal input gives equal bytes.
-
-MODEL_NAME: Final = "model"
-"""The name by which loaders ask for the one model of a package, unless told otherwise."""
-
-#: The folder that everything lies in; loaders take whatever they find. Not the file's name, which
-#: would make the bytes depend on it.
-_ROOT: Final = "package"
-
-#: Version of the archive's layout, and of the container's format below it.
-_ARCHIVE_VERSION: Final = "0"
-_CONTAINER_VERSION: Final = "6\n"
 
 _OWN_KEYS: Final = "AOTI_"
 
@@ -78,7 +64,12 @@ def check_metadata(metadata: Mapping[str, str]) -> None:
 
 
 def write_parts(
-    folder: Path, artifact: Artifact, options: BuildOptions, metadata: Mapping[str, str]
+    folder: Path,
+    artifact: Artifact,
+    options: BuildOptions,
+    metadata: Mapping[str, str],
+    *,
+    packaged: bool = True,
 ) -> tuple[list[Path], Path | None]:
     """Writes what a package holds of a program, which torch's own packager takes as it is.
 
@@ -87,16 +78,20 @@ def write_parts(
         artifact: The program; its text is among the files, for readers.
         options: How to build.
         metadata: What the package is to say of itself besides.
+        packaged: Whether the files stay together: then ``auto`` leaves constants out of the
+            library, to be mapped.
 
     Returns:
-        The files: text, metadata, library, and the constants where they are beside it. And the
-        file of its debug information, where that was asked for.
+        The files: text, metadata, library, index, and the constants where they are beside it. And
+        the file of its debug information, where that was asked for.
 
     Raises:
         UnsupportedError: The artifact is no C++, or the program has probes that need Python.
         WrapperIRError: As :func:`wrapper_ir.aot.build.build` says.
     """
     artifact = _shippable(artifact)
+    if packaged and options.constants == "auto" and not artifact.program.objects:
+        options = dataclasses.replace(options, constants="beside")
     library = build(artifact, folder, options, name=MODEL_NAME)
     stem = f"{MODEL_NAME}.wrapper"
     text, about = folder / f"{stem}.cpp", folder / f"{stem}_metadata.json"
@@ -105,21 +100,19 @@ def write_parts(
     about.write_text(json.dumps(said, indent=1), "utf-8")
     # Loaders find the metadata by the name of the one .cpp file.
     files = [text, about, library.file.rename(folder / f"{stem}.so")]
+    index = index_of(
+        artifact,
+        files,
+        library.constants_file or library.constants_wanted,
+        isa=options.isa,
+        features=library.features,
+        archs=DeviceCode.of(artifact, options).archs,
+    )
+    files.append(folder / INDEX)
+    files[-1].write_text(json.dumps(index, indent=1), "utf-8")
     if library.constants_file is not None:
         files.append(library.constants_file)
     return files, library.debug_file
-
-
-def write_package(file: Path, parts: Iterable[Path]) -> None:
-    """Writes a package of the parts of one program."""
-    folder = f"{_ROOT}/data/aotinductor/{MODEL_NAME}"
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for part in parts:
-            _add_file(archive, f"{folder}/{part.name}", part)
-        _add_text(archive, f"{_ROOT}/archive_format", "pt2")
-        _add_text(archive, f"{_ROOT}/archive_version", _ARCHIVE_VERSION)
-        _add_text(archive, f"{_ROOT}/byteorder", sys.byteorder)
-        _add_text(archive, f"{_ROOT}/.data/version", _CONTAINER_VERSION)
 
 
 def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
@@ -136,24 +129,6 @@ def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
     return about
 
 
-def _member(name: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-    info.external_attr = 0o644 << 16
-    info.create_system = 3  # Unix, whatever this is
-    return info
-
-
-def _add_text(archive: zipfile.ZipFile, name: str, text: str) -> None:
-    archive.writestr(_member(name), text.encode())
-
-
-def _add_file(archive: zipfile.ZipFile, name: str, file: Path) -> None:
-    info = _member(name)
-    info.file_size = file.stat().st_size
-    with file.open("rb") as source, archive.open(info, "w") as out:
-        shutil.copyfileobj(source, out, 1 << 20)
-
-
 #: What probes can do in a library that runs alone.
 _LEVELS: Final = (
     ProbeLevel.NAMES,
@@ -168,13 +143,13 @@ _LEVELS: Final = (
 _PACKAGE: Final = Kind("a package that we exported", contains(b"WRAPPER_IR_ISA"))
 _LIBRARY: Final = Kind("a library that we exported", contains(b"WrapperIR"))
 _DEBUG: Final = Kind("debug information of ours", contains(b"WrapperIR"), made_up=True)
-_CONSTANTS: Final = Kind("a library's constants", contains(TRAILER_MAGIC), made_up=True)
+_BESIDE: Final = Kind("a library's constants", contains(TRAILER_MAGIC), made_up=True)
 
 _ENDINGS: Final = (".pt2", ".so", "")
 
 
 def export(
-    artifact: Artifact,
+    artifact: Artifact | Mapping[str, Sequence[Artifact]],
     path: str | os.PathLike[str],
     *,
     metadata: Mapping[str, str] | None = None,
@@ -189,7 +164,8 @@ def export(
     or package its debug information, ``PATH.debug``.
 
     Args:
-        artifact: The emitted program; ``artifact.program.data`` holds the constants' values.
+        artifact: The emitted program; ``artifact.program.data`` holds the constants' values. Or
+            several by name, each in variants, whose constants are laid out alike.
         path: The file or folder to write.
         metadata: What a package is to say of itself besides; for ``.pt2`` only.
         **options: How to build: the fields of ``BuildOptions``.
@@ -204,12 +180,13 @@ def export(
         WrapperIRError: As :func:`wrapper_ir.aot.build.build` says.
     """
     given = check(path, metadata, **options)
-    artifact = _shippable(artifact)
+    several = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
+    models = {name: [*map(_shippable, variants)] for name, variants in several.items()}
     target = Path(path)
     writers: dict[str, Callable[[Path], None]] = {
-        ".pt2": lambda room: _package(artifact, target, room, given, metadata or {}),
-        ".so": lambda room: _library(artifact, target, room, given),
-        "": lambda room: _folder(artifact, target, room, given),
+        ".pt2": lambda room: _package(models, target, room, given, metadata or {}),
+        ".so": lambda room: _library(_alone(models), target, room, given),
+        "": lambda room: _folder(_alone(models), target, room, given),
     }
     with _room(target) as room:
         writers[target.suffix](room)
@@ -252,6 +229,11 @@ def check(
     return given
 
 
+def _alone(models: Mapping[str, Sequence[CppArtifact]]) -> CppArtifact:
+    ((artifact,),) = models.values()
+    return artifact
+
+
 def _shippable(artifact: Artifact) -> CppArtifact:
     """Refuses what a library cannot do where it runs alone, and all that is no C++."""
     if not isinstance(artifact, CppArtifact):
@@ -282,7 +264,7 @@ def _check_path(target: Path) -> None:
         check_output(target, _LIBRARY if target.suffix == ".so" else _PACKAGE)
         check_output(target.with_name(f"{target.name}.debug"), _DEBUG)
     if target.suffix == ".so":
-        check_output(target.with_suffix(".constants"), _CONSTANTS)
+        check_output(target.with_suffix(CONSTANTS_ENDING), _BESIDE)
 
 
 def _is_ours(folder: Path) -> bool:
@@ -301,15 +283,30 @@ def _room(target: Path) -> Iterator[Path]:
 
 
 def _package(
-    artifact: CppArtifact,
+    models: Mapping[str, Sequence[Artifact]],
     target: Path,
     room: Path,
     options: BuildOptions,
     metadata: Mapping[str, str],
 ) -> None:
-    parts, symbols = write_parts(room, artifact, options, metadata)
-    made = room / "made"
-    write_package(made, parts)
+    """Writes a package of models, each in one or several variants."""
+    members: dict[str, Path] = {}
+    made, symbols = room / "made", None
+    several = sum(map(len, models.values())) > 1
+    for name, variants in models.items():
+        for number, artifact in enumerate(variants):
+            folder = f"{VARIANTS}/{name}/{number}" if number else f"{MODELS}/{name}"
+            place = room / folder
+            place.mkdir(parents=True)
+            parts, symbols = write_parts(place, artifact, options, metadata)
+            for part in parts:
+                if several and part.suffix == CONSTANTS_ENDING:
+                    first = members.setdefault(f"{CONSTANTS}/{part.name}", part)
+                    if first is not part:
+                        part.unlink()  # it is the same
+                else:
+                    members[f"{folder}/{part.name}"] = part
+    write_archive(made, members, mapped=[m for m in members if m.endswith(CONSTANTS_ENDING)])
     if symbols is not None:
         _put(symbols, target.with_name(f"{target.name}.debug"), _DEBUG)
     _put(made, target, _PACKAGE)
@@ -319,7 +316,7 @@ def _library(artifact: CppArtifact, target: Path, room: Path, options: BuildOpti
     library = build(artifact, room, options, name=target.stem)
     # The library comes last: what it needs is there when it appears.
     files = (library.constants_file, library.debug_file, library.file)
-    for file, kind in zip(files, (_CONSTANTS, _DEBUG, _LIBRARY), strict=True):
+    for file, kind in zip(files, (_BESIDE, _DEBUG, _LIBRARY), strict=True):
         if file is not None:
             _put(file, target.with_name(file.name), kind)
 

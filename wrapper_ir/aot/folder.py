@@ -115,7 +115,7 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     """
     target = _identifier(name)
     compiler = find_compiler(options.cache)
-    table, embed, chosen, archives = prepared(artifact, options)
+    table, where, chosen, archives = prepared(artifact, options)
     code = DeviceCode.of(artifact, options)
     # Not for this processor in particular: whoever builds it may have another one.
     plain = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
@@ -130,14 +130,14 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     units = native_units(needed_parts(artifact.manifest.parts, alone=True))
     runtime = _copy_runtime(folder, units)
     code.write(folder, options.cache or default_cache())
-    blob = linked_constants(artifact.program, table, archives, folder / target, embed=embed)
+    blob = linked_constants(artifact.program, table, archives, folder / target, where)
     plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
     assembled = [*(["constants.s"] if blob else []), *([code.file] if code.file else [])]
     sides = artifact.manifest.libraries
     cmake = _CMAKE.format(
         name=target,
         sources=_listed([*runtime, *plain_sources, *kernel_files, *assembled]),
-        constants=_constants_rule(target, blob, embed=embed),
+        constants=_constants_rule(target, blob, where),
         including=_INCLUDING.format(file=code.file) if code.file else "",
         libraries=" ".join(f'"${{WIR_TORCH_DIR}}/lib/{side.library}"' for side in sides),
         targets=" ".join(side.target for side in sides),
@@ -202,10 +202,10 @@ def _listed(files: Sequence[str]) -> str:
     return "".join(f"  {file}\n" for file in files).rstrip("\n")
 
 
-def _constants_rule(target: str, blob: str | None, *, embed: bool) -> str:
-    if blob is None:
+def _constants_rule(target: str, blob: str | None, where: str) -> str:
+    if blob is None or where == "none":
         return ""
-    if embed:
+    if where == "embedded":
         depends = f'\n  OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/{blob}"'
         return _INCLUDING.format(file="constants.s").replace(")\n", f"{depends})\n")
     return (

@@ -122,6 +122,23 @@ _X86_NEWER_FEATURES: Final = (
 )
 
 
+#: Features that ``/proc/cpuinfo`` calls otherwise, marks between letters aside.
+_LISTED_AS: Final = {
+    "bmi": "bmi1",
+    "lzcnt": "abm",
+    "pclmul": "pclmulqdq",
+    "sha": "shani",
+    "sse3": "pni",
+}
+
+
+def lacking(features: Iterable[str]) -> list[str]:
+    """Return which features this processor has not, of those that a library needs."""
+    here = {name.replace("_", "") for name in isas.cpu_features()}
+    plain = {name: name.replace(".", "").replace("-", "") for name in features}
+    return [name for name, each in plain.items() if _LISTED_AS.get(each, each) not in here]
+
+
 def checked_level(asked: str) -> Isa | None:
     """Returns the instruction set that a library is asked for by name, None for ``native``.
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "plan-csv": "wrapper_ir.cli.commands.plan:plan_csv",
     "emit": "wrapper_ir.cli.commands.rendering:emit",
     "export": "wrapper_ir.cli.commands.rendering:export",
+    "inspect": "wrapper_ir.cli.commands.packages:inspect",
     "run": "wrapper_ir.cli.commands.rendering:run",
     "diff": "wrapper_ir.cli.commands.looking:diff",
     "bisect": "wrapper_ir.cli.commands.failures:bisect",

@@ -181,8 +181,8 @@ CONSTANTS: Final = Option(
     "constants",
     str,
     "auto",
-    "where the values of constants go: into the library, or into a file beside it",
-    choices=("auto", "embedded", "beside"),
+    "where the values of constants go: into the library, a file beside it, or nowhere",
+    choices=("auto", "embedded", "beside", "none"),
 )
 
 DEBUG_INFO: Final = Option(

@@ -8,6 +8,7 @@ name that torch does not promise.
 
 from __future__ import annotations
 
+import ctypes
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from wrapper_ir.devices import registered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
 __all__ = [
@@ -26,8 +27,10 @@ __all__ = [
     "data_ptr_address",
     "empty_strided_cpu",
     "enable_amx",
+    "new_handles",
     "no_autocast",
     "reinterpret_tensor",
+    "take_handles",
     "tensor_guard",
 ]
 
@@ -138,3 +141,24 @@ def enable_amx() -> bool:
     """
     ask = getattr(torch.cpu, "_init_amx", None)
     return bool(ask()) if ask is not None else False
+
+
+# Handles of tensors: what AOTInductor's C interface takes and gives.
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_capsule_of = ctypes.pythonapi.PyCapsule_New
+_capsule_of.restype = ctypes.py_object
+_capsule_of.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+def new_handles(tensors: Sequence[Tensor]) -> list[int]:
+    """Return a new handle for each tensor; each is to be deleted by whoever is given it."""
+    made = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors(list(tensors))
+    return [_pointer_of(each, None) for each in made]
+
+
+def take_handles(handles: Iterable[int]) -> list[Tensor]:
+    """Return the tensors of handles, which are deleted."""
+    capsules = [_capsule_of(handle, None, None) for handle in handles]
+    return torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs(capsules)

@@ -51,6 +51,7 @@ _UNITS = {Part.PROBES: "probes", Part.GRAPHS: "graphs"}
 
 #: Stands near the end of every file of constants beside a library.
 TRAILER_MAGIC = b"WIRDATA1"
+_TRAILER = struct.Struct("<8sQ32s")
 
 
 def native_include_dirs() -> tuple[Path, ...]:
@@ -138,7 +139,15 @@ def constants_trailer(size: int, sha256: bytes) -> bytes:
         size: Number of bytes before the trailer.
         sha256: Their digest, 32 bytes.
     """
-    return struct.pack("<8sQ32s", TRAILER_MAGIC, size, sha256)
+    return _TRAILER.pack(TRAILER_MAGIC, size, sha256)
+
+
+def read_trailer(file: Path) -> tuple[int, bytes]:
+    """Return how many bytes of constants a file holds, and their digest."""
+    with file.open("rb") as source:
+        source.seek(-_TRAILER.size, 2)
+        _, size, sha256 = _TRAILER.unpack(source.read())
+    return size, sha256
 
 
 @dataclass(frozen=True, slots=True)

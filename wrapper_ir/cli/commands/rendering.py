@@ -21,6 +21,7 @@ from wrapper_ir.cli.command import (
     target_options,
     traceback_option,
 )
+from wrapper_ir.cli.completion import PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,8 +74,12 @@ wrapper-ir capture model.py:make --isa x86-64-v3 -o v3.wir
 wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of that level
 wrapper-ir export gpu.wir -o gpu.pt2 --gpu-arch sm_80 --gpu-arch sm_90
 wrapper-ir export gpu.wir -o gpu.pt2 -O cuda_graph=true   # captures its calls by itself
+wrapper-ir export prefill.wir decode.wir -o model.pt2     # two models, one copy of their weights
+wrapper-ir export model=v4.wir model=v3.wir -o model.pt2  # one model in two variants
 """))
-@program_argument
+@click.argument(
+    "files", metavar="[NAME=]FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS
+)
 @click.option("-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so or nothing.")
 @asking("how", Building)
 @click.option(
@@ -85,7 +90,7 @@ wrapper-ir export gpu.wir -o gpu.pt2 -O cuda_graph=true   # captures its calls b
 @force_option
 @traceback_option
 def export(
-    file: str,
+    files: tuple[str, ...],
     output: str,
     how: Building,
     metadata: tuple[str, ...],
@@ -98,6 +103,10 @@ def export(
     torch::inductor::AOTIModelPackageLoader in C++, a .so by AOTIModelContainerRunnerCpu. The values
     of constants are read from the .safetensors file beside FILE.wir. PATH appears whole or not at
     all.
+
+    Several programs make a package of several models, called NAME or like their files; those of one
+    name are variants of a model, of which the first that fits is loaded by wir.load_package.
+    `wrapper-ir inspect` shows what is in a package.
     """
     from wrapper_ir.aot.export import check
     from wrapper_ir.api import export as export_program
@@ -109,10 +118,22 @@ def export(
     printer = probes.printer("off")
     about, chosen = read_pairs(metadata), check_target("cpp", options)
     check(output, about, **how.options)
-    program = read_program(file, data=True)
+    models: dict[str, list[Any]] = {}
+    for name, file in map(_named, files):
+        models.setdefault(name, []).append(read_program(file, data=True))
+    only = len(files) == 1 and _named(files[0])[1] == files[0]
+    programs = next(iter(models.values())) if only else models
     chosen |= how.options
     with bar(f"building {output}") as tell:
-        export_program(program, output, metadata=about, debug=printer, progress=tell, **chosen)
+        export_program(programs, output, metadata=about, debug=printer, progress=tell, **chosen)
+
+
+def _named(word: str) -> tuple[str, str]:
+    """Return the name and the file of a model: what stands before ``=``, else the file's stem."""
+    from pathlib import Path
+
+    name, is_given, file = word.partition("=")
+    return (name, file) if is_given and not Path(word).exists() else (Path(word).stem, word)
 
 
 # ``wrapper-ir run``: call a program.

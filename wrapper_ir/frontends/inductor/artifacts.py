@@ -153,7 +153,9 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[str
     with tempfile.TemporaryDirectory(dir=top) as room:
         made = Path(room, "made")
         made.mkdir()
-        parts, _ = shipping.write_parts(made, artifact, options, delivery.metadata)
+        parts, _ = shipping.write_parts(
+            made, artifact, options, delivery.metadata, packaged=delivery.is_package
+        )
         digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))  # constants: the library's
         folder = top / digest.hexdigest()
         try:

@@ -58,7 +58,8 @@ void open_file(File& file, const ProgramInfo& program, const char* directory) {
   if (file.descriptor < 0) {
     const int error = errno;
     refuse(file.path, error == ENOENT ? "there is no such file" : std::strerror(error),
-           "keep it beside the library it was made with");
+           "keep it beside the library it was made with; one that was made without constants is "
+           "given them by whoever loads it");
   }
 }
 

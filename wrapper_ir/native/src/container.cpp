@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include <torch/headeronly/version.h>
 #include <wir/dtype.h>
 #include <wir/error.h>
 
@@ -26,12 +27,22 @@ extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char* wir_cpu_problem(
 namespace wir::runtime {
 namespace {
 
+std::string release(std::uint64_t version) {
+  return std::to_string(version >> 56) + "." + std::to_string(version >> 48 & 255);
+}
+
 void check_program(const ProgramInfo& program) {
   if (program.contract != kContract) {
     throw Error("WIR2163", "the two halves of the library do not belong together: one keeps to "
                            "contract " + std::to_string(program.contract) + ", the other to " +
                                std::to_string(kContract),
                 "build the library again");
+  }
+  const std::uint64_t here = aoti_torch_abi_version();
+  if (here >> 48 < TORCH_ABI_VERSION >> 48) {
+    throw Error("WIR2163", "the library needs PyTorch " + release(TORCH_ABI_VERSION) +
+                               " or later, and this is " + release(here),
+                "load it with the release that it was made with, or make it with this one");
   }
   const char* problem = wir_cpu_problem != nullptr ? wir_cpu_problem() : nullptr;
   if (problem != nullptr) throw Error("WIR2163", problem);

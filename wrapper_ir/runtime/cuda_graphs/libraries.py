@@ -15,7 +15,10 @@ from wrapper_ir.runtime.cuda_graphs.status import GraphStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["library_statuses", "statuses_of"]
+__all__ = ["OPENED_FROM_MEMORY", "library_statuses", "statuses_of"]
+
+OPENED_FROM_MEMORY: Final[set[str]] = set()
+"""Libraries that are no files: the names that they were opened by, which the system tells not."""
 
 _FUNCTION: Final = b"WrapperIRModelContainerGetCudaGraphStatus"
 
@@ -63,7 +66,8 @@ def _loaded() -> list[str]:
     if not _MAPS.exists():
         return []
     rows = [row.split(maxsplit=5) for row in _MAPS.read_text("utf-8", "replace").splitlines()]
-    return sorted({row[5] for row in rows if len(row) > 5 and row[5].endswith(".so")})
+    files = {row[5] for row in rows if len(row) > 5 and row[5].endswith(".so")}
+    return sorted(files | OPENED_FROM_MEMORY)
 
 
 @functools.cache

@@ -1,0 +1,397 @@
+"""Packages loaded by us: nothing is unpacked, and the weights are pages of the file itself.
+
+The library is copied into memory, which the system's loader opens like a file; the archive is
+mapped, and the constants given to the library as tensors in the mapping, by the part of
+AOTInductor's C interface that takes them from outside. What a program writes to is copied for each
+model. Torch's own runners do the same with a library and tensors since 2.14; here it is the C
+functions themselves, which our libraries have on every release.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from wrapper_ir.aot.about import chosen, models_of, torch_version
+from wrapper_ir.aot.archive import PackageError, opened
+from wrapper_ir.aot.kernels import lacking
+from wrapper_ir.aot.library import Entry, entries_of, open_library
+from wrapper_ir.emitters.cpp.constants import ALIGNMENT
+from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.runtime import _private as private
+from wrapper_ir.runtime.living import register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wrapper_ir.aot.about import Model
+    from wrapper_ir.aot.archive import Archive
+
+    Weights = Mapping[str, Tensor] | str | os.PathLike[str]
+
+__all__ = ["PackageFitError", "PackagedModel", "load_package"]
+
+
+class PackageFitError(WrapperIRError):
+    """A package's model cannot run here, in none of its variants.
+
+    Fields: ``file`` is the package, ``model`` the model, ``reasons`` says why not.
+    """
+
+    code = "WIR2277"
+    template = "model {model!r} of package {file!r} cannot run here: {reasons}"
+
+
+def load_package(
+    path: str | os.PathLike[str],
+    model: str | None = None,
+    *,
+    weights: Weights | None = None,
+    device: str | None = None,
+    num_runners: int = 1,
+) -> PackagedModel:
+    """Load a model of a package that :func:`wrapper_ir.export` wrote, unpacking nothing.
+
+    The weights are pages of the file, mapped into memory: they are read when they are first used,
+    and all models that are loaded from the file share them, in this process and in others. What a
+    model writes to is its own. The file must not be changed as long as a model of it is in use;
+    ``wir.export`` puts another in its place.
+
+    Args:
+        path: The ``.pt2`` file.
+        model: The model's name; by default that of the only one, or ``model``.
+        weights: Values to use instead of those in the package: tensors by their names in the model
+            (a ``state_dict``), or the path of a ``.safetensors`` file or of another package. They
+            are not copied where they are on the model's device. What it lacks comes from the
+            package.
+        device: The type of device to run on, such as ``"cpu"``, where there are variants for
+            several; by default whatever fits first.
+        num_runners: How many calls may run at the same time; others wait.
+
+    Returns:
+        A callable that takes and returns what the model does.
+
+    Raises:
+        PackageError: The file is no package of ours, lacks the model, or lacks weights that are not
+            given either.
+        PackageFitError: It needs another PyTorch, processor or device.
+        PackageCallError: The library refuses the weights.
+        OptionValueError: ``num_runners`` is no number from 1.
+    """
+    if type(num_runners) is not int or num_runners < 1:
+        raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
+    archive = opened(path)
+    variants = chosen(archive, model)
+    return PackagedModel(_fitting(archive, variants, device), _given(weights), num_runners)
+
+
+def _fitting(archive: Archive, variants: Sequence[Model], device: str | None) -> Model:
+    """Return the first variant that can run here.
+
+    Raises:
+        PackageFitError: None can.
+    """
+    reasons = []
+    for each in variants:
+        reason = _obstacle(each, device)
+        if reason is None:
+            return each
+        where = each.about["needs"]["device"]
+        reasons.append(f"that for {where}: {reason}" if len(variants) > 1 else reason)
+    raise PackageFitError(
+        file=str(archive.file),
+        model=variants[0].folder.rpartition("/")[2],
+        reasons="; ".join(reasons),
+        hint="`wrapper-ir inspect` shows what it needs; export it for this machine",
+    )
+
+
+def _obstacle(model: Model, device: str | None) -> str | None:
+    """Return why a model cannot run here, None if nothing is known to be in the way."""
+    needs = model.about["needs"]
+    here = torch_version()
+    if _release(here) < _release(needs["torch"]):
+        return f"it needs PyTorch {needs['torch']} or later, and this is {here}"
+    machine, found = (needs["platform"], needs["machine"]), (sys.platform, platform.machine())
+    if machine != found:
+        return f"it is for {' '.join(machine)}, and this is {' '.join(found)}"
+    if missing := lacking(needs["features"]):
+        return f"this processor has no {', '.join(missing)}"
+    if device is not None and torch.device(device).type != needs["device"]:
+        return f"it runs on {needs['device']}, and not on {device}"
+    if not torch.get_device_module(needs["device"]).is_available():
+        return f"it runs on {needs['device']}, and there is none"
+    return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def _given(weights: Weights | None) -> Mapping[str, Tensor]:
+    """Return weights by their names, those of files mapped."""
+    if weights is None:
+        return {}
+    if isinstance(weights, Mapping) and all(isinstance(each, Tensor) for each in weights.values()):
+        return weights
+    path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path()
+    if path.suffix == ".safetensors":
+        return _of_safetensors(path)
+    if path.suffix == ".pt2":
+        models = [variants[0] for variants in models_of(opened(path)).values()]
+        found = [pair for model in reversed(models) for pair in _mapped(model)]
+        return {row["model_name"]: value for row, value in found}
+    raise OptionValueError(
+        option="weights", value=weights, expected="tensors by name, or a .safetensors or .pt2 file"
+    )
+
+
+def _of_safetensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - seldom wanted
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise PackageError(
+            file=str(path), problem=f"its weights cannot be read: {error}"
+        ) from error
+
+
+_moving = threading.Lock()
+_moved: Final[weakref.WeakValueDictionary[tuple[Archive, int, str], Tensor]] = (
+    weakref.WeakValueDictionary()
+)
+
+
+def _mapped(model: Model) -> Iterator[tuple[Mapping[str, Any], Tensor]]:
+    """Yield the constants of a package, each with its row of the index.
+
+    Those on the CPU lie in the mapped file; others are copied to their device, once for all models
+    of the package.
+    """
+    path = model.weights
+    if path is None:
+        return
+    blob = model.archive.bytes_of(path)
+    storages: dict[int, Tensor] = {}
+    for row in model.about["constants"]:
+        if row["offset"] not in storages or not row["bytes"]:
+            storages[row["offset"]] = _storage(model.archive, blob, row)
+        dtype = getattr(torch, row["dtype"])
+        memory = storages[row["offset"]]
+        typed = memory[: len(memory) // dtype.itemsize * dtype.itemsize].view(dtype)
+        yield row, typed.as_strided(row["size"], row["stride"], row["storage_offset"])
+
+
+def _storage(archive: Archive, blob: memoryview, row: Mapping[str, Any]) -> Tensor:
+    """Return the bytes of a constant, and of those tied to it, on its device."""
+    start, size, device = row["offset"], row["bytes"], torch.device(row["device"])
+    if not size:
+        return torch.empty(0, dtype=torch.uint8, device=device)
+    mapped = torch.frombuffer(blob[start : start + size], dtype=torch.uint8)
+    if device.type == "cpu":
+        is_aligned = mapped.data_ptr() % ALIGNMENT == 0  # not after other tools packed it anew
+        return mapped if is_aligned and not row["written"] else mapped.clone()
+    if row["written"]:
+        return mapped.to(device)
+    key = (archive, start, str(device))
+    with _moving:
+        if (moved := _moved.get(key)) is None:
+            moved = _moved[key] = mapped.to(device)
+        return moved
+
+
+class PackagedModel:
+    """A model of a package, loaded. Any number of threads may call it.
+
+    It is called like the model that was exported, and has the methods of what
+    ``torch._inductor.aoti_load_package`` returns. Numbers and strings among arguments are fixed;
+    numbers that may vary are passed as tensors of one element.
+
+    Args:
+        model: The model in its package.
+        weights: Values to use instead of those in the package.
+        num_runners: How many calls may run at the same time.
+    """
+
+    def __init__(self, model: Model, weights: Mapping[str, Tensor], num_runners: int) -> None:
+        self._model = model
+        self._container = ctypes.c_void_p()
+        if model.weights_are_mapped or model.takes_weights:
+            self._library = open_library(model)
+            self._create(num_runners, self._values(weights))
+        else:
+            with tempfile.TemporaryDirectory(prefix="wrapper_ir-") as folder:
+                self._library = open_library(model, Path(folder) if model.weights else None)
+                self._create(num_runners)
+            if weights:
+                self._update(self._known(weights), full=False, user_managed=True)
+        in_spec, out_spec = ctypes.c_char_p(), ctypes.c_char_p()
+        specs = ctypes.byref(in_spec), ctypes.byref(out_spec)
+        self._library.call("AOTInductorModelContainerGetCallSpec", self._container, *specs)
+        texts = [(spec.value or b"").decode() for spec in (in_spec, out_spec)]
+        self._out_spec = pytree.treespec_loads(texts[1])
+        positional, named = json.loads(texts[0])[1]["children_spec"]
+        self._keywords: list[str] = json.loads(named["context"])
+        leaves = (*positional["children_spec"], *named["children_spec"])
+        self._is_flat = not any(leaf["children_spec"] for leaf in leaves)
+        register(self)
+
+    def _create(self, runners: int, values: Mapping[str, Tensor] | None = None) -> None:
+        """Make the container; with values, these are its constants and no others are read."""
+        device = self._model.about["needs"]["device"].encode()
+        args = (ctypes.byref(self._container), ctypes.c_size_t(runners), device, None)
+        if values is None:
+            self._library.call("AOTInductorModelContainerCreateWithDevice", *args)
+        else:
+            with entries_of(values) as (entries, count):
+                name = "AOTInductorModelContainerCreateWithExternalConstants"
+                self._library.call(name, *args, entries, count)
+        delete = self._library.call
+        weakref.finalize(self, delete, "AOTInductorModelContainerDelete", self._container)
+
+    def _values(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the value of every constant, by its name in the program."""
+        values = self._known(weights)
+        if len(values) < len(self._model.about["constants"]):
+            values = {row["name"]: value for row, value in _mapped(self._model)} | values
+        rows = self._model.about["constants"]
+        missing = [row["model_name"] for row in rows if row["name"] not in values]
+        if missing:
+            shown = ", ".join(map(repr, missing[:_MOST_SHOWN]))
+            more = f" and {len(missing) - _MOST_SHOWN} more" if missing[_MOST_SHOWN:] else ""
+            self._model.archive.refuse(
+                f"it is without weights, and none were given for {shown}{more}",
+                "load it with weights=, such as the model's state_dict()",
+            )
+        return values
+
+    def _known(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return weights by their names in the program, on the devices where it has them."""
+        return {
+            row["name"]: weights[row["model_name"]].detach().to(row["device"])
+            for row in self._model.about["constants"]
+            if row["model_name"] in weights
+        }
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the model
+        """Call the model.
+
+        Raises:
+            PackageCallError: The library refuses the arguments, or the call fails.
+        """
+        if kwargs.keys() != set(self._keywords):
+            expected = ", ".join(self._keywords) or "none"
+            raise TypeError(f"keywords are {expected}, not {', '.join(kwargs) or 'none'}")
+        leaves = [*args, *(kwargs[name] for name in self._keywords)]
+        if not self._is_flat:
+            leaves = pytree.tree_flatten(leaves)[0]
+        results = self.run([leaf for leaf in leaves if isinstance(leaf, Tensor)])
+        return pytree.tree_unflatten(results, self._out_spec)
+
+    def run(self, inputs: Sequence[Tensor]) -> list[Tensor | None]:
+        """Call the program: the tensors among the leaves of arguments in, leaves of results out.
+
+        Raises:
+            PackageCallError: The library refuses them, or the call fails.
+        """
+        given, results = len(inputs), len(self._model.about["results"])
+        taken = (ctypes.c_void_p * given)(*private.new_handles(inputs))
+        made = (ctypes.c_void_p * results)()
+        failed = self._library.run(self._container, taken, given, made, results, None, None)
+        if failed:
+            self._library.check(failed)
+        if all(made):
+            return [*private.take_handles(made)]
+        tensors = iter(private.take_handles([handle for handle in made if handle]))
+        return [next(tensors) if handle else None for handle in made]
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """The package's index of the model, as ``wrapper-ir inspect --json`` prints it."""
+        return self._model.about
+
+    def get_metadata(self) -> dict[str, str]:
+        """Return what the package was told to say of itself, and what torch's loaders need."""
+        stem = self._model.library.removesuffix(".so")
+        found: dict[str, str] = json.loads(
+            bytes(self._model.archive.bytes_of(f"{stem}_metadata.json"))
+        )
+        return found
+
+    def get_constant_fqns(self) -> list[str]:
+        """Return the names that the constants have in the model."""
+        return [row["model_name"] for row in self._model.about["constants"]]
+
+    @property
+    def constants(self) -> dict[str, Tensor]:
+        """The constants in use, by their names in the model: not copies.
+
+        Give them to another model as ``weights``, and both use one set, also of what they write to.
+        """
+        found, count = ctypes.POINTER(Entry)(), ctypes.c_size_t()
+        name = "AOTInductorModelContainerExtractConstantsMapEntries"
+        self._library.call(
+            name, self._container, ctypes.byref(found), ctypes.byref(count), ctypes.c_bool()
+        )
+        handles = []
+        for entry in found[: count.value]:
+            handle = ctypes.c_void_p()
+            held = ctypes.c_void_p(entry.handle)
+            self._library.call("aoti_torch_new_tensor_handle", held, ctypes.byref(handle))
+            handles.append(handle.value or 0)
+        names = [entry.name.decode() for entry in found[: count.value]]
+        return dict(zip(names, private.take_handles(handles), strict=True))
+
+    def load_constants(
+        self,
+        constants_map: Mapping[str, Tensor],
+        *,
+        check_full_update: bool,
+        user_managed: bool = False,
+    ) -> None:
+        """Exchange constants; calls in progress end with the old ones.
+
+        Args:
+            constants_map: The new values by their names in the model.
+            check_full_update: Whether all parameters must be there.
+            user_managed: Whether the tensors themselves are to be used, not copies.
+
+        Raises:
+            PackageCallError: They are not those of the model; then nothing was changed.
+        """
+        names = {row["model_name"]: row["name"] for row in self._model.about["constants"]}
+        values = {names.get(name, name): value for name, value in constants_map.items()}
+        self._update(values, full=check_full_update, user_managed=user_managed)
+
+    def _update(self, values: Mapping[str, Tensor], *, full: bool, user_managed: bool) -> None:
+        kind = "UserManaged" if user_managed else ""
+        name = f"AOTInductorModelContainerUpdate{kind}ConstantBufferPairs"
+        with entries_of(values) as (entries, count):
+            flags = ctypes.c_bool(), ctypes.c_bool(full)
+            self._library.call(name, self._container, entries, count, *flags)
+
+    def release(self) -> int:
+        """Free the memory that the model keeps between calls; return its bytes."""
+        freed = ctypes.c_uint64()
+        name = "WrapperIRModelContainerReleaseMemory"
+        self._library.call(name, self._container, ctypes.byref(freed))
+        return freed.value
+
+
+#: Constants that a message names.
+_MOST_SHOWN: Final = 8

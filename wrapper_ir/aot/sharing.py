@@ -1,0 +1,168 @@
+"""Several programs in one package, and their constants in one file.
+
+A library finds its constants by a table of places that was compiled into it. So that several find
+theirs in one file, every program is given the constants of all, in one order: its own by its own
+names, and those of others beside them, which it never looks at. What has the same bytes is there
+once. Torch's own loaders then take such a package as any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from wrapper_ir.aot.archive import MODEL_NAME
+from wrapper_ir.aot.data import group_bytes, memory_of
+from wrapper_ir.aot.errors import ExportPathError
+from wrapper_ir.emitters.cpp.constants import constant_table
+from wrapper_ir.errors import OptionValueError, UnsupportedError
+from wrapper_ir.lines.fields import as_program
+from wrapper_ir.lines.layout import DType, Layout
+from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from wrapper_ir.aot.build import BuildOptions
+    from wrapper_ir.lines.program import Program
+
+
+class _Key(NamedTuple):
+    """Bytes that programs may share. Two constants of one program are never the same memory."""
+
+    digest: bytes
+    size: int
+    occurrence: int
+
+
+def with_shared_constants(programs: Sequence[Program]) -> list[Program]:
+    """Returns programs whose constants are laid out alike, in one file for all.
+
+    Raises:
+        UnsupportedError: One has objects of custom classes, which belong to one program alone.
+        ConstantValueError: The value of a constant is missing, or does not fit.
+    """
+    for program in programs:
+        if program.objects:
+            raise UnsupportedError(
+                what=f"the object '{next(iter(program.objects))}' of program {program.name!r}",
+                where="a package of several programs",
+                hint="export it into a package of its own",
+            )
+    own = [_roots(program) for program in programs]
+    values: dict[_Key, Any] = {}
+    for roots in own:
+        for key, (_, value) in roots.items():
+            values.setdefault(key, value)
+    return [
+        _with_others(program, {key: name for key, (name, _) in roots.items()}, values)
+        for program, roots in zip(programs, own, strict=True)
+    ]
+
+
+def _roots(program: Program) -> dict[_Key, tuple[str, Any]]:
+    """Return the constants that have bytes of their own: their names, and those bytes."""
+    import torch  # noqa: PLC0415 - values are its tensors, so it is there
+
+    found: dict[_Key, tuple[str, Any]] = {}
+    for root, value in group_bytes(program, constant_table(program)):
+        with memory_of(value) as memory:
+            digest = hashlib.sha256(memory).digest()
+        seen = sum(key.digest == digest for key in found)
+        found[_Key(digest, root.data_bytes, seen)] = root.name, value.flatten().view(torch.uint8)
+    return found
+
+
+def _with_others(program: Program, own: dict[_Key, str], values: dict[_Key, Any]) -> Program:
+    """Return a program with the constants of all, in their order; packed ones have no bytes."""
+    groups: dict[str, list[str]] = {}
+    for name, constant in program.constants.items():
+        groups.setdefault(constant.tied_to or name, []).append(name)
+    without_bytes = [name for name in groups if name not in own.values()]
+    made = {name: program.constants[name] for root in without_bytes for name in groups[root]}
+    buffers, data = dict(program.buffers), dict(program.data)
+    for index, (key, value) in enumerate(values.items()):
+        if key in own:
+            made |= {name: program.constants[name] for name in groups[own[key]]}
+            continue
+        name = _free(f"shared_{index}", program.buffers)
+        made[name] = Constant(name, ConstantKind.TENSOR)
+        buffers[name] = Layout.contiguous(DType.UINT8, (key.size,))
+        data[name] = value
+    return program.replace(constants=FrozenMap(made), buffers=FrozenMap(buffers), data=data)
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+# What a package is made of: models by name, each in one or several variants.
+
+
+def arranged(
+    programs: Program | Sequence[Program] | Mapping[str, Program | Sequence[Program]],
+    path: str | os.PathLike[str],
+    options: BuildOptions,
+) -> dict[str, list[Program]]:
+    """Return the programs of a package by name, each in variants, their constants laid out alike.
+
+    Args:
+        programs: One program, its variants, or either by the names of models.
+        path: Where they are to go.
+        options: How to build.
+
+    Raises:
+        NotAProgramError: Something is no program.
+        ExportPathError: Several are to go into something that is no package.
+        OptionValueError: A name cannot be that of a model, or an option says what is for one alone.
+        WrapperIRError: As :func:`with_shared_constants` says.
+    """
+    given: Any = programs if isinstance(programs, Mapping) else {MODEL_NAME: programs}
+    models: dict[str, list[Program]] = {
+        name: [*each] if isinstance(each, (list, tuple)) else [each] for name, each in given.items()
+    }
+    flat = [as_program(each, "wir.export") for variants in models.values() for each in variants]
+    if len(flat) == 1:
+        _check_names(models)
+        return models
+    _check_several(models, Path(path), options)
+    if options.constants != "none":
+        shared = iter(with_shared_constants(flat))
+        return {name: [next(shared) for _ in variants] for name, variants in models.items()}
+    return models
+
+
+def _check_several(
+    models: Mapping[str, Sequence[Program]], path: Path, options: BuildOptions
+) -> None:
+    """Refuse what is for one program alone."""
+    if path.suffix != ".pt2":
+        raise ExportPathError(target=str(path), reason="several programs make a package, a .pt2")
+    for option, value in (("constants", "embedded"), ("debug_info", True)):
+        if getattr(options, option) == value:
+            expected = "another value for several programs"
+            raise OptionValueError(option=option, value=value, expected=expected)
+    _check_names(models)
+
+
+def _check_names(models: Mapping[str, Sequence[Program]]) -> None:
+    """Refuse names that torch's loaders could not tell apart: they look how paths begin."""
+    names = sorted(models)
+    for name in names:
+        others = [other for other in names if other != name and other.startswith(name)]
+        is_plain = _MODEL_NAME.fullmatch(name) is not None
+        if not is_plain or others or not models[name]:
+            expected = "names of letters, digits and '_-.', none the beginning of another"
+            raise OptionValueError(option="programs", value=names, expected=expected)
+    if not names:
+        raise OptionValueError(option="programs", value=names, expected="one program or more")
+
+
+#: What can be the name of a model in a package.
+_MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

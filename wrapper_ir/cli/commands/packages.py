@@ -1,0 +1,132 @@
+"""Packages: ``inspect`` shows what is in one, and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wrapper_ir.cli.command import examples, json_option, traceback_option
+from wrapper_ir.cli.completion import files
+from wrapper_ir.cli.terminal import human
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from wrapper_ir.aot.about import Model
+
+#: Of a long list of constants, as many are shown.
+_MOST_SHOWN = 10
+
+
+@click.command(epilog=examples("""
+wrapper-ir inspect model.pt2
+wrapper-ir inspect model.pt2 --verify
+wrapper-ir inspect model.pt2 --constants
+wrapper-ir inspect model.pt2 --json | jq '.models.model[0].needs'
+"""))
+@click.argument("file", metavar="FILE.pt2", shell_complete=files(".pt2"))
+@click.option("--verify", is_flag=True, help="Read every byte, and compare it with its hash.")
+@click.option("--constants", "every", is_flag=True, help="List every constant.")
+@json_option
+@traceback_option
+def inspect(file: str, verify: bool, every: bool, as_json: bool) -> None:
+    """Show the models of a package: what goes in and out, what they need, their weights.
+
+    Nothing is loaded or unpacked, and torch is not imported. Hashes tell damage, not who made the
+    package: a library runs as code, so load only what you trust. With --verify the exit code is 1
+    where a part is not as it was written.
+    """
+    from wrapper_ir.aot.about import models_of
+    from wrapper_ir.aot.archive import opened
+
+    archive = opened(file)
+    models = models_of(archive)
+    damages = [
+        damage
+        for variants in models.values()
+        for model in variants
+        for damage in (model.damages() if verify else ())
+    ]
+    if as_json:
+        shown: dict[str, Any] = {
+            "models": {name: [dict(m.about) for m in each] for name, each in models.items()}
+        }
+        if verify:
+            shown["damages"] = damages
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        for name, variants in models.items():
+            for number, model in enumerate(variants):
+                click.echo(f"{name}, variant {number}" if number else name)
+                _show(model, every=every)
+        if verify:
+            click.echo("\n".join(damages) or "every part is as it was written")
+    sys.exit(1 if damages else 0)
+
+
+def _show(model: Model, *, every: bool) -> None:
+    """Print what an index says, in aligned rows."""
+    about = model.about
+    needs, made, checked = about["needs"], about["made by"], about["checked"]
+    rows = [
+        ("program", about["program"]),
+        ("made by", f"wrapper_ir {made['wrapper_ir']}, PyTorch {made['torch']}"),
+        ("needs", f"PyTorch {needs['torch']} or later, {needs['platform']} {needs['machine']}"),
+        ("device", needs["device"] + "".join(f" sm_{arch}" for arch in needs["architectures"])),
+        ("built for", f"{needs['isa']}: {' '.join(needs['features']) or 'any processor'}"),
+        ("checked", f"by the verifier's {checked['verifier']}; in calls: {checked['calls']}"),
+        ("probes", " ".join(checked["probes"])),
+        ("objects", ", ".join(about["objects"])),
+    ]
+    rows += [("input", f"{row['name']} : {_tensor(row)}") for row in about["inputs"]]
+    rows += [("symbol", f"{name} : {_range(row)}") for name, row in about["symbols"].items()]
+    rows += [("result", _tensor(row)) for row in about["results"]]
+    library = about["files"][about["library"]]
+    rows += [("library", human(library["bytes"])), ("weights", _weights(model))]
+    constants = about["constants"]
+    shown = constants if every else constants[:_MOST_SHOWN]
+    rows += [("constant", f"{_named(row)} : {_tensor(row)}") for row in shown]
+    if len(shown) < len(constants):
+        rows.append(("", f"and {len(constants) - len(shown)} more; --constants lists them"))
+    _print(rows)
+
+
+def _print(rows: Iterable[tuple[str, str]]) -> None:
+    for what, text in rows:
+        if text:
+            click.echo(f"  {what:<10} {text}")
+
+
+def _tensor(row: Mapping[str, Any]) -> str:
+    if "number" in row:
+        return str(row["number"])
+    if "class" in row:
+        return f"object of class {row['class']}"
+    size = ", ".join(map(str, row["size"]))
+    written = ", written" if row.get("written") else ""
+    return f"{row['dtype']}[{size}] on {row['device']}{written}"
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return str(row["model_name"] or row["name"])
+
+
+def _range(row: Mapping[str, Any]) -> str:
+    lower, upper = (
+        ("-inf", "inf")[at] if row[key] is None else row[key]
+        for at, key in enumerate(("lower", "upper"))
+    )
+    return f"{row['kind']} in {lower} .. {upper}"
+
+
+def _weights(model: Model) -> str:
+    about = model.about["weights"]
+    if about is None:
+        return "in the library" if model.about["constants"] else "none"
+    if model.takes_weights:
+        return f"{human(about['bytes'])}, to be given when it is loaded"
+    mapped = "mapped" if model.weights_are_mapped else "unpacked"
+    return f"{human(about['bytes'])} in {model.weights}, {mapped} when it is loaded"
