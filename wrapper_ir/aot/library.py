@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime import _private as private
-from wrapper_ir.runtime.cuda_graphs.libraries import OPENED_FROM_MEMORY
+from wrapper_ir.runtime.cuda_graphs.status import OPENED_FROM_MEMORY
 from wrapper_ir.toolchain.errors import LibraryLoadError
 
 if TYPE_CHECKING:

@@ -43,8 +43,7 @@ from wrapper_ir.testing.equivalence import (
     assert_same,
     run_on_copies,
 )
-from wrapper_ir.testing.undefined import names_missing
-from wrapper_ir.testing.watched import WatchedPrograms
+from wrapper_ir.testing.watched import WatchedPrograms, names_missing
 from wrapper_ir.testing.witnesses import poisoned
 from wrapper_ir.testing.wrong_inputs import wrong_inputs
 

@@ -31,8 +31,7 @@ from wrapper_ir.frontends.inductor.compat import (
 )
 from wrapper_ir.frontends.inductor.device_scheduling import codegens, entry, tell_inductor
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
-from wrapper_ir.frontends.inductor.identity import IdentityPass
-from wrapper_ir.frontends.inductor.makers import maker
+from wrapper_ir.frontends.inductor.identity import IdentityPass, maker
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 

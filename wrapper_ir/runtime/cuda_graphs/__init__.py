@@ -6,7 +6,11 @@ it empties, and returns the results.
 
 from wrapper_ir.runtime.cuda_graphs.captured import CudaGraphs
 from wrapper_ir.runtime.cuda_graphs.cut import CutGraphs
-from wrapper_ir.runtime.cuda_graphs.libraries import library_statuses, statuses_of
-from wrapper_ir.runtime.cuda_graphs.status import GraphStatus, statuses
+from wrapper_ir.runtime.cuda_graphs.status import (
+    GraphStatus,
+    library_statuses,
+    statuses,
+    statuses_of,
+)
 
 __all__ = ["CudaGraphs", "CutGraphs", "GraphStatus", "library_statuses", "statuses", "statuses_of"]
