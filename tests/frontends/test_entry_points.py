@@ -326,3 +326,19 @@ def test_libraries_and_packages_run_without_us(
     assert done.returncode == 0, done.stderr
     alone = json.loads(done.stdout.splitlines()[-1])
     assert alone == {"package": expected, "methods": expected, "library": expected, "ours": []}
+
+
+def test_a_package_takes_the_sizes_that_were_declared(tmp_path: Path) -> None:
+    """One row, too, though tracing takes no size for one; Inductor notes its own in settings."""
+    from torch._inductor import config
+
+    rows = torch.export.Dim("rows", max=6)
+    exported = torch.export.export(Model(), (X,), dynamic_shapes=({0: rows},))
+    file = str(tmp_path / "m.pt2")
+    with config.patch({"aot_inductor.metadata": {"AOTI_DEVICE_KEY": "cpu"}}), install():
+        torch._inductor.aoti_compile_and_package(exported, package_path=file)
+    loaded = torch._inductor.aoti_load_package(file)
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(X[:1]), Model()(X[:1]))
+        with pytest.raises(RuntimeError, match="rows|size 0"):
+            loaded(X[:1].expand(7, -1).contiguous())

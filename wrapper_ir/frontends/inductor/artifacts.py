@@ -120,6 +120,8 @@ def _program(
     inputs = [node.name for node in model.graph.find_nodes(op="placeholder")]
     free, env = free_sizes(model.graph, inputs), shape_env_of(model.graph)
     ranges = {} if env is None else dict(env.var_to_range)
+    # To the tracer no size is 0 or 1; the module of an exported program has what users declared.
+    ranges |= dict(getattr(model, "range_constraints", ()))
     numbers = take_numbers(model)
     program, graph, packed = lowered(
         lambda config: run({**passed, **delivery.inductor, **config}), freeze=freeze

@@ -7,6 +7,7 @@ about the wrapper is ours: it is mapped to an option of ours, or refused with wh
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -17,7 +18,7 @@ from wrapper_ir.options import Option
 from wrapper_ir.options.declared import MODE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
 __all__ = [
     "LIBRARY_MAPPED",
@@ -41,6 +42,7 @@ MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
 
 #: The beginning of the names of options for libraries.
 _LIBRARIES: Final = "aot_inductor"
+_ABOUT_LIBRARIES: Final = "AOTI_"
 
 #: The same of those for libraries. The options say how to build, or are the debug printer's.
 LIBRARY_MAPPED: Final[Mapping[str, tuple[str, Mapping[Any, Any]]]] = {
@@ -135,8 +137,12 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
     passed = {name: said[name] for name in said if fates()[name].way == "library passed"}
     taken = {name.rpartition(".")[2]: value for name, value in said.items()}
     specs = taken["serialized_in_spec"], taken["serialized_out_spec"]
+    about = taken["metadata"]
+    if isinstance(about, Mapping):
+        # Inductor writes what it says of its own libraries into this dict, and into the setting's.
+        about = {k: v for k, v in about.items() if not str(k).startswith(_ABOUT_LIBRARIES)}
     return (
-        Delivery(taken["output_path"], taken["package"], *specs, taken["metadata"], build, passed),
+        Delivery(taken["output_path"], taken["package"], *specs, about, build, passed),
         left,
     )
 
