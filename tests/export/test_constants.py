@@ -140,7 +140,7 @@ def test_what_is_too_large_is_told_before_it_is_written() -> None:
     artifact = building_artifact(program)
     with pytest.raises(TooLargeError, match="4294967296"):
         building.prepared(artifact, building.BuildOptions(constants="embedded"))
-    assert building.prepared(artifact, building.BuildOptions())[1] is False
+    assert building.prepared(artifact, building.BuildOptions())[1] == "beside"
 
 
 _LARGE = """

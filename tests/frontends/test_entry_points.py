@@ -340,5 +340,5 @@ def test_a_package_takes_the_sizes_that_were_declared(tmp_path: Path) -> None:
     loaded = torch._inductor.aoti_load_package(file)
     with torch.no_grad():
         torch.testing.assert_close(loaded(X[:1]), Model()(X[:1]))
-        with pytest.raises(RuntimeError, match="rows|size 0"):
+        with pytest.raises(RuntimeError, match=r"rows|size 0"):
             loaded(X[:1].expand(7, -1).contiguous())

@@ -123,7 +123,7 @@ def test_of_several_kernels_the_one_that_stock_would_take(choice: int, emitter: 
     kinds = {name.split("_")[1] for name in kernels}
     assert kinds <= {1: {"red", "per", "poi"}, 2: {"red", "poi"}, 3: {"per", "poi"}}[choice]
     stock = run("inductor")
-    torch.testing.assert_close(ours, stock, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(ours, stock, rtol=1e-3, atol=1e-3)
     assert choice < 3 or all(map(same, ours, stock))
 
 

@@ -74,7 +74,7 @@ def _emitter(mutant: Mutant) -> type[Emitter]:
                 artifact = replace(artifact, source=_changed(mutant, artifact.source))
             return _Loads(artifact, mutant) if mutant.load or mutant.boxed else artifact
 
-    Mutated.__module__ = "tests.kit_mutants.mutants"  # which registers it wherever it is imported
+    Mutated.__module__ = "tests.kit_mutants.cases"  # which registers it wherever it is imported
     return Mutated
 
 

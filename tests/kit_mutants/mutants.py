@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from tests.kit_mutants.machine import Mutant, drop, lines, register
+from tests.kit_mutants.machine import Mutant, drop, lines
 from wrapper_ir.lines import (
     Allocate,
     AllocateFromPool,
@@ -635,6 +635,3 @@ MUTANTS: Final = (
         base="fx",
     ),
 )
-
-for _mutant in MUTANTS:
-    register(_mutant)
