@@ -32,6 +32,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_demo_agrees_with_eager_and_with_stock(
     demo: tuple[Path, dict[str, Any], str],
 ) -> None:
@@ -46,7 +47,7 @@ def test_demo_agrees_with_eager_and_with_stock(
         assert differences[part]["wrapper_ir - inductor"] == 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_demo_counts_and_times(demo: tuple[Path, dict[str, Any], str]) -> None:
     _, report, progress = demo
     assert set(report["programs"]) == {"forward", "backward", "exported"}
@@ -58,7 +59,7 @@ def test_demo_counts_and_times(demo: tuple[Path, dict[str, Any], str]) -> None:
     assert "training: compiling through wrapper_ir" in progress
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_demo_leaves_a_program_and_a_module_to_go_on_with(
     demo: tuple[Path, dict[str, Any], str], tmp_path: Path
 ) -> None:

@@ -22,31 +22,6 @@ pytest.importorskip("pyopencl", reason="OpenCL comes with the development tools 
 
 PACKAGE = ROOT / "examples" / "device_opencl"
 
-#: All but those that say which device they are for, or that eager fuses by the device.
-ZOO = [
-    "mlp",
-    "conv_net",
-    "encoder",
-    "torch_encoder",
-    "dlrm",
-    "unet",
-    "attention",
-    "experts",
-    "input_mutation",
-    "views_and_duplicates",
-    "random_numbers",
-    "mixed_dtypes",
-    "example_decoder",
-    "bert",
-    "gpt2",
-    "t5",
-    "vit",
-    "llama",
-]
-
-#: It shows a program for the device.
-PAGE = ROOT / "docs" / "devices.md"
-
 #: Runs a file. Torch was imported before, so nobody has told it of the package.
 RUN = """
 import runpy, sys

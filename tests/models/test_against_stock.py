@@ -29,7 +29,7 @@ pytestmark = [
 
 #: Those whose forward is compiled in seconds; `make test-long` has the others.
 #: The others of these take long to train.
-QUICK = ("mlp", "attention", "conv_net", "decoder")
+QUICK = ("mlp", "attention", "conv_net")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 
+#: Tracing a program takes torch a second: `make test` traces one in three.
+SOME = [
+    pytest.param(name, marks=pytest.mark.long) if number % 3 else name
+    for number, name in enumerate(NAMES)
+]
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
     # Torch's own folders hold inner modules as pickles, and say so.
@@ -141,7 +147,7 @@ def check(name: str, way: str, function: Function, *, made: wir.Program | None =
     assert (way, differences(ours, theirs)) == (way, [])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_passes(name: str) -> None:
     for way in PASSES:
         module, made = support.module(name)
@@ -150,7 +156,7 @@ def test_passes(name: str) -> None:
         check(name, way.__name__, function, made=made if keeps else None)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_export(name: str) -> None:
     module, _ = support.module(name)
     with torch.no_grad():
