@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import os
+import re
 import subprocess
 import sys
 import tokenize
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 pytest.importorskip("pyopencl", reason="OpenCL comes with the development tools on Linux, x86_64")
 
 PACKAGE = ROOT / "examples" / "device_opencl"
+
+KIT = PACKAGE / "tests" / "test_conformance.py"
+MUTANTS = ROOT / "tests" / "devices" / "opencl_mutants.py"
 
 #: Runs a file. Torch was imported before, so nobody has told it of the package.
 RUN = """
@@ -59,8 +63,23 @@ def run(folder: Path, cache: Path, file: Path, *args: str | Path) -> str:
 def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
     file = tmp_path / "tests.py"
     file.write_text(warm.PYTEST)
-    options = ("-q", "--show-capture=no", "-p", "no:cacheprovider", PACKAGE / "tests")
-    assert " skipped" not in run(installed, tmp_path, file, *options)
+    options = ("-q", "--show-capture=no", "-p", "no:cacheprovider", f"--ignore={KIT}")
+    assert " skipped" not in run(installed, tmp_path, file, *options, PACKAGE / "tests")
+
+
+@pytest.mark.long  # the whole corpus
+def test_the_kit_passes_there(installed: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tests.py"
+    file.write_text(warm.PYTEST)
+    options = ("-q", "--show-capture=no", "-p", "no:cacheprovider", KIT)
+    assert " passed" in run(installed, tmp_path, file, *options)
+
+
+def test_the_kit_finds_what_is_wrong_with_a_device(installed: Path, tmp_path: Path) -> None:
+    found = run(installed, tmp_path, MUTANTS)
+    named = re.findall(r'^    "(\w+)": \(', MUTANTS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found.split() == named
+    assert len(named) >= 12
 
 
 def test_an_emitted_file_runs_by_itself(installed: Path, tmp_path: Path) -> None:

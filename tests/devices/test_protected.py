@@ -67,6 +67,7 @@ def code_lines(path: Path) -> int:
 
 def test_a_device_takes_150_lines() -> None:
     sources = [path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".cpp")]
+    sources = [path for path in sources if path.parent.name != "tests"]
     assert {"memory.cpp", "kernels.py", "setup.py"} <= {path.name for path in sources}
     assert sum(map(code_lines, sources)) <= 150
 
@@ -82,6 +83,16 @@ def test_a_device_takes_150_lines() -> None:
 def test_it_runs_what_the_front_end_makes(site: Path, case: str) -> None:
     done = run(site, case)
     assert done.stdout.endswith("done\n"), done.stderr
+
+
+@pytest.mark.long  # the whole corpus
+def test_the_kit_passes_there(site: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tests.py"
+    file.write_text(f"import sys; sys.path.insert(0, sys.argv.pop(1))\n{warm.PYTEST}")
+    options = ("-q", "--show-capture=no", "-p", "no:cacheprovider", PACKAGE / "tests")
+    done = warm.run(file, site, *options)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-8000:]
+    assert " passed" in done.stdout
 
 
 @pytest.mark.slow

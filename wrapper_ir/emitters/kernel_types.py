@@ -87,6 +87,13 @@ def cpp_source(definition: KernelDefinition) -> CppSource:
     return CppSource(definition.name, source.code, types, source.entry, source.isa, source.flags)
 
 
+def declared_type(param: Param) -> str:
+    """Return a parameter's type as the text form has it: ``in f32``, ``i64``."""
+    if isinstance(param, BufferParam):
+        return f"{param.access.word} {param.dtype.short}"
+    return param.type.value
+
+
 def launch_problem(source: KernelSource, device: Device, *, launchers: bool = False) -> str | None:
     """Return what keeps a kernel from being launched on a device; ``None`` if nothing does.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from wrapper_ir.devices import named
-from wrapper_ir.emitters.kernel_types import cpp_source, launch_problem
+from wrapper_ir.devices import KernelLanguage, named
+from wrapper_ir.emitters.kernel_types import cpp_source, declared_type, launch_problem
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.interpreter.frame import Buffer, dtype_of
 from wrapper_ir.interpreter.memory import (
@@ -19,6 +20,7 @@ from wrapper_ir.interpreter.memory import (
     Storage,
     StrayWriteError,
     all_bytes,
+    from_start,
     is_bare,
     memory_of,
 )
@@ -39,14 +41,14 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
-from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import DeviceKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import Device
 from wrapper_ir.lines.traits import calls_kernel
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from wrapper_ir.interpreter.frame import Frame
     from wrapper_ir.lines.args import OpResult
@@ -63,37 +65,82 @@ Launch: TypeAlias = tuple[str, Device]
 def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
     """The kernels of a program, compiled for the devices that they are called on.
 
+    Returns:
+        Functions of the sizes of the grid, which C++ kernels have none of, and the arguments.
+
     Raises:
         UnsupportedError: A kernel is of a kind that cannot be run here.
         WrapperIRError: As ``wrapper_ir.toolchain.build_kernels`` says.
     """
     sources: dict[tuple[str, str, tuple[str, ...]], dict[Launch, CppSource]] = {}
+    launched: dict[tuple[KernelLanguage, Device], dict[str, KernelDefinition]] = {}
     for _, line in walk(program):
-        if calls_kernel(line):
-            source = _source(program.kernels[line.kernel], line.device)
-            group = (line.device.kind.python.kernels, source.isa, source.extra_flags)
-            sources.setdefault(group, {})[line.kernel, line.device] = source
+        if not calls_kernel(line):
+            continue
+        definition, device = program.kernels[line.kernel], line.device
+        problem = launch_problem(definition.source, device, launchers=True)
+        if problem:
+            raise UnsupportedError(what=problem, where="the interpreter")
+        if isinstance(definition.source, DeviceKernel):
+            members = launched.setdefault((definition.source.language, device), {})
+            members[line.kernel] = definition
+        else:
+            source = _source(definition)
+            group = (device.kind.python.kernels, source.isa, source.extra_flags)
+            sources.setdefault(group, {})[line.kernel, device] = source
     found: dict[Launch, Callable[..., None]] = {}
-    for (place, isa, flags), members in sources.items():
-        distinct = dict.fromkeys(members.values())
+    for (place, isa, flags), called in sources.items():
+        distinct = dict.fromkeys(called.values())
         kernels = named(place)(isa, extra_flags=flags)
         for source in distinct:
             kernels.add(source.name, source.arg_types, source.code, entry=source.entry)
         loaded = dict(zip(distinct, kernels.load(), strict=True))
-        found |= {launch: loaded[source] for launch, source in members.items()}
+        found |= {launch: partial(_call, loaded[source]) for launch, source in called.items()}
+    for (language, device), definitions in launched.items():
+        for name, launch in _launchers(language, device, definitions):
+            found[name, device] = launch
     return found
 
 
-def _source(line: KernelDefinition, device: Device) -> CppSource:
-    problem = launch_problem(line.source, device, launchers=True)
-    where = "the interpreter"
-    if problem:
-        raise UnsupportedError(what=problem, where=where)
+def _source(line: KernelDefinition) -> CppSource:
     try:
         return cpp_source(line)
     except ValueError:
         what = f"kernel '{line.name}'"
-        raise UnsupportedError(what=what, where=where, hint="it runs C++ kernels") from None
+        hint = "it runs C++ kernels and those that a device brings a launcher for"
+        raise UnsupportedError(what=what, where="the interpreter", hint=hint) from None
+
+
+def _call(kernel: Callable[..., None], _: tuple[int, ...], *args: object) -> None:
+    kernel(*args)
+
+
+def _launchers(
+    language: KernelLanguage, device: Device, definitions: Mapping[str, KernelDefinition]
+) -> Iterator[tuple[str, Callable[..., None]]]:
+    """Load the kernels of a vendor's language for a device, as :class:`devices.Launcher` says."""
+    kernels = named(language.launcher)(torch.device(str(device)))
+    for name, definition in definitions.items():
+        source = definition.source
+        assert isinstance(source, DeviceKernel)
+        params = [declared_type(param) for param in definition.params]
+        options = dict(source.options) or None
+        kernels.add(
+            name, params, source.code, entry=source.entry, group=source.group, options=options
+        )
+    for name, launch in zip(definitions, kernels.load(), strict=True):
+        yield name, partial(_launch, launch, language, device)
+
+
+def _launch(
+    launch: Callable[..., None],
+    language: KernelLanguage,
+    device: Device,
+    grid: tuple[int, ...],
+    *args: object,
+) -> None:
+    stream = [named(language.stream)(device.index or 0)] if language.stream else []
+    launch(grid, *stream, *args)
 
 
 def find_op(program: Program, name: str) -> Callable[..., Any]:
@@ -382,11 +429,9 @@ def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
     memory = all_bytes(tensor)
     block = Block(memory.numel(), tensor.device)
     block.bytes.copy_(memory)
-    offset = block.start // tensor.element_size() + int(tensor.storage_offset())
-    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(
-        block.bytes.untyped_storage(), offset, tensor.shape, tensor.stride()
-    )
-    start = offset * tensor.element_size()
+    item = tensor.element_size()
+    start = (block.start // item + int(tensor.storage_offset())) * item
+    made = from_start(block.bytes, tensor.dtype, tensor.shape, tensor.stride(), start)
     nbytes = memory.numel() + block.start - start
     return Storage(name, Kind.OWNED, made, start, nbytes, block), made
 

@@ -180,7 +180,8 @@ class LineRunner(LineVisitor[None]):
     def visit_kernel_call(self, line: KernelCall) -> None:
         kernel = self._kernels[line.kernel, line.device]
         args = [value_of(self.frame, arg) for arg in line.args]
-        self.watched(line.kernel, line.args, lambda: kernel(*args))
+        grid = tuple(self.frame.dim(size) for size in line.grid)
+        self.watched(line.kernel, line.args, lambda: kernel(grid, *args))
 
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:

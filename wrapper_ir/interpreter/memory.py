@@ -5,12 +5,16 @@ from __future__ import annotations
 import enum
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
 
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.runtime.views import reinterpret_as
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Errors that the interpreter raises: broken promises, with the line's path and origin.
 
@@ -243,8 +247,8 @@ def is_bare(tensor: Tensor) -> bool:
 
 def all_bytes(tensor: Tensor) -> Tensor:
     """The whole memory behind a tensor, as bytes."""
-    made = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    return made.set_(tensor.untyped_storage())
+    nbytes = tensor.untyped_storage().nbytes()
+    return from_start(tensor, torch.uint8, (nbytes,), (1,), 0)
 
 
 def poison(storage: Storage) -> None:
@@ -264,6 +268,13 @@ def view(
     storage: Storage, dtype: torch.dtype, size: list[int], stride: list[int], at: int
 ) -> Tensor:
     """A tensor on a storage, ``at`` bytes from its start."""
-    made = torch.empty(0, dtype=dtype, device=storage.tensor.device)
-    memory = storage.tensor.untyped_storage()
-    return made.set_(memory, (storage.start + at) // dtype.itemsize, size, stride)
+    start = (storage.start + at) // dtype.itemsize * dtype.itemsize
+    return from_start(storage.tensor, dtype, size, stride, start)
+
+
+def from_start(
+    tensor: Tensor, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], start: int
+) -> Tensor:
+    """A tensor ``start`` bytes from the beginning of another one's memory."""
+    own = int(tensor.storage_offset()) * tensor.element_size()
+    return reinterpret_as(tensor, dtype, tuple(size), tuple(stride), start - own)

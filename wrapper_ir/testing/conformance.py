@@ -37,7 +37,7 @@ from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program
+from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program, wrong_inputs
 from wrapper_ir.testing.equivalence import (
     assert_equivalent,
     assert_same,
@@ -45,7 +45,6 @@ from wrapper_ir.testing.equivalence import (
 )
 from wrapper_ir.testing.watched import WatchedPrograms, names_missing
 from wrapper_ir.testing.witnesses import poisoned
-from wrapper_ir.testing.wrong_inputs import wrong_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

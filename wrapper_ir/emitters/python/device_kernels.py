@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from wrapper_ir.emitters.kernel_types import declared_type
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import (
     Node,
@@ -14,11 +15,11 @@ from wrapper_ir.emitters.python.literals import (
     statement,
     tuple_of,
 )
-from wrapper_ir.lines.kernels import BufferParam, DeviceKernel
+from wrapper_ir.lines.kernels import DeviceKernel
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
-    from wrapper_ir.lines.kernels import KernelDefinition, Param
+    from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.lines.layout import Device
 
 
@@ -71,7 +72,7 @@ class DeviceSection:
 
 
 def _args(name: str, line: KernelDefinition, source: DeviceKernel) -> list[Node]:
-    types: list[Node] = [literals.string(_type(param)) for param in line.params]
+    types: list[Node] = [literals.string(declared_type(param)) for param in line.params]
     code = literals.source_literal(source.code)
     args: list[Node] = [literals.string(name), tuple_of(types), code]
     args.append(keyword("entry", literals.string(source.entry)))
@@ -81,10 +82,3 @@ def _args(name: str, line: KernelDefinition, source: DeviceKernel) -> list[Node]
         options = [(key, literals.value(value)) for key, value in source.options]
         args.append(keyword("options", dict_of(options)))
     return args
-
-
-def _type(param: Param) -> str:
-    """A parameter's type as the text form has it: ``in f32``, ``i64``."""
-    if isinstance(param, BufferParam):
-        return f"{param.access.word} {param.dtype.short}"
-    return param.type.value

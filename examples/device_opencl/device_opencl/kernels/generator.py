@@ -61,7 +61,8 @@ def lower(program):
 
 def _lowered(line, program):
     """Return the kernel, the arguments and the grid that do what a call does; None for others."""
-    if line.device.type != "opencl" or len(line.results) != 1 or line.results[0].of:
+    fresh = [each for each in line.results if isinstance(each, lines.ResultBuffer) and not each.of]
+    if line.device.type != "opencl" or len(line.results) != 1 or not fresh:
         return None
     out = program.layout(line.results[0].out)
     operands = [arg for arg in line.args if isinstance(arg, lines.BufferArg)]

@@ -1,0 +1,5 @@
+import device_protected
+import torch
+
+if not hasattr(torch, "protected"):  # torch was imported before the package was there
+    device_protected.load()

@@ -1,0 +1,137 @@
+"""Faults planted in the OpenCL device, and the test of the kit that finds each.
+
+``opencl_mutants.py`` plants one after the other and prints the names of those that were found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pyopencl as cl
+import torch
+from device_opencl import launcher, memory, queues
+from device_opencl.kernels import lower
+
+from wrapper_ir.testing.device_conformance import DeviceConformance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Kit(DeviceConformance):
+    device = "opencl:0"
+
+    def lower(self, program: Any) -> Any:
+        return lower(program)
+
+
+KIT = Kit()
+ROW = (33, 5)
+
+
+def copies() -> None:
+    KIT.test_copies_keep_what_is_there(ROW, torch.float32)
+
+
+def buffers() -> None:
+    KIT.test_buffers_are_as_they_are_asked_for()
+
+
+def events() -> None:
+    KIT.test_events_order_streams(16)
+
+
+def kernels() -> None:
+    KIT.test_results_are_the_cpus("switch")
+
+
+def numbers() -> None:
+    KIT.test_results_are_the_cpus("constants")
+
+
+def dense(whole: Any, dtype: Any, size: Any, stride: Any, offset: int) -> Any:
+    steps = [math.prod(size[n + 1 :]) for n in range(len(size))]
+    return real["reinterpret"](whole, dtype, size, tuple(steps), offset)
+
+
+def fetched(tensor: Any) -> Any:
+    return real["span"](tensor)  # what is in the memory is whatever was there
+
+
+def flat(tensor: Any) -> Any:
+    memory_, values = real["span"](tensor)
+    whole = values.as_strided((values.numel(),), (1,)) if values.numel() else values
+    return memory_, whole.reshape(values.shape)
+
+
+def disordered(self: Any, enqueue: Any, *args: Any, **kwargs: Any) -> None:
+    self.last = [enqueue(queues.queue(), *args, **kwargs)]
+
+
+def launching(change: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
+    def make(kernel: Any, made: Any, group: Any) -> Any:
+        launch = real["launch"](kernel, made, group)
+
+        def run(grid: Any, stream: Any, *args: Any) -> None:
+            grid, args = change(grid, args)
+            launch(grid, stream, *args)
+
+        return run
+
+    return make
+
+
+def swapped(grid: Any, args: Any) -> tuple[Any, Any]:
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    return grid, (*reversed(tensors), *args[len(tensors) :])
+
+
+real: dict[str, Any] = {
+    "reinterpret": memory.reinterpret_as,
+    "span": memory._span,
+    "launch": launcher._launch,
+}
+
+#: What is put where, and the test that finds it.
+MUTANTS: dict[str, tuple[Any, str, Any, Callable[[], None]]] = {
+    "waits_for_nothing": (queues.Event, "wait", lambda self, stream: None, events),
+    "marks_nothing": (queues.Event, "record", lambda self, stream: None, events),
+    "keeps_no_order": (queues.Stream, "put", disordered, events),
+    "launches_one_item": (launcher, "_launch", launching(lambda g, a: ((1,), a)), kernels),
+    "launches_too_few": (launcher, "_launch", launching(lambda g, a: ((g[0] - 1,), a)), kernels),
+    "turns_arguments_round": (launcher, "_launch", launching(swapped), kernels),
+    "begins_at_the_buffer": (memory, "place", lambda t: (memory._buffers[key(t)], 0), copies),
+    "copies_rows_as_they_lie": (memory, "_span", flat, copies),
+    "fetches_nothing": (memory, "_fetch", fetched, copies),
+    "allocates_dense": (memory, "reinterpret_as", dense, buffers),
+    "allocates_one_buffer": (memory, "_handles", itertools.repeat(1 << 63), buffers),
+    "aligns_less": (memory, "_handles", itertools.count(1 << 63 | 64, 1 << 20), buffers),
+}
+
+
+def key(tensor: Any) -> Any:
+    return tensor.untyped_storage().data_ptr()
+
+
+def is_found(test: Callable[[], None]) -> bool:
+    """Tell whether a test fails; one of streams may have luck a few times."""
+    for _ in range(30 if test is events else 1):
+        try:
+            test()
+        except (AssertionError, RuntimeError, ValueError, cl.Error):
+            return True
+    return False
+
+
+if __name__ == "__main__":
+    for test in (copies, buffers, events, kernels, numbers):
+        test()
+    for name, (place, attribute, fault, found_by) in MUTANTS.items():
+        with mock.patch.object(place, attribute, fault):
+            if is_found(found_by):
+                print(name, flush=True)
+    for test in (copies, buffers, events, kernels, numbers):
+        test()

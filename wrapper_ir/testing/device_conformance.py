@@ -1,0 +1,286 @@
+"""The conformance kit for devices: the corpus on a device, against the same programs on the CPU.
+
+A device of one's own is held against it by a file of tests like this one::
+
+    from wrapper_ir.testing.device_conformance import DeviceConformance
+
+    class TestMine(DeviceConformance):
+        device = "npu:0"
+
+Programs with kernels in a language that the device does not run have to be refused. Those that draw
+random numbers are compared with themselves: each device has a generator of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import pytest
+import torch
+
+from wrapper_ir.analysis.ops import draws
+from wrapper_ir.api import compile as compile_program
+from wrapper_ir.devices import named
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.interpreter import interpret
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.layout import CPU, Device
+from wrapper_ir.lines.program import FrozenMap, Stage
+from wrapper_ir.lines.traits import calls_kernel, calls_op
+from wrapper_ir.lines.walk import walk
+from wrapper_ir.planning import plan_memory
+from wrapper_ir.runtime.probes import difference
+from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program
+from wrapper_ir.testing.equivalence import run_on_copies
+from wrapper_ir.text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wrapper_ir.lines.program import Program
+
+NAMES: Final = tuple(corpus_files())
+
+_SIZES: Final = ((), (1,), (7,), (0, 3), (33, 5), (129, 3, 2))
+_LONG: Final = 1 << 16
+_DTYPES: Final = (torch.float32, torch.uint8, torch.int64, torch.bool)
+
+
+def on_device(program: Program, device: str) -> Program:
+    """The same program with its memory on a device: what was on the CPU, constants included."""
+    place = Device.parse(device)
+
+    def moved(value: Any) -> Any:  # noqa: ANN401 - a line, or any part of one
+        if value == CPU and isinstance(value, Device):
+            return place
+        if isinstance(value, FrozenMap):
+            return FrozenMap({name: moved(each) for name, each in value.items()})
+        if type(value) is tuple:
+            return tuple(map(moved, value))
+        if not is_dataclass(value) or isinstance(value, type):
+            return value
+        parts = ((each.name, getattr(value, each.name)) for each in fields(value) if each.init)
+        changes = {name: new for name, old in parts if (new := moved(old)) is not old}
+        return replace(value, **changes) if changes else value
+
+    tables = ("inputs", "body", "results", "buffers", "symbols", "constants")
+    there = {id(value): copied(value, device) for value in program.data.values()}
+    data = {name: there[id(value)] for name, value in program.data.items()}
+    changes = {name: moved(getattr(program, name)) for name in tables}
+    return program.replace(**changes, data=data)
+
+
+def _chain(device: str, links: int) -> Program:
+    """Sums that wait for one another, in turn on two streams."""
+    layout = f"f32[{_LONG}] @{device}"
+    lines = ["wir 2", "program @chain inference logical", f"input %v0 : {layout}"]
+    lines += [f"stream {n} @{device}" for n in (1, 2)]
+    lines += [f"event {n}" for n in range(1, links + 2)]
+    lines += ["extern aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"]
+    last = 0
+    for n in range(1, links + 1):
+        stream = n % 2 + 1
+        lines += [
+            f"record_event {n} @{device}" + (f" stream {last}" if last else ""),
+            f"wait_event {n} @{device} stream {stream}",
+            f"%v{n} = aten::add.Tensor(%v{n - 1}, %v{n - 1}) @{device} stream {stream} : {layout}",
+        ]
+        last = stream
+    lines += [f"record_event {links + 1} @{device} stream {last}"]
+    lines += [f"wait_event {links + 1} @{device}"]
+    lines += [f"%r = aten::add.Tensor(%v{links}, %v{links}) @{device} : {layout}", "return %r"]
+    return parse("\n".join(lines))
+
+
+def copied(value: Any, device: str) -> Any:  # noqa: ANN401 - tensors and numbers
+    """Copy a tensor with its strides to a device; of anything else return itself."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
+    return made.copy_(value.detach())
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.filterwarnings("ignore:.*appears to be a view operator:UserWarning")
+class DeviceConformance:
+    """Tests that every device has to pass; subclasses name the device.
+
+    Attributes:
+        device: The device, such as ``npu:0``.
+        target: The emitter that renders programs for it.
+        refused: Programs of the corpus whose ops torch does not have there.
+        tolerance: Relative and absolute, where the device's kernels compute otherwise than the
+            CPU's; without one, every bit has to be the same.
+        op_tolerance: The same where a program calls library ops, which are torch's for the device.
+    """
+
+    device: ClassVar[str]
+    target: ClassVar[str] = "python"
+    refused: ClassVar[frozenset[str]] = frozenset()
+    tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    op_tolerance: ClassVar[tuple[float, float]] = (1e-5, 1e-6)
+
+    def lower(self, program: Program) -> Program:
+        """Give library ops of a program kernels, before its memory is planned; here, none."""
+        return program
+
+    def program(self, name: str) -> Program:
+        """A program of the corpus on the device, its memory planned."""
+        made = self.lower(on_device(corpus_program(name, planned=False), self.device))
+        return plan_memory(made) if made.stage is Stage.LOGICAL else made
+
+    # Programs.
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_results_are_the_cpus(self, name: str) -> None:
+        """Two calls of one function, and the interpreter: results, layouts, written inputs."""
+        program = self._running(name)
+        function = compile_program(program, self.target)
+        reference = corpus_program(name)
+        is_random = any(draws(reference, line) for _, line in walk(reference))
+        calls_ops = any(calls_op(line) for _, line in walk(program))
+        tolerance = self.op_tolerance if calls_ops else self.tolerance
+        for seed in (0, 1):
+            inputs = corpus_inputs(name, seed=seed)
+            given = [copied(value, self.device) for value in inputs]
+            wanted = run_on_copies(partial(interpret, reference), inputs)
+            found = run_on_copies(function, given)
+            self._compare(found, wanted, None if is_random else tolerance)
+            again = run_on_copies(partial(interpret, self.program(name)), given)
+            self._compare(again, wanted, None if is_random else tolerance)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_inputs_of_other_devices_are_refused(self, name: str) -> None:
+        """The host's tensors are not taken for the device's."""
+        program = self._running(name)
+        inputs = corpus_inputs(name)
+        if not any(isinstance(value, torch.Tensor) for value in inputs):
+            pytest.skip("the program takes no tensors")
+        function = compile_program(program, self.target)
+        with pytest.raises((WrapperIRError, TypeError)):
+            function(*inputs)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_kernels_that_do_not_run_are_refused(self, name: str) -> None:
+        """A program with one gets an error of the library's, before anything runs."""
+        if self._runs_kernels(name):
+            pytest.skip("the device runs its kernels")
+        with pytest.raises(WrapperIRError):
+            compile_program(self.program(name), self.target)
+
+    # Memory.
+
+    @pytest.mark.parametrize("size", _SIZES, ids=str)
+    @pytest.mark.parametrize("dtype", _DTYPES, ids=str)
+    def test_copies_keep_what_is_there(self, size: tuple[int, ...], dtype: torch.dtype) -> None:
+        """There and back, turned, from within: the same values, however soon the source changes."""
+        value = torch.randint(0, 2, size).to(dtype)
+        source = value.clone()
+        there = source.to(self.device)
+        source.fill_(1)
+        assert (there.device.type, there.dtype) == (self._type, dtype)
+        back = there.cpu()
+        there.fill_(0)
+        assert torch.equal(back, value), "a copy changes with its source"
+        assert not there.cpu().any(), "fill_ did not write everything"
+        turned = copied(value.movedim(0, -1) if size else value, self.device)
+        there = value.to(self.device)
+        turned_back = torch.empty_like(there).copy_(turned.movedim(-1, 0) if size else turned)
+        assert torch.equal(turned_back.cpu(), value), "a copy of a view is not what it shows"
+        if size and size[0] > 1:
+            there[1:].copy_(torch.zeros_like(value[1:]))
+            assert torch.equal(there[:1].cpu(), value[:1]), "a copy wrote beside its target"
+            assert not there[1:].cpu().any()
+
+    def test_buffers_are_as_they_are_asked_for(self) -> None:
+        """Allocations have the sizes, strides and type that a program says, and are apart."""
+        kind = Device.parse(self.device).kind
+        make: Callable[..., torch.Tensor] = (
+            named(kind.python.allocator)
+            if kind.python.allocator
+            else partial(_empty_strided, device=self.device)
+        )
+        spans = []
+        kept = []
+        for size, stride in (((5, 3), (3, 1)), ((5, 3), (1, 8)), ((0,), (1,)), ((), ())):
+            for dtype in _DTYPES:
+                made = make(size, stride, dtype)
+                assert (made.shape, made.stride(), made.dtype) == (size, stride, dtype)
+                assert made.device.type == self._type
+                start = made.data_ptr()
+                assert start % kind.memory.alignment == 0, "a buffer is less aligned than declared"
+                if made.numel():
+                    spans.append((start, start + made.untyped_storage().nbytes()))
+                kept.append(made)
+        spans.sort()
+        apart = all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
+        assert apart, "buffers that are in use overlap"
+
+    # Queues.
+
+    @pytest.mark.parametrize("links", [1, 2, 16])
+    def test_events_order_streams(self, links: int) -> None:
+        """What waits for an event sees all that was put before it, on another stream."""
+        if Device.parse(self.device).kind.queues is None:
+            pytest.skip("programs have the caller's stream alone")
+        run = compile_program(self.lower(_chain(self.device, links)), self.target)
+        x = torch.arange(_LONG, dtype=torch.float32)
+        for n in range(4):
+            (y,) = run((x + n).to(self.device))
+            assert torch.equal(y.cpu(), (x + n) * 2 ** (links + 1)), f"call {n}"
+
+    @property
+    def _type(self) -> str:
+        return Device.parse(self.device).type
+
+    def _reason(self, name: str) -> str:
+        """Return why a program of the corpus says nothing of the device; empty if it does."""
+        if name in self.refused:
+            return "it is listed"
+        program = corpus_program(name)
+        for _, line in walk(program):
+            does = effects(line, program)
+            if calls_op(line) and does.defines and not {*does.touched} - {*does.defines}:
+                return "an op that is given no tensor makes one on the host"
+        return "" if self._runs_kernels(name) else "the device does not run its kernels"
+
+    def _runs_kernels(self, name: str) -> bool:
+        program = self.program(name)
+        called = {line.kernel for _, line in walk(program) if calls_kernel(line)}
+        languages = [program.kernels[kernel].source.language for kernel in called]
+        kind = Device.parse(self.device).kind
+        return all(each is None or kind.runs(each) for each in languages)
+
+    def _running(self, name: str) -> Program:
+        if reason := self._reason(name):
+            pytest.skip(reason)
+        return self.program(name)
+
+    def _compare(
+        self,
+        found: Sequence[tuple[str, Any]],
+        wanted: Sequence[tuple[str, Any]],
+        tolerance: tuple[float, float] | None,
+    ) -> None:
+        assert [name for name, _ in found] == [name for name, _ in wanted]
+        for (name, got), (_, right) in zip(found, wanted, strict=True):
+            if not isinstance(right, torch.Tensor):
+                assert got == right or (got != got and right != right), name
+                continue
+            assert got.device.type == self._type, f"{name} is on {got.device}"
+            facts = [(each.shape, each.dtype) for each in (got, right)]
+            assert facts[0] == facts[1], name
+            if right.numel():
+                assert got.stride() == right.stride(), name
+            if tolerance is not None:
+                words = difference(got.cpu(), right, tolerance)
+                assert not words, f"{name} {words}"
+
+
+def _empty_strided(
+    size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, *, device: str
+) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype, device=device)
