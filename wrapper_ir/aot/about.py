@@ -21,6 +21,7 @@ from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.lines.args import BufferValue, ScalarValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.program import ConstantKind
+from wrapper_ir.outputs import INDEX
 from wrapper_ir.text.expressions import TextExprPrinter
 from wrapper_ir.toolchain.native import read_trailer
 from wrapper_ir.verify.rules import RULES
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
-
-INDEX: Final = "wrapper_ir.json"
 
 #: Version of the index; a reader refuses what is newer.
 FORMAT: Final = 1

@@ -14,6 +14,8 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.aot.errors import KernelIsaError
+from wrapper_ir.devices import CPP
+from wrapper_ir.emitters.base import kernel_file
 from wrapper_ir.options.declared import ISA
 from wrapper_ir.toolchain import isa as isas
 from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
@@ -36,7 +38,12 @@ _FILE_BUDGET: Final = 1.2
 
 
 def kernel_translations(
-    kernels: Sequence[tuple[KernelUnit, Isa]], compiler: Compiler, extra_flags: Sequence[str]
+    kernels: Sequence[tuple[KernelUnit, Isa]],
+    compiler: Compiler,
+    extra_flags: Sequence[str],
+    *,
+    apart: bool = False,
+    included: bool = False,
 ) -> list[Translation]:
     """Returns the files to compile, the costliest first.
 
@@ -44,16 +51,18 @@ def kernel_translations(
         kernels: Each with the instruction set to compile it for.
         compiler: What will compile them.
         extra_flags: For all files, such as ``("-g",)``.
+        apart: Whether each kernel is compiled alone, so that no other is when it changes.
+        included: Whether the files include those of kernels, and do not hold their texts.
     """
     groups: dict[tuple[Isa, tuple[str, ...], str], list[KernelUnit]] = {}
     for kernel, isa in sorted(kernels, key=lambda pair: pair[0].symbol):
-        alone = kernel.symbol if is_solitary(kernel.source) else ""
+        alone = kernel.symbol if apart or is_solitary(kernel.source) else ""
         groups.setdefault((isa, kernel.source.extra_flags, alone), []).append(kernel)
     made: list[tuple[float, Translation]] = []
     for (isa, own_flags, alone), members in groups.items():
         flags = (*compile_flags(compiler, isa), *own_flags, *extra_flags)
         made += [
-            (_total(some), _translation(some, flags, isa, alone=bool(alone)))
+            (_total(some), _translation(some, flags, isa, alone=bool(alone), included=included))
             for some in _dealt(members)
         ]
     return [translation for _, translation in sorted(made, key=lambda pair: -pair[0])]
@@ -75,9 +84,14 @@ def _dealt(kernels: Sequence[KernelUnit]) -> list[list[KernelUnit]]:
 
 
 def _translation(
-    kernels: Sequence[KernelUnit], flags: tuple[str, ...], isa: Isa, *, alone: bool
+    kernels: Sequence[KernelUnit],
+    flags: tuple[str, ...],
+    isa: Isa,
+    *,
+    alone: bool,
+    included: bool,
 ) -> Translation:
-    names = [_named(kernel) for kernel in kernels]
+    names = [_named(kernel, included=included) for kernel in kernels]
     text = solitary(names[0]) if alone else "".join(gathered(names))
     return Translation(
         name="kernels.cpp",
@@ -90,9 +104,11 @@ def _translation(
     )
 
 
-def _named(kernel: KernelUnit) -> Named:
+def _named(kernel: KernelUnit, *, included: bool) -> Named:
     # Not the kernel's name: the same kernel in another program has another name.
-    return Named(kernel.source, kernel.symbol, f"{kernel.symbol}_ns", f"{kernel.symbol}.cpp")
+    file, path = f"{kernel.symbol}.cpp", kernel_file(kernel.source.name, CPP)
+    space = f"{kernel.symbol}_ns"
+    return Named(kernel.source, kernel.symbol, space, file, path if included else "")
 
 
 # The instructions that a library may use, and the function by which it refuses other processors.
@@ -120,23 +136,6 @@ _X86_FEATURES: Final = (
 _X86_NEWER_FEATURES: Final = (
     *("avx512bf16", "amx-tile", "amx-int8", "amx-bf16", "vaes", "sha", "f16c", "lzcnt", "movbe"),
 )
-
-
-#: Features that ``/proc/cpuinfo`` calls otherwise, marks between letters aside.
-_LISTED_AS: Final = {
-    "bmi": "bmi1",
-    "lzcnt": "abm",
-    "pclmul": "pclmulqdq",
-    "sha": "shani",
-    "sse3": "pni",
-}
-
-
-def lacking(features: Iterable[str]) -> list[str]:
-    """Return which features this processor has not, of those that a library needs."""
-    here = {name.replace("_", "") for name in isas.cpu_features()}
-    plain = {name: name.replace(".", "").replace("-", "") for name in features}
-    return [name for name, each in plain.items() if _LISTED_AS.get(each, each) not in here]
 
 
 def checked_level(asked: str) -> Isa | None:

@@ -270,6 +270,23 @@ def cpu_features() -> frozenset[str]:
     return frozenset(listed.split()) if listed else _features_from_torch()
 
 
+#: Features that ``/proc/cpuinfo`` calls otherwise, marks between letters aside.
+_LISTED_AS = {
+    "bmi": "bmi1",
+    "lzcnt": "abm",
+    "pclmul": "pclmulqdq",
+    "sha": "shani",
+    "sse3": "pni",
+}
+
+
+def lacking(features: Iterable[str]) -> list[str]:
+    """Return which features this processor has not, of those that a library needs."""
+    here = {name.replace("_", "") for name in cpu_features()}
+    plain = {name: name.replace(".", "").replace("-", "") for name in features}
+    return [name for name, each in plain.items() if _LISTED_AS.get(each, each) not in here]
+
+
 @functools.cache
 def cpu_identity() -> str:
     """Return a short digest of what ``-march=native`` depends on: maker, model and features."""

@@ -239,12 +239,14 @@ class Named:
         symbol: Its function's name.
         namespace: What its text is put into.
         file: What the compiler's messages call its text.
+        included: The file that holds its text and is included for it; empty to write it out.
     """
 
     source: CppSource
     symbol: str
     namespace: str
     file: str
+    included: str = ""
 
 
 def gathered(kernels: Sequence[Named]) -> list[str]:
@@ -270,9 +272,12 @@ def solitary(kernel: Named) -> str:
 
 
 def _renamed(kernel: Named, text: str) -> str:
+    # Headers that an included text asks for have been read by then, and guard themselves.
+    shown = f'#line 1 "{kernel.file}"\n{text}\n'
+    if kernel.included:
+        shown = f'#include "{kernel.included}"\n'
     return (
         f"#define {kernel.source.entry} {kernel.symbol}\n"
-        f'#line 1 "{kernel.file}"\n'
-        f"{text}\n"
+        f"{shown}"
         f"#undef {kernel.source.entry}\n"
     )

@@ -687,6 +687,16 @@ POOL_ENDS_FIRST = _rule(
     "free the slices first",
 )
 
+# Programs of one model.
+BAD_TANGENTS = _rule(
+    1119,
+    "bad-tangents",
+    "a program with `tangents` is a backward; they name results of its forward, each once, and as "
+    "many of its last inputs are tensors",
+    "the tangents cannot be {tangents}: {why}",
+    "the last inputs of a backward are gradients of results of its forward, told by their numbers",
+)
+
 # Streams.
 BAD_EVENT = _rule(
     1111,
