@@ -22,7 +22,15 @@ from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
 from wrapper_ir.toolchain.headers import PREFIX
 from wrapper_ir.toolchain.isa import cpu_identity
 from wrapper_ir.toolchain.objects import Translation
-from wrapper_ir.toolchain.source import Named, balanced, cost, gathered, is_solitary, solitary
+from wrapper_ir.toolchain.source import (
+    Named,
+    balanced,
+    check_entry,
+    cost,
+    gathered,
+    is_solitary,
+    solitary,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,6 +62,9 @@ def kernel_translations(
         apart: Whether each kernel is compiled alone, so that no other is when it changes.
         included: Whether the files include those of kernels, and do not hold their texts.
     """
+    named = functools.partial(_named, apart=apart, included=included)
+    for kernel, _ in kernels if apart else ():
+        check_entry(kernel.source)  # its text may have been edited
     groups: dict[tuple[Isa, tuple[str, ...], str], list[KernelUnit]] = {}
     for kernel, isa in sorted(kernels, key=lambda pair: pair[0].symbol):
         alone = kernel.symbol if apart or is_solitary(kernel.source) else ""
@@ -62,7 +73,7 @@ def kernel_translations(
     for (isa, own_flags, alone), members in groups.items():
         flags = (*compile_flags(compiler, isa), *own_flags, *extra_flags)
         made += [
-            (_total(some), _translation(some, flags, isa, alone=bool(alone), included=included))
+            (_total(some), _translation([*map(named, some)], flags, isa, alone=bool(alone)))
             for some in _dealt(members)
         ]
     return [translation for _, translation in sorted(made, key=lambda pair: -pair[0])]
@@ -84,30 +95,24 @@ def _dealt(kernels: Sequence[KernelUnit]) -> list[list[KernelUnit]]:
 
 
 def _translation(
-    kernels: Sequence[KernelUnit],
-    flags: tuple[str, ...],
-    isa: Isa,
-    *,
-    alone: bool,
-    included: bool,
+    names: Sequence[Named], flags: tuple[str, ...], isa: Isa, *, alone: bool
 ) -> Translation:
-    names = [_named(kernel, included=included) for kernel in kernels]
     text = solitary(names[0]) if alone else "".join(gathered(names))
     return Translation(
         name="kernels.cpp",
         text=text,
         flags=flags,
-        what=f"kernel {kernels[0].source.name!r}",
+        what=f"kernel {names[0].source.name!r}",
         parts={k.file: (f"kernel {k.source.name!r}", k.source.code) for k in names},
         header=PREFIX if f"<{PREFIX}>" in text else "",
         processor=cpu_identity() if isa.native else "",
     )
 
 
-def _named(kernel: KernelUnit, *, included: bool) -> Named:
+def _named(kernel: KernelUnit, *, apart: bool, included: bool) -> Named:
+    path, space = kernel_file(kernel.source.name, CPP), f"{kernel.symbol}_ns"
     # Not the kernel's name: the same kernel in another program has another name.
-    file, path = f"{kernel.symbol}.cpp", kernel_file(kernel.source.name, CPP)
-    space = f"{kernel.symbol}_ns"
+    file = path if apart else f"{kernel.symbol}.cpp"
     return Named(kernel.source, kernel.symbol, space, file, path if included else "")
 
 

@@ -227,8 +227,20 @@ def _kernel_literal(kernel: KernelUnit | GpuUnit, *, apart: bool) -> str:
         else:
             values.append(_text(file_of(kernel), value, apart=apart))
     if apart:
-        return "\n".join(["    (", *(f"        {value}," for value in values), "    ),"])
+        rows = (row for value in values for row in _broken(value))
+        return "\n".join(["    (", *(f"        {row}" for row in rows), "    ),"])
     return f"    ({', '.join(values)}),"
+
+
+def _broken(value: str) -> list[str]:
+    """Return an item of a list of its own lines: a tuple that is long, over several."""
+    if len(value) <= _WIDTH or not value.startswith('("'):
+        return [f"{value},"]
+    return ["(", *(f"    {item}," for item in value[1:-1].split(", ")), "),"]
+
+
+#: Characters from which on an item gets several lines.
+_WIDTH: Final = 79
 
 
 def _value(value: object) -> str:

@@ -106,6 +106,12 @@ _RUNS: Final = """\
 
 """
 
+_OF_A_PAIR: Final = """\
+`run` takes the inputs of the forward, parameters among them, and gives its results; autograd gets a
+gradient for each input from the backward. The modules say at their heads what goes in and out.
+
+"""
+
 _ROWS: Final = {
     ENTRY: "`run`, a function of the inputs",
     WRAPPER: "the program; its `call` takes a list of inputs, which it empties",
@@ -145,6 +151,7 @@ def write_sources(
     pair = _pair_of(programs)
     first = next(iter(programs))
     runs = _RUNS.format(name=name, wrapper=f"{first}/{WRAPPER}", run="run" if pair else f"{first}.run")
+    runs += _OF_A_PAIR if pair else ""
     rows = {f"{each}/": header_title(program, prose) for each, program in programs.items()}
     rows = {ENTRY: _ROWS[ENTRY], **rows} if pair else rows
     title = "A forward and its backward." if pair else f"{len(programs)} wrapper programs."
@@ -235,12 +242,12 @@ def _write_index(folder: Path, about: Mapping[str, Any]) -> None:
         "format": FORMAT,
         "made by": {"wrapper_ir": version("wrapper-ir"), "torch": torch_version()},
         **about,
-        "files": {path: _row(folder / path) for path in sorted(files_in(folder))},
+        "files": {path: digest_row(folder / path) for path in sorted(files_in(folder))},
     }
     (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", "utf-8")
 
 
-def _row(file: Path) -> dict[str, Any]:
+def digest_row(file: Path) -> dict[str, Any]:
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     return {"bytes": file.stat().st_size, "sha256": digest}
@@ -379,7 +386,8 @@ def index_of_folder(folder: Path) -> dict[str, Any] | None:
     """Return what a folder's index says; None where it is no folder that was exported."""
     try:
         about = json.loads((folder / INDEX).read_bytes())
-        fits = about["format"] == FORMAT and about["files"].keys() is not None
+        fits = about["format"] == FORMAT and isinstance(about["files"], dict)
+        fits = fits and ("programs" in about or {"target", "options"} <= about.keys())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return about if fits else None
@@ -397,6 +405,6 @@ def loss(folder: Path) -> str | None:
             continue
         if path not in about["files"]:
             return f"'{path}' in it is not of the export, and would be lost"
-        if _row(folder / path) != about["files"][path]:
+        if digest_row(folder / path) != about["files"][path]:
             return f"'{path}' in it was edited, which would be lost"
     return None

@@ -66,7 +66,7 @@ class SourceFolder:
         try:
             needs = json.loads(self.text(INDEX))["needs"]
             reason = obstacle(needs)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._refusal(f"its {INDEX} is damaged") from error
         if reason is not None:
             hint = f"export it here, or change what its text needs and then {INDEX}"

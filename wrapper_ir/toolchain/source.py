@@ -69,13 +69,22 @@ def parameters(source: CppSource) -> tuple[Parameter, ...]:
     for what, name in (("name", source.name), ("entry", source.entry)):
         if not _IDENTIFIER.fullmatch(name):
             raise KernelSourceError(kernel=source.name, reason=f"its {what} is no C++ identifier")
+    check_entry(source)
+    return tuple(_parameter(source, text) for text in source.arg_types)
+
+
+def check_entry(source: CppSource) -> None:
+    """Check that a text mentions the function that is to be called.
+
+    Raises:
+        KernelSourceError: It does not.
+    """
     if not re.search(rf"\b{source.entry}\s*\(", source.code):
         raise KernelSourceError(
             kernel=source.name,
             reason=f"its text defines no function {source.entry!r}",
             hint="name the function to call with entry=",
         )
-    return tuple(_parameter(source, text) for text in source.arg_types)
 
 
 def _parameter(source: CppSource, text: str) -> Parameter:
