@@ -95,12 +95,16 @@ def test_an_edited_kernel_is_compiled_alone(
     folder = wir.export(plus_one(extra=2), f"{room}/model/", target)
     x = torch.zeros(4)
     assert loaded().run(x)[0].tolist() == [6.0] * 4
-    edit(folder / "kernels/plus_1.cpp", "2.0f", f"10.0f /* {room.parent.name} */")  # known to no cache
+    edit(
+        folder / "kernels/plus_1.cpp", "2.0f", f"10.0f /* {room.parent.name} */"
+    )  # known to no cache
     started: list[str] = []
     for module in (build, objects):
         plain = module.run
         monkeypatch.setattr(
-            module, "run", lambda c, *a, plain=plain, **k: (started.append(" ".join(c)), plain(c, *a, **k))
+            module,
+            "run",
+            lambda c, *a, plain=plain, **k: (started.append(" ".join(c)), plain(c, *a, **k)),
         )
     assert loaded().run(x)[0].tolist() == [14.0] * 4
     assert sum(" -c " in command for command in started) == 1
@@ -149,7 +153,7 @@ def test_constants_come_as_the_program_lays_them_out(room: Path, target: str) ->
 def test_constants_that_are_no_tensors_in_files_are_left_to_libraries(tmp_path: Path) -> None:
     program = captured()
     objects = wir.parse(
-        "wir 2\nprogram @p inference planned\n\nobject &q : ns::Q = \"q\"\n\nreturn\n"
+        'wir 2\nprogram @p inference planned\n\nobject &q : ns::Q = "q"\n\nreturn\n'
     ).objects
     with pytest.raises(UnsupportedError, match="the constant 'q'"):
         wir.export(program.replace(objects=objects), tmp_path / "model", "python")
@@ -170,7 +174,9 @@ def trained() -> tuple[list[wir.Program], list[Any], torch.Tensor, list[torch.Te
         call = torch._dynamo.lookup_backend("wrapper_ir")(graph, examples)
 
         def run(*inputs: Any) -> Any:
-            given.extend(each.detach().clone().requires_grad_(each.requires_grad) for each in inputs)
+            given.extend(
+                each.detach().clone().requires_grad_(each.requires_grad) for each in inputs
+            )
             return call(*inputs)
 
         return run
@@ -182,9 +188,11 @@ def trained() -> tuple[list[wir.Program], list[Any], torch.Tensor, list[torch.Te
         loss(y).backward()
     parameters = [*model.parameters(), x]
     found = [
-        next(p.grad for p in parameters if p.shape == each.shape and torch.equal(p, each))
-        if each.requires_grad
-        else None
+        (
+            next(p.grad for p in parameters if p.shape == each.shape and torch.equal(p, each))
+            if each.requires_grad
+            else None
+        )
         for each in given
     ]
     return list(programs), given, y.detach(), found
@@ -351,7 +359,9 @@ def test_an_export_that_fails_leaves_what_was_there(
 
 def test_the_same_program_gives_the_same_folder(tmp_path: Path) -> None:
     one, two = (wir.export(captured(), tmp_path / each / "m") for each in _made(tmp_path, "a", "b"))
-    files = [{f.relative_to(d): f.read_bytes() for f in d.rglob("*") if f.is_file()} for d in (one, two)]
+    files = [
+        {f.relative_to(d): f.read_bytes() for f in d.rglob("*") if f.is_file()} for d in (one, two)
+    ]
     assert files[0] == files[1]
 
 
@@ -380,7 +390,9 @@ def test_other_emitters_and_their_options(tmp_path: Path) -> None:
 def test_edits_are_told_with_their_place(tmp_path: Path) -> None:
     folder = wir.export(captured(), tmp_path / "model", "cpp")
     kernel = min((folder / "kernels").iterdir())
-    number = next(n for n, line in enumerate(kernel.read_text().splitlines(), 1) if "store(" in line)
+    number = next(
+        n for n, line in enumerate(kernel.read_text().splitlines(), 1) if "store(" in line
+    )
     edit(kernel, "store(", "stream(")
     edit(folder / "program.cpp", "wir::check(aoti_torch_cpu_addmm_out(", "wir::check(other(")
     edit(folder / "wrapper.py", "import torch\n", "import torch  # a remark\n")
@@ -412,8 +424,18 @@ def test_a_program_that_was_edited_is_told_too(tmp_path: Path) -> None:
     [
         (".py", "f(a,\n  b)\n", "# why\nf(a, b)  # so\n", "f(b, a)\n"),
         (".py", "if a:\n  b\n  c\n", "if a:\n\n    b\n    c\n", "if a:\n  b\nelse:\n  c\n"),
-        (".py", "try:\n  a\nexcept E:\n  b\n", "try: a\nexcept E: b\n", "try:\n  a\nexcept F:\n  b\n"),
-        (".py", "match a:\n  case 1:\n    b\n", "match a:\n case 1: b\n", "match a:\n  case 2:\n    b\n"),
+        (
+            ".py",
+            "try:\n  a\nexcept E:\n  b\n",
+            "try: a\nexcept E: b\n",
+            "try:\n  a\nexcept F:\n  b\n",
+        ),
+        (
+            ".py",
+            "match a:\n  case 1:\n    b\n",
+            "match a:\n case 1: b\n",
+            "match a:\n  case 2:\n    b\n",
+        ),
         (".py", "a = (\n", "a = (\n\n", "a = [\n"),
         (".cpp", "int a = b + +c;\n", "int a =\n  b + /* x */ +c; // y\n", "int a = b ++c;\n"),
         (".cpp", 'f("a  // b");\n', '  f( "a  // b" ) ;\n', 'f("a // b");\n'),

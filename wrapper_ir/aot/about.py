@@ -86,9 +86,7 @@ def index_of(
         },
         "library": library.name,
         "weights": _weights(program, constants),
-        "files": {
-            file.name: {"bytes": file.stat().st_size, "sha256": _digest(file)} for file in files
-        },
+        "files": {file.name: row_of(file) for file in files},
         **_interface(program),
         "constants": _constants(program),
         "objects": [item.class_name for item in program.objects.values()],
@@ -170,9 +168,11 @@ def _root(index: int, entry: ConstantEntry) -> int:
     return index if entry.tied_to < 0 else entry.tied_to
 
 
-def _digest(file: Path) -> str:
+def row_of(file: Path) -> dict[str, Any]:
+    """Return what an index says of a file: its size and its hash."""
     with file.open("rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()
+        digest = hashlib.file_digest(source, "sha256").hexdigest()
+    return {"bytes": file.stat().st_size, "sha256": digest}
 
 
 # The index, read.

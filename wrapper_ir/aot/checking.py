@@ -15,10 +15,10 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from wrapper_ir.aot.about import row_of
 from wrapper_ir.aot.sources import (
     ENTRY,
     README,
-    digest_row,
     emitted,
     entry_of,
     index_of_folder,
@@ -121,8 +121,8 @@ def _checked(folder: Path, inside: str = "") -> Iterator[Edit]:
             yield from _checked(folder, f"{inside}{name}/")
         found = {name: load(folder / inside / name / PROGRAM_FILE, data=False) for name in programs}
         compared.add(ENTRY)
-        file = folder / inside / ENTRY
-        yield from (_below(inside, edit) for edit in _text_edits(file, ENTRY, entry_of(found)))
+        entry = _text_edits(folder / inside / ENTRY, ENTRY, entry_of(found))
+        yield from (_below(inside, edit) for edit in entry)
     for name, row in about["files"].items():
         if name not in compared and name != README:
             reason = _whole(folder / inside / name, row)
@@ -134,10 +134,10 @@ def _below(folder: str, edit: Edit) -> Edit:
 
 
 def _whole(file: Path, row: Mapping[str, Any]) -> str:
-    """Return what is wrong with a file of which only the hash is known; empty if it is as it was."""
+    """Return what is wrong with a file whose hash alone is known; empty if it is as it was."""
     if not file.is_file():
         return "is missing"
-    return "" if digest_row(file) == row else "is not as it was written"
+    return "" if row_of(file) == row else "is not as it was written"
 
 
 def _compared(
@@ -203,7 +203,7 @@ def _text_edits(
     was, now = (statements(each, file.suffix) for each in (expected, text))
     old, new = expected.splitlines(), text.splitlines()
     matcher = SequenceMatcher(None, [s.key for s in was], [s.key for s in now], autojunk=False)
-    for tag, i, j, k, l in matcher.get_opcodes():
+    for tag, i, j, k, end in matcher.get_opcodes():
         if tag == "equal":
             continue
         # Where statements are gone, those around them say where they were.
@@ -211,14 +211,16 @@ def _text_edits(
         first, last = (around[0].first, around[-1].last) if around else (1, 1)
         line = now[k].first if k < len(now) else len(new)
         where = "was edited" if places is None else places.words(first, last)
-        gone, come = (_shown(*each) for each in ((old, was[i:j]), (new, now[k:l])))
+        gone, come = (_shown(*each) for each in ((old, was[i:j]), (new, now[k:end])))
         yield Edit(name, max(line, 1), where, gone, come)
 
 
 def _shown(lines: Sequence[str], found: Sequence[Statement]) -> tuple[str, ...]:
     if not found:
         return ()
-    return tuple(line.strip() for line in lines[found[0].first - 1 : found[-1].last] if line.strip())
+    return tuple(
+        line.strip() for line in lines[found[0].first - 1 : found[-1].last] if line.strip()
+    )
 
 
 # Texts as statements: what is compared, and on which lines it stands.

@@ -164,8 +164,8 @@ def export(
     ``.pt2`` is a package that ``torch._inductor.aoti_load_package`` and
     ``torch::inductor::AOTIModelPackageLoader`` take. ``.so`` is the library alone, for
     ``AOTIModelContainerRunnerCpu``. A path without an ending, or with a slash, is a folder of
-    source that runs; one of C++ is built with CMake, too. Beside a library may be its constants, ``NAME.constants``, and beside library
-    or package its debug information, ``PATH.debug``.
+    source that runs; one of C++ is built with CMake, too. Beside a library may be its constants,
+    ``NAME.constants``, and beside library or package its debug information, ``PATH.debug``.
 
     Args:
         artifact: The emitted program; ``artifact.program.data`` holds the constants' values. Or

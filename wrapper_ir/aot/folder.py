@@ -79,8 +79,8 @@ set_source_files_properties({file} PROPERTIES
 _BUILD: Final = """
 ## Build a library
 
-`cmake` builds `{name}.so` without wrapper_ir; how is said at the top of `CMakeLists.txt`. Load it beside
-PyTorch, from C++ or Python:
+`cmake` builds `{name}.so` without wrapper_ir; how is said at the top of `CMakeLists.txt`. Load it
+beside PyTorch, from C++ or Python:
 
     torch::inductor::AOTIModelContainerRunner{device} runner("build/{name}.so");
     std::vector<at::Tensor> results = runner.run({{input}});

@@ -14,8 +14,6 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.aot.errors import KernelIsaError
-from wrapper_ir.devices import CPP
-from wrapper_ir.emitters.base import kernel_file
 from wrapper_ir.options.declared import ISA
 from wrapper_ir.toolchain import isa as isas
 from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
@@ -110,7 +108,7 @@ def _translation(
 
 
 def _named(kernel: KernelUnit, *, apart: bool, included: bool) -> Named:
-    path, space = kernel_file(kernel.source.name, CPP), f"{kernel.symbol}_ns"
+    path, space = kernel.file, f"{kernel.symbol}_ns"
     # Not the kernel's name: the same kernel in another program has another name.
     file = path if apart else f"{kernel.symbol}.cpp"
     return Named(kernel.source, kernel.symbol, space, file, path if included else "")

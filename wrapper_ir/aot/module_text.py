@@ -11,12 +11,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wrapper_ir.aot.gpu_kernels import VARIABLE, units_of
 from wrapper_ir.aot.load import load_library, with_objects
 from wrapper_ir.emitters.base import CONSTANTS_FILE
-from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest, Sources, file_of
+from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest, Sources
 from wrapper_ir.emitters.facts import example_symbols
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.expr import substitute
@@ -27,8 +27,9 @@ from wrapper_ir.toolchain.source import CppSource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from _typeshed import DataclassInstance
+
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
-    from wrapper_ir.emitters.triton import GpuUnit
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
@@ -44,7 +45,7 @@ def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
         apart: Whether the texts lie beside the module, in the folder of an export, and the values
             of constants with them.
     """
-    program, launched = artifact.program, artifact.gpu_kernels
+    program, (kernels, launched) = artifact.program, _kernels(artifact)
     texts = {name: _text(name, text, apart=apart) for name, text in artifact.sources.items()}
     lines = [
         f'"""{_quoted(program.name)}: a program in C++, built and called by wrapper_ir."""',
@@ -58,7 +59,7 @@ def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
         "",
         *(_ROWS if apart else ()),
         "_kernels = [",
-        *(_kernel_literal(kernel, apart=apart) for kernel in artifact.kernels),
+        *(_kernel_literal(*kernel, apart=apart) for kernel in kernels),
         "]",
         "",
         *(_specs(program) if apart else [f"_constants = {_value([*program.constants])}"]),
@@ -67,7 +68,7 @@ def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
     more = ""
     if launched:
         more = f", {VARIABLE}"
-        rows = (_kernel_literal(kernel, apart=apart) for kernel in launched)
+        rows = (_kernel_literal(*kernel, apart=apart) for kernel in launched)
         lines += [f"{VARIABLE} = [", *rows, "]", ""]
     if artifact.manifest.parts:
         more += f", parts={_value(sorted(map(str, artifact.manifest.parts)))}"
@@ -80,6 +81,22 @@ def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
     if artifact.graphs is not None:
         lines += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
     return "\n".join([*lines, *(_main(program) if apart else ())])
+
+
+_Kernel: TypeAlias = "tuple[str, str, Any]"  # a source of one language or the other
+
+
+def _kernels(artifact: CppArtifact) -> tuple[list[_Kernel], list[_Kernel]]:
+    """Return the kernels that are called, and those that are launched: file, symbol and source."""
+    both = (artifact.kernels, artifact.gpu_kernels)
+    called, launched = ([(k.file, k.symbol, k.source) for k in kernels] for kernels in both)
+    return called, launched
+
+
+def kernel_files(artifact: CppArtifact) -> dict[str, str]:
+    """Return the text of each kernel, by its path in a program's folder."""
+    called, launched = _kernels(artifact)
+    return {file: source.code for file, _, source in (*called, *launched)}
 
 
 def _imports(artifact: CppArtifact, *, apart: bool) -> list[str]:
@@ -107,8 +124,8 @@ _FOLDER: Final = (
 
 
 _ROWS: Final = (
-    "# Of each kernel the symbol, the name and the text, the types of its arguments, the function in",
-    "# the text, the instruction set that it was written for, and what the compiler is told besides.",
+    "# Of each kernel the symbol, the name and the text, the types of its arguments, the function",
+    "# in the text, the instruction set that it was written for, and what the compiler is told.",
 )
 
 
@@ -125,7 +142,10 @@ def _specs(program: Program) -> list[str]:
     return [
         f"# Constants, from {CONSTANTS_FILE}.",
         "_specs = [",
-        *(f"    TensorSpec({_value(n)}, {_like(x, x.size, x.stride)})," for n, x in layouts.items()),
+        *(
+            f"    TensorSpec({_value(n)}, {_like(x, x.size, x.stride)}),"
+            for n, x in layouts.items()
+        ),
         "]",
         "_constants = [spec.name for spec in _specs]",
         "_folder.fill(globals(), _specs)",
@@ -216,16 +236,15 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     return function
 
 
-def _kernel_literal(kernel: KernelUnit | GpuUnit, *, apart: bool) -> str:
+def _kernel_literal(file: str, symbol: str, source: DataclassInstance, *, apart: bool) -> str:
     """Return a kernel as a tuple of its symbol and the fields of its source."""
-    source = kernel.source
-    values = [_value(kernel.symbol)]
+    values = [_value(symbol)]
     for field in dataclasses.fields(source):
         value = getattr(source, field.name)
         if field.name != "code":
             values.append(_value(value))
         else:
-            values.append(_text(file_of(kernel), value, apart=apart))
+            values.append(_text(file, value, apart=apart))
     if apart:
         rows = (row for value in values for row in _broken(value))
         return "\n".join(["    (", *(f"        {row}" for row in rows), "    ),"])

@@ -156,7 +156,9 @@ def _check_several(
 ) -> None:
     """Refuse what is for one program alone."""
     if path.suffix != ".pt2":
-        raise ExportPathError(target=str(path), reason="several programs make a package, a .pt2, or a folder")
+        raise ExportPathError(
+            target=str(path), reason="several programs make a package, a .pt2, or a folder"
+        )
     for option, value in (("constants", "embedded"), ("debug_info", True)):
         if getattr(options, option) == value:
             expected = "another value for several programs"

@@ -7,14 +7,12 @@ each file was. Of several programs, each has a folder in the folder.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wrapper_ir.analysis.liveness import mutated_inputs
-from wrapper_ir.aot.about import FORMAT, torch_version
+from wrapper_ir.aot.about import FORMAT, row_of, torch_version
 from wrapper_ir.aot.folder import write_build
 from wrapper_ir.emitters.base import (
     CONSTANTS_FILE,
@@ -30,18 +28,19 @@ from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.kernels import CppKernel
-from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.program import ConstantKind, GraphRole, Origin
 from wrapper_ir.outputs import INDEX, PROGRAM_FILE
 from wrapper_ir.text.files import save
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from wrapper_ir.aot.build import BuildOptions
     from wrapper_ir.emitters.base import Artifact
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
+    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
 
@@ -88,8 +87,8 @@ _PAGE: Final = """\
 {title}
 Exported by wrapper_ir as source: it runs as it is, and is meant to be read and edited.
 
-{runs}A kernel that was edited is compiled when the folder is next loaded, and no other is. Whether text and
-program are still the same, and what was edited where, is told by
+{runs}A kernel that was edited is compiled when the folder is next loaded, and no other is. Whether
+text and program are still the same, and what was edited where, is told by
 
     wrapper-ir check {name}
 
@@ -150,7 +149,9 @@ def write_sources(
     (folder / ENTRY).write_text(entry_of(programs), "utf-8")
     pair = _pair_of(programs)
     first = next(iter(programs))
-    runs = _RUNS.format(name=name, wrapper=f"{first}/{WRAPPER}", run="run" if pair else f"{first}.run")
+    runs = _RUNS.format(
+        name=name, wrapper=f"{first}/{WRAPPER}", run="run" if pair else f"{first}.run"
+    )
     runs += _OF_A_PAIR if pair else ""
     rows = {f"{each}/": header_title(program, prose) for each, program in programs.items()}
     rows = {ENTRY: _ROWS[ENTRY], **rows} if pair else rows
@@ -193,7 +194,9 @@ def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name
 def _portable(program: Program) -> Program:
     """Return a program that tells nothing of the machine and the source that it was made of."""
     origins = (
-        Origin(each.nodes, each.ops, tuple(f.portable for f in each.frames), each.module, each.values)
+        Origin(
+            each.nodes, each.ops, tuple(f.portable for f in each.frames), each.module, each.values
+        )
         for each in program.origins
     )
     return program.replace(origins=tuple(origins))
@@ -242,15 +245,9 @@ def _write_index(folder: Path, about: Mapping[str, Any]) -> None:
         "format": FORMAT,
         "made by": {"wrapper_ir": version("wrapper-ir"), "torch": torch_version()},
         **about,
-        "files": {path: digest_row(folder / path) for path in sorted(files_in(folder))},
+        "files": {path: row_of(folder / path) for path in sorted(files_in(folder))},
     }
     (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", "utf-8")
-
-
-def digest_row(file: Path) -> dict[str, Any]:
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    return {"bytes": file.stat().st_size, "sha256": digest}
 
 
 def files_in(folder: Path) -> Iterator[str]:
@@ -353,7 +350,9 @@ def _fit(forward: Program, backward: Program) -> _Fit:
         or not all(_may_be_same(*pair) for pair in pairs)
     ):
         value = [forward.name, backward.name]
-        raise OptionValueError(option="programs", value=value, expected="a forward and its backward")
+        raise OptionValueError(
+            option="programs", value=value, expected="a forward and its backward"
+        )
     last = taken[count:]
     strides = [layout.stride if layout and layout.is_static else None for layout in last]
     return _Fit(results, dict(zip(backward.tangents, strides, strict=True)))
@@ -367,7 +366,7 @@ def _layout_of(program: Program, value: Value | Input) -> Layout | None:
 
 
 def _alike(some: Sequence[Layout | None], others: Sequence[Layout | None]) -> bool:
-    """Return whether tensors may be the same, two by two: element types, and sizes known of both."""
+    """Return whether tensors may be the same, two by two, by element types and known sizes."""
     return len(some) == len(others) and all(map(_may_be_same, some, others))
 
 
@@ -405,6 +404,6 @@ def loss(folder: Path) -> str | None:
             continue
         if path not in about["files"]:
             return f"'{path}' in it is not of the export, and would be lost"
-        if digest_row(folder / path) != about["files"][path]:
+        if row_of(folder / path) != about["files"][path]:
             return f"'{path}' in it was edited, which would be lost"
     return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path as File
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final, runtime
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import AnyLine, Program, Stage
 from wrapper_ir.lines.walk import Path
@@ -26,10 +28,9 @@ from wrapper_ir.options import check_options, options_of
 from wrapper_ir.outputs import PROGRAM_FILE, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wrapper_ir.devices import KernelLanguage
-    from wrapper_ir.emitters.writer import SourceMap
 
 
 # Whose fault it is when an emitter fails: it and its package are named.
@@ -282,6 +283,10 @@ class SourceFiles:
 @runtime_checkable
 class HasFiles(Artifact, Protocol):
     """An artifact that can be exported as a folder that runs."""
+
+    @property
+    def program(self) -> Program:
+        """The planned program that it was made from."""
 
     def files(self) -> SourceFiles:
         """Return the files, ``wrapper.py`` among them."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Values = tuple[Any, ...]
 
 
-def plain_function(  # noqa: PLR0913 - all but one are named
+def plain_function(
     boxed: Callable[..., Values],
     *,
     name: str,
@@ -99,7 +99,8 @@ def differentiable(  # noqa: PLR0913 - all but two are named
     class Run(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Values:  # noqa: ANN401 - as autograd passes them
-            values = forward_of(*inputs)
+            count = len(inputs)
+            values = plain_function(forward, name=name, inputs=count, writes=writes)(*inputs)
             given = {id(value) for value in inputs}
             kept = values[results:]
             ctx.numbers = [value for value in kept if not isinstance(value, Tensor)]
@@ -112,7 +113,7 @@ def differentiable(  # noqa: PLR0913 - all but two are named
             return values[:results]
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]  # torch's
+        @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *gradients: Any) -> Values:  # noqa: ANN401 - likewise
             if ctx.is_spent:
                 problem = f"the backward of '{name}' used up what its forward had kept"
@@ -123,9 +124,6 @@ def differentiable(  # noqa: PLR0913 - all but two are named
             ctx.maybe_clear_saved_tensors()
             with no_autocast():
                 return backward(given)
-
-    def forward_of(*inputs: Any) -> Values:
-        return plain_function(forward, name=name, inputs=len(inputs), writes=writes)(*inputs)
 
     def run(*inputs: object) -> Values:
         made: Values = Run.apply(*inputs)

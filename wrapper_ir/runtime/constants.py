@@ -258,13 +258,13 @@ class _Stored:
     def value(self, name: str, spec: TensorSpec) -> torch.Tensor:
         """Return a value as a program lays it out."""
         piece = self._pieces.get(name)
-        size, stride = tuple(spec.size), tuple(spec.stride)
+        size, stride = ([int(n or 0) for n in row] for row in (spec.size, spec.stride))
         if piece is None:
             stored = self._opened.get_tensor(name)
-            if (stored.dtype, tuple(stored.shape)) != (spec.dtype, size):
-                got = f"{stored.dtype}{list(stored.shape)}"
-                raise ValueError(f"{name!r} is {got}, not {spec.dtype}{list(size)}")
-            value = _with_strides(stored, list(stride)) if stored.stride() != stride else stored
+            if (stored.dtype, [*stored.shape]) != (spec.dtype, size):
+                got = f"{stored.dtype}{[*stored.shape]}"
+                raise ValueError(f"{name!r} is {got}, not {spec.dtype}{size}")
+            value = stored if [*stored.stride()] == stride else _with_strides(stored, stride)
         else:
             key, start = piece["key"], piece["offset"] // spec.dtype.itemsize
             if key not in self._memory:

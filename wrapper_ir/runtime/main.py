@@ -129,11 +129,11 @@ def obstacle(needs: Mapping[str, Any], device: str | None = None) -> str | None:
         return f"it is for {' '.join(wanted.values())}, and this is {' '.join(found.values())}"
     if missing := lacking(needs.get("features", ())):
         return f"this processor has no {', '.join(missing)}"
-    try:
-        for name in needs.get("kernels", ()):
+    for name in needs.get("kernels", ()):
+        try:
             resolve(name)
-    except IsaError as error:
-        return f"its kernels were written for {name!r}: {error.fields['reason']}"
+        except IsaError as error:
+            return f"its kernels were written for {name!r}: {error.fields['reason']}"
     if device is not None and torch.device(device).type != needs["device"]:
         return f"it runs on {needs['device']}, and not on {device}"
     if not torch.get_device_module(needs["device"]).is_available():

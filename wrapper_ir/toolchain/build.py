@@ -7,6 +7,7 @@ import os
 import platform
 from concurrent.futures import as_completed
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain import bindings
@@ -26,7 +27,6 @@ from wrapper_ir.toolchain.source import Kernel, Unit, partition, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from wrapper_ir.toolchain.cache import DiskCache
 

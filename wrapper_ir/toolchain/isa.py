@@ -19,9 +19,13 @@ import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wrapper_ir.errors import nearest
 from wrapper_ir.toolchain.errors import IsaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)

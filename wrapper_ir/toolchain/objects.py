@@ -234,9 +234,9 @@ def link(
 
     Args:
         compiler: What runs the linker.
-        objects: In the order in which they are to lie, what stands for PyTorch last. Of inline functions
-            that several have the first one's is taken, so what is compiled for the plainest
-            processor comes first.
+        objects: In the order in which they are to lie, what stands for PyTorch last. Of inline
+            functions that several have the first one's is taken, so what is compiled for the
+            plainest processor comes first.
         library: The file to make.
         exports: A version script.
         keep_symbols: Whether to keep what debuggers and backtraces want.

@@ -148,7 +148,8 @@ def check(folder: str, as_json: bool) -> None:
 
     The program is read and rendered again, and both texts are compared, statement by statement:
     remarks and the layout of lines do not count. Each edit is told with its place, and with the
-    kernel or the line of the program that stands there. Nothing is compiled or run. The exit code is 1 where something was edited.
+    kernel or the line of the program that stands there. Nothing is compiled or run. The exit code
+    is 1 where something was edited.
     """
     from wrapper_ir.aot.checking import check_folder
 

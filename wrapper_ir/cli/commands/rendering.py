@@ -81,7 +81,9 @@ wrapper-ir export model=v4.wir model=v3.wir -o model.pt2  # one model in two var
 @click.argument(
     "files", metavar="[NAME=]FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS
 )
-@click.option("-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so, / or nothing.")
+@click.option(
+    "-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so, / or nothing."
+)
 @target_options("--target", "cpp", "What a folder's text is written by.")
 @asking("how", Building)
 @click.option(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.devices import CPP, CPU, TRITON, CppSide, DeviceKind, accelerators
+from wrapper_ir.devices import CPP, CPU, CppSide, DeviceKind, accelerators
 from wrapper_ir.emitters.base import WRAPPER, SourceFiles, kernel_file
 from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
 from wrapper_ir.emitters.triton import GpuUnit
@@ -45,11 +45,10 @@ class KernelUnit:
     symbol: str
     source: CppSource
 
-
-def file_of(kernel: KernelUnit | GpuUnit) -> str:
-    """Return the path of a kernel in a program's folder."""
-    language = CPP if isinstance(kernel, KernelUnit) else TRITON
-    return kernel_file(kernel.source.name, language)
+    @property
+    def file(self) -> str:
+        """Its path in a program's folder."""
+        return kernel_file(self.source.name, CPP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +126,11 @@ class CppArtifact(Sources):
 
         There is no such module where constants are objects, or packed: only libraries make those.
         """
-        rows = (*self.kernels, *self.gpu_kernels)
-        kernels = {file_of(each): each.source.code for each in rows}
+        module = import_module("wrapper_ir.aot.module_text")
+        texts: dict[str, str] = {**self.sources, **module.kernel_files(self)}
         kinds = {each.kind for each in self.program.constants.values()}
-        wrapper = {}
         if not self.program.objects and ConstantKind.PACKED not in kinds:
-            module = import_module("wrapper_ir.aot.module_text")
-            wrapper[WRAPPER] = module.module_text(self, apart=True)
-        texts = {**wrapper, **self.sources, **kernels}
+            texts = {WRAPPER: module.module_text(self, apart=True), **texts}
         return SourceFiles(texts, self.maps, "cpp", self.options)
 
     def load(self, num_runners: int = 4, **options: object) -> Callable[..., tuple[Any, ...]]:

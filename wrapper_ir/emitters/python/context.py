@@ -5,8 +5,8 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cuda_graphs.capture import pieces
 from wrapper_ir.emitters.base import kernel_file
+from wrapper_ir.emitters.cuda_graphs.capture import pieces
 from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals

@@ -262,10 +262,14 @@ def _tangents(graph: Any) -> tuple[int, ...]:
         return ()
     inputs = [node.meta.get("desc") for node in graph.module.graph.find_nodes(op="placeholder")]
     kept = [each for each in inputs if not isinstance(each, TangentAOTInput)]
-    wanted = [each.output for each in inputs[len(kept) :] if isinstance(each, TangentAOTInput)]
-    if len(kept) + len(wanted) < len(inputs) or not all(type(w) is PlainAOTOutput for w in wanted):
-        return ()
-    return tuple(each.idx for each in wanted)
+    last = inputs[len(kept) :]
+    wanted = [each.output.idx for each in last if _is_of_a_result(each)]
+    return tuple(wanted) if len(wanted) == len(last) else ()
+
+
+def _is_of_a_result(value: Any) -> bool:
+    """Return whether an input of a backward is the gradient of a result of the user's function."""
+    return isinstance(value, TangentAOTInput) and isinstance(value.output, PlainAOTOutput)
 
 
 def _is_gradient_of(value: Any, position: int) -> bool:
