@@ -200,7 +200,10 @@ def _text_edits(
         return
     if text == expected:
         return
-    was, now = (statements(each, file.suffix) for each in (expected, text))
+    try:
+        was, now = (statements(each, file.suffix) for each in (expected, text))
+    except (SyntaxError, ValueError):  # what cannot be read is compared line by line
+        was, now = (statements(each, "") for each in (expected, text))
     old, new = expected.splitlines(), text.splitlines()
     matcher = SequenceMatcher(None, [s.key for s in was], [s.key for s in now], autojunk=False)
     for tag, i, j, k, end in matcher.get_opcodes():
@@ -241,12 +244,14 @@ class Statement(NamedTuple):
 
 
 def statements(text: str, suffix: str) -> list[Statement]:
-    """Return the statements of a text, by the ending of its file; lines where that says nothing."""
+    """Return the statements of a text, by the ending of its file; lines where that says nothing.
+
+    Raises:
+        SyntaxError: A text in Python is none.
+        ValueError: Likewise.
+    """
     if suffix == ".py":
-        try:
-            return list(_python(ast.parse(text).body))
-        except (SyntaxError, ValueError):
-            pass  # then its lines are compared
+        return list(_python(ast.parse(text).body))
     if suffix in (".cpp", ".h"):
         return list(_cpp(text))
     lines = enumerate(text.splitlines(), start=1)

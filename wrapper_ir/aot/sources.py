@@ -29,7 +29,7 @@ from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.kernels import CppKernel
 from wrapper_ir.lines.program import ConstantKind, GraphRole, Origin
-from wrapper_ir.outputs import INDEX, PROGRAM_FILE
+from wrapper_ir.outputs import INDEX, PROGRAM_FILE, beside
 from wrapper_ir.text.files import save
 
 if TYPE_CHECKING:
@@ -172,23 +172,32 @@ def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name
     files = made.files()
     runs = WRAPPER in files.texts
     _refuse(program, runs=runs and given.target != "cpp")
-    if options.constants != "none":
-        constant_values(program)
     for path, text in files.texts.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text, "utf-8", newline="\n")
-    save(program, folder / PROGRAM_FILE)
+    built: Mapping[str, str] = {}
+    more = ""
+    if isinstance(made, CppArtifact):
+        built, more = write_build(folder, made, options, name=name)
+    _save(program, folder / PROGRAM_FILE, values=options.constants != "none")
     if runs:
         (folder / ENTRY).write_text(entry_of({"": program}), "utf-8")
     rows = {path: what for path, what in _ROWS.items() if (folder / path).exists() or path == INDEX}
-    more = ""
-    if isinstance(made, CppArtifact):
-        added, more = write_build(folder, made, options, name=name)
-        rows |= added
+    rows |= built
     run = _RUNS.format(name=name, wrapper=WRAPPER, run="run") if runs else ""
     _write_page(folder, name, header_title(program, prose), run, rows, more)
     _write_index(folder, _about(program, files))
     return program
+
+
+def _save(program: Program, file: Path, *, values: bool) -> None:
+    """Write the program, and the values of its constants; all of them, or none."""
+    if values:
+        constant_values(program)
+        save(program, file)
+    else:
+        save(program.replace(data={}), file)
+        beside(file).unlink(missing_ok=True)
 
 
 def _portable(program: Program) -> Program:

@@ -241,7 +241,8 @@ def load_program_constants(
                     made[key] = stored.value(key[0], spec)
                 found[spec.name] = made[key]
     except FileNotFoundError as error:
-        raise ConstantsError(file=str(file), reason="there is no such file") from error
+        hint = "Program.save writes it, beside the program's own file"
+        raise ConstantsError(file=str(file), reason="there is no such file", hint=hint) from error
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise ConstantsError(file=str(file), reason=f"cannot be read: {error}") from error
     return found

@@ -687,16 +687,6 @@ POOL_ENDS_FIRST = _rule(
     "free the slices first",
 )
 
-# Programs of one model.
-BAD_TANGENTS = _rule(
-    1119,
-    "bad-tangents",
-    "a program with `tangents` is a backward; they name results of its forward, each once, and as "
-    "many of its last inputs are tensors",
-    "the tangents cannot be {tangents}: {why}",
-    "the last inputs of a backward are gradients of results of its forward, told by their numbers",
-)
-
 # Streams.
 BAD_EVENT = _rule(
     1111,
@@ -756,4 +746,14 @@ OPEN_BRANCH = _rule(
     "when the program ends, the caller's stream has waited for all that captured streams do",
     "the program ends while stream 0 has not waited for all that its branch, stream {stream}, does",
     "a captured graph ends on the caller's stream: have that wait for stream {stream} at the end",
+)
+
+# Programs of one model.
+BAD_TANGENTS = _rule(
+    1119,
+    "bad-tangents",
+    "a program with `tangents` is a backward; they name results of its forward, each once, and as "
+    "many of its last inputs are tensors",
+    "the tangents cannot be {tangents}: {why}",
+    "the last inputs of a backward are gradients of results of its forward, told by their numbers",
 )
