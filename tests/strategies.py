@@ -424,6 +424,7 @@ def any_programs(draw: DrawFn) -> ir.Program:
         stage=draw(st.sampled_from(list(ir.Stage))),
         in_spec=draw(strings),
         out_spec=draw(strings),
+        tangents=draw(tuples(st.integers(0, 9))),
         origins=table,
     )
 

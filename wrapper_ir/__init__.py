@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from wrapper_ir import runtime as runtime
     from wrapper_ir import testing as testing
     from wrapper_ir import text as text
+    from wrapper_ir.aot.checking import check_folder as check_folder
     from wrapper_ir.aot.packages import load_package as load_package
     from wrapper_ir.api import compile as compile
     from wrapper_ir.api import cuda_graph_status as cuda_graph_status
@@ -84,6 +85,7 @@ _EXPORTS = {
     "WrapperIRError": "wrapper_ir.errors",
     "canonical": "wrapper_ir.diffing",
     "capture": "wrapper_ir.frontends.inductor.capture",
+    "check_folder": "wrapper_ir.aot.checking",
     "compile": "wrapper_ir.api",
     "cuda_graph_status": "wrapper_ir.api",
     "diagnose": "wrapper_ir.verify",

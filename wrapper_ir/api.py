@@ -118,30 +118,36 @@ def cuda_graph_status() -> list[GraphStatus]:
 def export(
     program: Program | Sequence[Program] | Mapping[str, Program | Sequence[Program]],
     path: str | os.PathLike[str],
+    target: str = "cpp",
     *,
     metadata: Mapping[str, str] | None = None,
     debug: DebugPrinter | str | int | None = None,
     **options: object,
 ) -> Path:
-    """Build a program ahead of time and write it where others can load it without us.
+    """Build a program ahead of time, or write it as source that runs.
 
     The ending of the path says what is written: ``.pt2`` a package for
     ``torch._inductor.aoti_load_package`` and ``torch::inductor::AOTIModelPackageLoader``, ``.so``
-    the library alone, no ending a folder of sources that CMake builds. It appears whole or not at
-    all; what an export wrote before is replaced. The same program gives the same bytes.
+    the library alone; others load these without us. No ending, or a slash: a folder of source,
+    which is run and edited, :func:`check_folder` compares with its program, and CMake builds where
+    it is C++. It appears whole or not at all; what an export wrote before is replaced, but no
+    folder that was edited since. The same program gives the same bytes.
 
     Args:
         program: The program; ``program.data`` holds the values of its constants. Or, for a
             package: its variants, of which :func:`load_package` takes the first that fits; or
-            either by the names of models, which share their weights.
+            either by the names of models, which share their weights. Or, for a folder: a forward
+            and its backward, which become a function for autograd; or programs by name.
         path: Where to.
+        target: The emitter whose text a folder holds: ``"cpp"`` or ``"python"``.
         metadata: What a package is to say of itself besides; loaders return it.
         debug: What values the library can show while it runs: a ``DebugPrinter``, or a level such
             as ``"print"``, with which it begins; the level can be changed where it runs. Without
             it nothing is built in, whatever the environment says here.
         **options: How to build, the fields of :class:`wrapper_ir.aot.build.BuildOptions`: ``isa``,
             ``constants``, ``debug_info``, ``gpu_arch``, ``jobs``, ``progress``, ... And options of
-            the emitter ``cpp``: with ``cuda_graph=True`` the library captures its calls.
+            the emitter: with ``cuda_graph=True`` a library captures its calls. Of the former a
+            folder of Python has ``constants`` alone.
 
     Returns:
         The path.
@@ -155,10 +161,10 @@ def export(
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
 
     # What can be refused at once is, before any work is done.
-    build, rest = shipping.split(options)
-    models = shipping.arranged(program, path, shipping.check(path, metadata, **build))
+    build, rest = shipping.split(options, target)
+    models = shipping.arranged(program, path, shipping.check(path, metadata, target, **build))
     printer = None if debug is None else make_printer(debug)
-    emitter = make_emitter("cpp", rest)
+    emitter = make_emitter(target, rest)
     passes = pipeline_for(emitter, printer)
     artifacts = {
         name: [emitter.emit(run_passes(each, passes)) for each in variants]

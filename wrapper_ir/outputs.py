@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 __all__ = [
+    "INDEX",
+    "PROGRAM_FILE",
     "Kind",
     "OverwriteError",
     "begins_with",
@@ -38,13 +40,22 @@ __all__ = [
     "check",
     "command",
     "contains",
+    "ending",
     "force",
+    "forced",
+    "is_read",
     "reading",
     "replacing",
     "safetensors_metadata",
     "sidecar",
     "why",
 ]
+
+INDEX: Final = "wrapper_ir.json"
+"""The file in an export that says what it is, what it needs, and what its parts are."""
+
+PROGRAM_FILE: Final = "program.wir"
+"""The program in a folder that was exported."""
 
 #: Bytes of a file's beginning in which marks are looked for.
 _HEAD: Final = 4096
@@ -112,6 +123,19 @@ def reading(file: str | os.PathLike[str]) -> None:
     found = _current.get()
     if found is not None:
         found.read.add(Path(file).resolve())
+
+
+def forced() -> bool:
+    """Tell whether the command at work may write over what its user has named."""
+    found = _current.get()
+    return found is not None and found.force
+
+
+def is_read(folder: Path) -> bool:
+    """Tell whether the command at work reads something in a folder."""
+    found = _current.get()
+    place = folder.resolve()
+    return found is not None and any(place in file.parents for file in found.read)
 
 
 def check(file: Path, kind: Kind, *, in_place: bool = False) -> None:
@@ -189,6 +213,11 @@ def why(error: OSError) -> str:
     if error.strerror is None and error.args and isinstance(error.args[0], list):
         return str(error.args[0][0][-1])  # shutil.Error lists a source, a target and words for each
     return error.strerror or str(error)
+
+
+def ending(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a path, by which it is known what is written; a folder's is empty."""
+    return "" if os.fspath(path).endswith("/") else Path(path).suffix
 
 
 def beside(file: Path) -> Path:

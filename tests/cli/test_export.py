@@ -118,3 +118,43 @@ def test_constants_without_values_are_missed(invoke: Invoke, room: Path) -> None
     assert result.exit_code == 2
     assert "c.safetensors" in result.stderr
     assert not (room / "m.so").exists()
+
+
+def test_a_folder_of_source_is_checked_and_kept_from_harm(invoke: Invoke, room: Path) -> None:
+    words = ("export", "small.wir", "-o", "model/", "--target", "python")
+    assert invoke(*words).exit_code == 0
+    fine = invoke("check", "model/")
+    assert (fine.exit_code, fine.stdout) == (0, "model/ still is its program\n")
+    assert invoke(*words, "-O", "origins=true").exit_code == 0  # it was not edited
+    wrapper = room / "model" / "wrapper.py"
+    wrapper.write_text(wrapper.read_text().replace("return (", "return 2 * (", 1))
+    edited = invoke("check", "model")
+    assert edited.exit_code == 1
+    assert "  + return 2 * (" in edited.stdout
+    (edit,) = json.loads(invoke("check", "model", "--json").stdout)
+    assert edit["file"] == "wrapper.py"
+    assert edit["line"] == wrapper.read_text()[: wrapper.read_text().index("2 * (")].count("\n") + 1
+    refused = invoke(*words)
+    assert refused.exit_code == 2
+    assert "'wrapper.py' in it was edited, which would be lost" in refused.stderr
+    assert invoke("export", "model/program.wir", "-o", "model", "--force").exit_code == 2  # read
+    assert invoke(*words, "--force").exit_code == 0
+    assert invoke("check", "model").exit_code == 0
+    (room / "other").mkdir()
+    (room / "other" / "thesis.tex").write_text("It was a dark and stormy night.")
+    assert invoke("export", "small.wir", "-o", "other", "--force").exit_code == 2
+    none = invoke("check", "other")
+    assert none.exit_code == 2
+    assert "WIR2279" in none.stderr
+
+
+def test_several_programs_make_one_folder(invoke: Invoke, room: Path) -> None:
+    (room / "other.wir").write_bytes((room / "small.wir").read_bytes())
+    made = invoke("export", "small.wir", "two=other.wir", "-o", "model/", "--target", "python")
+    assert made.exit_code == 0, made.output
+    assert {each.name for each in (room / "model").iterdir() if each.is_dir()} == {"small", "two"}
+    assert invoke("check", "model").exit_code == 0
+    refused = invoke("export", "small.wir", "-o", "n/", "--target", "python", "--isa", "x86-64-v3")
+    assert "has no option 'isa'" in refused.stderr
+    refused = invoke("export", "small.wir", "-o", "n.so", "--target", "python")
+    assert "of which libraries are built" in refused.stderr

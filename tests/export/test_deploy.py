@@ -78,7 +78,7 @@ def test_a_folder_is_built_by_cmake(tmp_path: Path) -> None:
 
 def test_a_folder_names_no_path_of_this_machine(tmp_path: Path) -> None:
     folder = wir.export(captured(), tmp_path / "sources")
-    texts = [file for file in folder.rglob("*") if file.suffix not in (".bin", ".constants")]
+    texts = [file for file in folder.rglob("*") if file.suffix not in (".bin", ".safetensors")]
     for file in texts:
         if file.is_file():
             assert str(TORCH) not in file.read_text(), file

@@ -11,9 +11,8 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from wrapper_ir.runtime import CudaGraphs
-from wrapper_ir.runtime.cuda_graphs.addresses import Addresses
-from wrapper_ir.runtime.cuda_graphs.cache import Cache
-from wrapper_ir.runtime.cuda_graphs.places import copy, is_dense, place_like
+from wrapper_ir.runtime.cuda_graphs.captured import Cache
+from wrapper_ir.runtime.cuda_graphs.places import Addresses, copy, is_dense, place_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -21,6 +21,7 @@ from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.lines.args import BufferValue, ScalarValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.program import ConstantKind
+from wrapper_ir.outputs import INDEX
 from wrapper_ir.text.expressions import TextExprPrinter
 from wrapper_ir.toolchain.native import read_trailer
 from wrapper_ir.verify.rules import RULES
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
-
-INDEX: Final = "wrapper_ir.json"
 
 #: Version of the index; a reader refuses what is newer.
 FORMAT: Final = 1
@@ -87,9 +86,7 @@ def index_of(
         },
         "library": library.name,
         "weights": _weights(program, constants),
-        "files": {
-            file.name: {"bytes": file.stat().st_size, "sha256": _digest(file)} for file in files
-        },
+        "files": {file.name: row_of(file) for file in files},
         **_interface(program),
         "constants": _constants(program),
         "objects": [item.class_name for item in program.objects.values()],
@@ -171,9 +168,11 @@ def _root(index: int, entry: ConstantEntry) -> int:
     return index if entry.tied_to < 0 else entry.tied_to
 
 
-def _digest(file: Path) -> str:
+def row_of(file: Path) -> dict[str, Any]:
+    """Return what an index says of a file: its size and its hash."""
     with file.open("rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()
+        digest = hashlib.file_digest(source, "sha256").hexdigest()
+    return {"bytes": file.stat().st_size, "sha256": digest}
 
 
 # The index, read.

@@ -182,9 +182,12 @@ def _files(
     artifact: Sources,
     chosen: Sequence[tuple[KernelUnit, Isa]],
     kernel_flags: tuple[str, ...] = (),
+    *,
+    apart: bool = False,
 ) -> list[Translation]:
     """Returns the generated files and the kernels."""
-    kernels = kernel_translations(chosen, work.compiler, (*work.flags, *kernel_flags))
+    flags = (*work.flags, *kernel_flags)
+    kernels = kernel_translations(chosen, work.compiler, flags, apart=apart)
     return [*work.generated(artifact.sources), *kernels]
 
 
@@ -218,6 +221,7 @@ def build_loadable(
     options: BuildOptions | None = None,
     *,
     exports: str = LOADABLE_EXPORTS,
+    kernels_apart: bool = False,
 ) -> Path:
     """Builds a library that only our own loader opens: the program, without container or values.
 
@@ -226,6 +230,7 @@ def build_loadable(
         options: How to build: ``jobs``, ``progress``, ``cache``, ``extra_flags`` and ``gpu_arch``.
             The others are for libraries that are shipped.
         exports: The linker's version script: what the library shows.
+        kernels_apart: Whether each kernel is compiled alone, so that no other is when it changes.
 
     Returns:
         The library, which lies in the cache and must not be changed.
@@ -236,7 +241,7 @@ def build_loadable(
     given = options or BuildOptions()
     work = Work.of(given.cache, given.jobs, given.extra_flags)
     chosen = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
-    files = _files(work, artifact, chosen)
+    files = _files(work, artifact, chosen, apart=kernels_apart)
     runtime = work.runtime(artifact.manifest, alone=False)
     code = DeviceCode.of(artifact, given)
     keys = [

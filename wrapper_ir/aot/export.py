@@ -17,20 +17,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.aot.about import INDEX, index_of
+from wrapper_ir.aot.about import index_of
 from wrapper_ir.aot.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, write_archive
 from wrapper_ir.aot.build import CONSTANTS_ENDING, BuildOptions, build
 from wrapper_ir.aot.errors import ExportPathError
-from wrapper_ir.aot.folder import MARKER, write_folder
 from wrapper_ir.aot.gpu_kernels import DeviceCode
 from wrapper_ir.aot.kernels import NATIVE
 from wrapper_ir.aot.sharing import arranged as arranged
+from wrapper_ir.aot.sources import index_of_folder, loss, write_sources
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
+from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.options import made_with, options_of
-from wrapper_ir.outputs import Kind, contains, replacing, why
+from wrapper_ir.outputs import INDEX, Kind, contains, ending, forced, is_read, replacing, why
 from wrapper_ir.outputs import check as check_output
 from wrapper_ir.toolchain import isa as isas
 from wrapper_ir.toolchain.native import TRAILER_MAGIC
@@ -145,6 +146,9 @@ _LIBRARY: Final = Kind("a library that we exported", contains(b"WrapperIR"))
 _DEBUG: Final = Kind("debug information of ours", contains(b"WrapperIR"), made_up=True)
 _BESIDE: Final = Kind("a library's constants", contains(TRAILER_MAGIC), made_up=True)
 
+#: Options of an export by which nothing is built.
+_NOT_OF_BUILDING: Final = ("constants", "progress")
+
 _ENDINGS: Final = (".pt2", ".so", "")
 
 
@@ -159,9 +163,9 @@ def export(
 
     ``.pt2`` is a package that ``torch._inductor.aoti_load_package`` and
     ``torch::inductor::AOTIModelPackageLoader`` take. ``.so`` is the library alone, for
-    ``AOTIModelContainerRunnerCpu``. A path without an ending is a folder with the sources, to be
-    built with CMake. Beside a library may be its constants, ``NAME.constants``, and beside library
-    or package its debug information, ``PATH.debug``.
+    ``AOTIModelContainerRunnerCpu``. A path without an ending, or with a slash, is a folder of
+    source that runs; one of C++ is built with CMake, too. Beside a library may be its constants,
+    ``NAME.constants``, and beside library or package its debug information, ``PATH.debug``.
 
     Args:
         artifact: The emitted program; ``artifact.program.data`` holds the constants' values. Or
@@ -181,26 +185,33 @@ def export(
     """
     given = check(path, metadata, **options)
     several = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
-    models = {name: [*map(_shippable, variants)] for name, variants in several.items()}
-    target = Path(path)
+    target, kind = Path(path), ending(path)
+    if kind:
+        several = {name: [*map(_shippable, variants)] for name, variants in several.items()}
     writers: dict[str, Callable[[Path], None]] = {
-        ".pt2": lambda room: _package(models, target, room, given, metadata or {}),
-        ".so": lambda room: _library(_alone(models), target, room, given),
-        "": lambda room: _folder(_alone(models), target, room, given),
+        ".pt2": lambda room: _package(several, target, room, given, metadata or {}),
+        ".so": lambda room: _library(_alone(several), target, room, given),
+        "": lambda room: _folder(several, target, room, given),
     }
     with _room(target) as room:
-        writers[target.suffix](room)
+        writers[kind](room)
     return target
 
 
-def split(options: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+def split(
+    options: Mapping[str, object], target: str = CppEmitter.name
+) -> tuple[dict[str, object], dict[str, object]]:
     """Divide options into those that say how to build, and the emitter's.
 
     Raises:
         OptionError: There is no such option, here or there.
+        UnknownEmitterError: There is no such emitter.
     """
+    emitter = emitter_class(target)
     ways = [option.name for option in options_of(BuildOptions)]
-    legal = [*ways, *(option.name for option in options_of(CppEmitter))]
+    if emitter is not CppEmitter:
+        ways = [name for name in ways if name in _NOT_OF_BUILDING]
+    legal = [*ways, *(option.name for option in options_of(emitter))]
     for name in options:
         if name not in legal:
             raise OptionError(option=name, legal=legal, owner="wir.export")
@@ -211,6 +222,7 @@ def split(options: Mapping[str, object]) -> tuple[dict[str, object], dict[str, o
 def check(
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
+    target: str = CppEmitter.name,
     **options: Any,  # noqa: ANN401 - BuildOptions checks each
 ) -> BuildOptions:
     """Checks what can be known before there is a program.
@@ -225,13 +237,16 @@ def check(
     """
     given = made_with(BuildOptions, options, owner="export")
     check_metadata(metadata or {})
-    _check_path(Path(path))
+    if ending(path) and target != CppEmitter.name:
+        expected = "'cpp', of which libraries are built; a folder may be of others"
+        raise OptionValueError(option="target", value=target, expected=expected)
+    _check_path(Path(path), ending(path))
     return given
 
 
-def _alone(models: Mapping[str, Sequence[CppArtifact]]) -> CppArtifact:
+def _alone(models: Mapping[str, Sequence[Artifact]]) -> CppArtifact:
     ((artifact,),) = models.values()
-    return artifact
+    return _shippable(artifact)
 
 
 def _shippable(artifact: Artifact) -> CppArtifact:
@@ -248,28 +263,31 @@ def _shippable(artifact: Artifact) -> CppArtifact:
     return artifact
 
 
-def _check_path(target: Path) -> None:
+def _check_path(target: Path, kind: str) -> None:
     reason = None
-    if target.suffix not in _ENDINGS or not target.name:
+    if kind not in _ENDINGS or not target.name:
         reason = "the path must end in .pt2 or .so, or have no ending for a folder"
     elif not target.parent.is_dir():
         reason = "there is no such directory to put it in"
-    elif not target.suffix and target.exists() and not _is_ours(target):
-        reason = "there is something else of that name, which would be lost"
-    elif target.suffix and target.is_dir():
+    elif kind and target.is_dir():
         reason = "it is a directory"
+    elif not kind and target.exists():
+        reason = _folder_reason(target)
     if reason is not None:
-        raise ExportPathError(target=str(target), reason=reason)
-    if target.suffix:
-        check_output(target, _LIBRARY if target.suffix == ".so" else _PACKAGE)
+        hint = None if kind else "choose another name; commands replace an export with --force"
+        raise ExportPathError(target=str(target), reason=reason, hint=hint)
+    if kind:
+        check_output(target, _LIBRARY if kind == ".so" else _PACKAGE)
         check_output(target.with_name(f"{target.name}.debug"), _DEBUG)
-    if target.suffix == ".so":
+    if kind == ".so":
         check_output(target.with_suffix(CONSTANTS_ENDING), _BESIDE)
 
 
-def _is_ours(folder: Path) -> bool:
-    """Tell whether a folder may be replaced: it is empty, or an export."""
-    return folder.is_dir() and ((folder / MARKER).is_file() or not any(folder.iterdir()))
+def _folder_reason(folder: Path) -> str | None:
+    """Return why a folder that exists may not be replaced: what was exported may, as it was."""
+    if is_read(folder):
+        return "this command reads what is in it"
+    return None if forced() and index_of_folder(folder) is not None else loss(folder)
 
 
 @contextlib.contextmanager
@@ -331,10 +349,16 @@ def _put(file: Path, target: Path, kind: Kind) -> None:
         file.replace(temporary)
 
 
-def _folder(artifact: CppArtifact, target: Path, room: Path, options: BuildOptions) -> None:
+def _folder(
+    models: Mapping[str, Sequence[Artifact]], target: Path, room: Path, options: BuildOptions
+) -> None:
     made = room / "made"
     made.mkdir()
-    write_folder(made, artifact, options, name=target.name)
+    programs = {name: variants[0] for name, variants in models.items()}
+    for artifact in programs.values():
+        if isinstance(artifact, CppArtifact):
+            _shippable(artifact)
+    write_sources(made, programs, options, name=target.name)
     old = room / "old"
     if target.exists():
         target.rename(old)

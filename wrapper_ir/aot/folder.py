@@ -1,13 +1,12 @@
-"""A program as a folder of C++ that anybody can build: sources, constants, CMake, a page to read.
+"""What makes a folder of C++ one that anybody can build: the runtime part, constants, CMake.
 
-The folder holds all that the library consists of, the runtime part included; what it needs besides
-is PyTorch, for its headers and as a library to load beside.
+The folder then holds all that a library consists of; what it needs besides is PyTorch, for its
+headers and as a library to load beside.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from typing import TYPE_CHECKING, Final
 
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
     from wrapper_ir.toolchain.objects import Translation
 
-
-MARKER: Final = "wrapper_ir.json"
-"""The file by which an export is known to be one, and may be replaced by the next."""
 
 _CMAKE: Final = """\
 # Builds {name}.so, which AOTInductor's loaders take.
@@ -80,11 +76,11 @@ set_source_files_properties({file} PROPERTIES
   COMPILE_OPTIONS "-Wa,-I${{CMAKE_CURRENT_SOURCE_DIR}}")
 """
 
-_README: Final = """\
-# {name}
+_BUILD: Final = """
+## Build a library
 
-A model as a C++ library, exported by wrapper_ir. `cmake` builds `{name}.so` from it; how is said at
-the top of `CMakeLists.txt`. Load the library beside PyTorch, from C++ or Python:
+`cmake` builds `{name}.so` without wrapper_ir; how is said at the top of `CMakeLists.txt`. Load it
+beside PyTorch, from C++ or Python:
 
     torch::inductor::AOTIModelContainerRunner{device} runner("build/{name}.so");
     std::vector<at::Tensor> results = runner.run({{input}});
@@ -92,26 +88,23 @@ the top of `CMakeLists.txt`. Load the library beside PyTorch, from C++ or Python
     runner = torch._C._aoti.AOTIModelContainerRunner{device}("build/{name}.so", 1)
     results = runner.run([input])
 
-| file | what it is |
-|---|---|
-| `program*.cpp` | the program: tables of what goes in and out, and one function |
-| `kernels*.cpp` | the kernels, as Inductor wrote them |
-| `cpu.cpp` | by which the library refuses processors that it was not built for |
-| `{blob}` | the values of constants |{row}
-| `runtime/` | the runtime part, the same for every program |
-
 {isa}
 """
 
 
-def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, name: str) -> None:
-    """Writes all that a library is built from.
+def write_build(
+    folder: Path, artifact: CppArtifact, options: BuildOptions, *, name: str
+) -> tuple[dict[str, str], str]:
+    """Writes what a library is built from besides the program's text and its kernels.
 
     Args:
-        folder: An empty directory.
+        folder: The directory that holds those.
         artifact: The program.
         options: How to build.
         name: What the library is to be called.
+
+    Returns:
+        What each file is, by its path, and what else is to be said on the page about the folder.
     """
     target = _identifier(name)
     compiler = find_compiler(options.cache)
@@ -121,11 +114,10 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     plain = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
     fixed = [isa for _, isa in chosen if not isa.native]
     check = check_text(required_features(compiler, [*plain, *fixed]), options.isa)
-    kernels = kernel_translations(chosen, compiler, options.extra_flags)
-    texts = {**artifact.sources, "cpu.cpp": check, "exports.map": EXPORTS}
+    kernels = kernel_translations(chosen, compiler, options.extra_flags, included=True)
     kernel_files = [f"kernels{index}.cpp" for index in range(len(kernels))]
-    texts |= {file: unit.text for file, unit in zip(kernel_files, kernels, strict=True)}
-    for file, text in texts.items():
+    texts = {file: unit.text for file, unit in zip(kernel_files, kernels, strict=True)}
+    for file, text in {**texts, "cpu.cpp": check, "exports.map": EXPORTS}.items():
         (folder / file).write_text(text, encoding="utf-8")
     units = native_units(needed_parts(artifact.manifest.parts, alone=True))
     runtime = _copy_runtime(folder, units)
@@ -146,28 +138,17 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
         kernel_flags="".join(map(_kernel_rule, kernel_files, kernels)),
     )
     (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
-    _write_pages(folder, artifact, options, target, blob, code.row)
-
-
-def _write_pages(
-    folder: Path,
-    artifact: CppArtifact,
-    options: BuildOptions,
-    target: str,
-    blob: str | None,
-    row: str,
-) -> None:
-    """Writes what readers read, and by what the folder is known to be an export."""
-    page = _README.format(
-        name=target,
-        blob=blob or "(none)",
-        isa=_about_isa(options.isa),
-        device=artifact.manifest.libraries[-1].runner,
-        row=row,
-    )
-    (folder / "README.md").write_text(page, encoding="utf-8")
-    about = {"made by": "wrapper_ir", "library": f"{target}.so", "isa": options.isa}
-    (folder / MARKER).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    rows = {
+        "program*.cpp": "the program in C++: tables of what goes in and out, and one function",
+        "CMakeLists.txt": "how a library is built of it, and of what follows",
+        "kernels*.cpp": "which kernels are compiled together",
+        "cpu.cpp": "by which the library refuses processors that it was not built for",
+        **({} if blob is None or where == "none" else {blob: "the values of constants, again"}),
+        **code.rows,
+        "runtime/": "the runtime part, the same for every program",
+    }
+    device = artifact.manifest.libraries[-1].runner
+    return rows, _BUILD.format(name=target, device=device, isa=_about_isa(options.isa))
 
 
 def _identifier(name: str) -> str:

@@ -37,9 +37,6 @@ GPU_FILE: Final = "gpu_kernels.s"
 VARIABLE: Final = "_gpu_kernels"
 """The variable of a module's text that holds them."""
 
-_ROW: Final = """
-| `gpu_kernels.s`, `*.cubin` | the Triton kernels, compiled |"""
-
 _END: Final = '\t.section .note.GNU-stack,"",%progbits\n'
 
 
@@ -127,9 +124,10 @@ class DeviceCode:
         return GPU_FILE if self.kernels else None
 
     @property
-    def row(self) -> str:
-        """A row of the table of files in an export's page; empty without kernels."""
-        return _ROW if self.kernels else ""
+    def rows(self) -> dict[str, str]:
+        """What its files are, for the page about an export; nothing without kernels."""
+        about = "the Triton kernels, compiled"
+        return {f"{GPU_FILE}`, `*.cubin": about} if self.kernels else {}
 
     def write(self, folder: Path, cache: DiskCache, *, tuned: bool = False) -> None:
         """Write it, and the file of assembler; see :func:`write_kernels`."""

@@ -20,7 +20,15 @@ from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
 from wrapper_ir.toolchain.headers import PREFIX
 from wrapper_ir.toolchain.isa import cpu_identity
 from wrapper_ir.toolchain.objects import Translation
-from wrapper_ir.toolchain.source import Named, balanced, cost, gathered, is_solitary, solitary
+from wrapper_ir.toolchain.source import (
+    Named,
+    balanced,
+    check_entry,
+    cost,
+    gathered,
+    is_solitary,
+    solitary,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +44,12 @@ _FILE_BUDGET: Final = 1.2
 
 
 def kernel_translations(
-    kernels: Sequence[tuple[KernelUnit, Isa]], compiler: Compiler, extra_flags: Sequence[str]
+    kernels: Sequence[tuple[KernelUnit, Isa]],
+    compiler: Compiler,
+    extra_flags: Sequence[str],
+    *,
+    apart: bool = False,
+    included: bool = False,
 ) -> list[Translation]:
     """Returns the files to compile, the costliest first.
 
@@ -44,16 +57,21 @@ def kernel_translations(
         kernels: Each with the instruction set to compile it for.
         compiler: What will compile them.
         extra_flags: For all files, such as ``("-g",)``.
+        apart: Whether each kernel is compiled alone, so that no other is when it changes.
+        included: Whether the files include those of kernels, and do not hold their texts.
     """
+    named = functools.partial(_named, apart=apart, included=included)
+    for kernel, _ in kernels if apart else ():
+        check_entry(kernel.source)  # its text may have been edited
     groups: dict[tuple[Isa, tuple[str, ...], str], list[KernelUnit]] = {}
     for kernel, isa in sorted(kernels, key=lambda pair: pair[0].symbol):
-        alone = kernel.symbol if is_solitary(kernel.source) else ""
+        alone = kernel.symbol if apart or is_solitary(kernel.source) else ""
         groups.setdefault((isa, kernel.source.extra_flags, alone), []).append(kernel)
     made: list[tuple[float, Translation]] = []
     for (isa, own_flags, alone), members in groups.items():
         flags = (*compile_flags(compiler, isa), *own_flags, *extra_flags)
         made += [
-            (_total(some), _translation(some, flags, isa, alone=bool(alone)))
+            (_total(some), _translation([*map(named, some)], flags, isa, alone=bool(alone)))
             for some in _dealt(members)
         ]
     return [translation for _, translation in sorted(made, key=lambda pair: -pair[0])]
@@ -75,24 +93,25 @@ def _dealt(kernels: Sequence[KernelUnit]) -> list[list[KernelUnit]]:
 
 
 def _translation(
-    kernels: Sequence[KernelUnit], flags: tuple[str, ...], isa: Isa, *, alone: bool
+    names: Sequence[Named], flags: tuple[str, ...], isa: Isa, *, alone: bool
 ) -> Translation:
-    names = [_named(kernel) for kernel in kernels]
     text = solitary(names[0]) if alone else "".join(gathered(names))
     return Translation(
         name="kernels.cpp",
         text=text,
         flags=flags,
-        what=f"kernel {kernels[0].source.name!r}",
+        what=f"kernel {names[0].source.name!r}",
         parts={k.file: (f"kernel {k.source.name!r}", k.source.code) for k in names},
         header=PREFIX if f"<{PREFIX}>" in text else "",
         processor=cpu_identity() if isa.native else "",
     )
 
 
-def _named(kernel: KernelUnit) -> Named:
+def _named(kernel: KernelUnit, *, apart: bool, included: bool) -> Named:
+    path, space = kernel.file, f"{kernel.symbol}_ns"
     # Not the kernel's name: the same kernel in another program has another name.
-    return Named(kernel.source, kernel.symbol, f"{kernel.symbol}_ns", f"{kernel.symbol}.cpp")
+    file = path if apart else f"{kernel.symbol}.cpp"
+    return Named(kernel.source, kernel.symbol, space, file, path if included else "")
 
 
 # The instructions that a library may use, and the function by which it refuses other processors.
@@ -120,23 +139,6 @@ _X86_FEATURES: Final = (
 _X86_NEWER_FEATURES: Final = (
     *("avx512bf16", "amx-tile", "amx-int8", "amx-bf16", "vaes", "sha", "f16c", "lzcnt", "movbe"),
 )
-
-
-#: Features that ``/proc/cpuinfo`` calls otherwise, marks between letters aside.
-_LISTED_AS: Final = {
-    "bmi": "bmi1",
-    "lzcnt": "abm",
-    "pclmul": "pclmulqdq",
-    "sha": "shani",
-    "sse3": "pni",
-}
-
-
-def lacking(features: Iterable[str]) -> list[str]:
-    """Return which features this processor has not, of those that a library needs."""
-    here = {name.replace("_", "") for name in isas.cpu_features()}
-    plain = {name: name.replace(".", "").replace("-", "") for name in features}
-    return [name for name, each in plain.items() if _LISTED_AS.get(each, each) not in here]
 
 
 def checked_level(asked: str) -> Isa | None:

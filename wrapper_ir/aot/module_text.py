@@ -11,61 +11,179 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wrapper_ir.aot.gpu_kernels import VARIABLE, units_of
 from wrapper_ir.aot.load import load_library, with_objects
+from wrapper_ir.emitters.base import CONSTANTS_FILE
 from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest, Sources
+from wrapper_ir.emitters.facts import example_symbols
+from wrapper_ir.lines.control import BufferInput, ScalarInput
+from wrapper_ir.lines.expr import substitute
+from wrapper_ir.lines.layout import CPU
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from _typeshed import DataclassInstance
 
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
 
 
-def module_text(artifact: CppArtifact) -> str:
+def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
     """Return a module that defines ``call``: it takes one list, which it empties.
 
     Whoever loads the module sets the program's constants in it, by their names in the program,
     before the first call.
+
+    Args:
+        artifact: The program.
+        apart: Whether the texts lie beside the module, in the folder of an export, and the values
+            of constants with them.
     """
-    program = artifact.program
+    program, (kernels, launched) = artifact.program, _kernels(artifact)
+    texts = {name: _text(name, text, apart=apart) for name, text in artifact.sources.items()}
     lines = [
         f'"""{_quoted(program.name)}: a program in C++, built and called by wrapper_ir."""',
         "",
-        "from wrapper_ir.aot.module_text import boxed_call",
+        *_imports(artifact, apart=apart),
         "",
+        *(_FOLDER if apart else ()),
         "_files = {",
-        *(f"    {name!r}: {_literal(text)}," for name, text in artifact.sources.items()),
+        *(f"    {_value(name)}: {text}," for name, text in texts.items()),
         "}",
         "",
+        *(_ROWS if apart else ()),
         "_kernels = [",
-        *(_kernel_literal(kernel.symbol, kernel.source) for kernel in artifact.kernels),
+        *(_kernel_literal(*kernel, apart=apart) for kernel in kernels),
         "]",
         "",
-        f"_constants = {list(program.constants)!r}",
+        *(_specs(program) if apart else [f"_constants = {_value([*program.constants])}"]),
         "",
     ]
     more = ""
-    if launched := artifact.gpu_kernels:
+    if launched:
         more = f", {VARIABLE}"
-        rows = [_kernel_literal(kernel.symbol, kernel.source) for kernel in launched]
+        rows = (_kernel_literal(*kernel, apart=apart) for kernel in launched)
         lines += [f"{VARIABLE} = [", *rows, "]", ""]
     if artifact.manifest.parts:
-        more += f", parts={sorted(map(str, artifact.manifest.parts))!r}"
+        more += f", parts={_value(sorted(map(str, artifact.manifest.parts)))}"
     if program.objects:
-        more += f", objects={list(program.objects)!r}, inputs={len(program.inputs)}"
-    made = f"boxed_call({program.name!r}, _files, _kernels, _constants, globals(){more})"
+        more += f", objects={_value([*program.objects])}, inputs={len(program.inputs)}"
+    if apart:
+        more += ", apart=True"
+    made = f"boxed_call({_value(program.name)}, _files, _kernels, _constants, globals(){more})"
     lines += [f"call = {made}", ""]
     if artifact.graphs is not None:
-        lines.insert(2, f"from {type(artifact.graphs).__module__} import CaptureFacts")
-        lines.insert(3, "from wrapper_ir.aot.load import captured")
         lines += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(_main(program) if apart else ())])
+
+
+_Kernel: TypeAlias = "tuple[str, str, Any]"  # a source of one language or the other
+
+
+def _kernels(artifact: CppArtifact) -> tuple[list[_Kernel], list[_Kernel]]:
+    """Return the kernels that are called, and those that are launched: file, symbol and source."""
+    both = (artifact.kernels, artifact.gpu_kernels)
+    called, launched = ([(k.file, k.symbol, k.source) for k in kernels] for kernels in both)
+    return called, launched
+
+
+def kernel_files(artifact: CppArtifact) -> dict[str, str]:
+    """Return the text of each kernel, by its path in a program's folder."""
+    called, launched = _kernels(artifact)
+    return {file: source.code for file, _, source in (*called, *launched)}
+
+
+def _imports(artifact: CppArtifact, *, apart: bool) -> list[str]:
+    lines = ["from wrapper_ir.aot.module_text import boxed_call"]
+    if artifact.graphs is not None:
+        lines.insert(0, "from wrapper_ir.aot.load import captured")
+        lines.append(f"from {type(artifact.graphs).__module__} import CaptureFacts")
+    if apart:
+        program = artifact.program
+        names = ["SourceFolder", *(["TensorSpec"] if program.constants else [])]
+        takes = any(isinstance(each, BufferInput) for each in program.inputs)
+        names += [*(["random_tensor"] if takes else []), "run_main"]
+        lines.append(f"from wrapper_ir.runtime import {', '.join(names)}")
+        lines = [*(["import torch", ""] if takes or program.constants else []), *lines]
+    return lines
+
+
+# A module in the folder of an export: texts and constants lie beside it, and it can be run.
+
+_FOLDER: Final = (
+    "# Kernels and constants lie beside this file; whether it may run here is checked.",
+    "_folder = SourceFolder(__file__)",
+    "",
+)
+
+
+_ROWS: Final = (
+    "# Of each kernel the symbol, the name and the text, the types of its arguments, the function",
+    "# in the text, the instruction set that it was written for, and what the compiler is told.",
+)
+
+
+def _text(file: str, text: str, *, apart: bool) -> str:
+    """Return a text as the module has it: a literal, or what reads it from its file."""
+    return f"_folder.text({_value(file)})" if apart else _literal(text)
+
+
+def _specs(program: Program) -> list[str]:
+    """Return what constants are, and what fills them in."""
+    if not program.constants:
+        return ["_constants = []"]
+    layouts = {name: program.layout(name) for name in program.constants}
+    return [
+        f"# Constants, from {CONSTANTS_FILE}.",
+        "_specs = [",
+        *(
+            f"    TensorSpec({_value(n)}, {_like(x, x.size, x.stride)}),"
+            for n, x in layouts.items()
+        ),
+        "]",
+        "_constants = [spec.name for spec in _specs]",
+        "_folder.fill(globals(), _specs)",
+    ]
+
+
+def _main(program: Program) -> list[str]:
+    """Return what runs the program on inputs that are made up."""
+    numbers = example_symbols(program)
+    known = {name: int(word) for name, word in numbers.items() if word.isdigit()}
+    rows = []
+    for each in program.inputs:
+        if isinstance(each, BufferInput):
+            layout = program.layout(each.name)
+            size = [int(substitute(number, known)) for number in layout.size]
+            stride = [int(substitute(number, known)) for number in layout.stride]
+            rows.append(f"        random_tensor({_like(layout, size, stride)}),")
+        elif isinstance(each, ScalarInput):
+            rows.append(f"        {numbers[each.symbol]},")
+    return [
+        "",
+        "def make_inputs():",
+        '    """Make inputs with random contents."""',
+        "    return [",
+        *rows,
+        "    ]",
+        "",
+        "",
+        'if __name__ == "__main__":',
+        "    run_main(call, make_inputs)",
+        "",
+    ]
+
+
+def _like(layout: Layout, size: Iterable[object], stride: Iterable[object]) -> str:
+    """Return how functions are told of a layout: element type, size, stride, device."""
+    text = f"torch.{layout.dtype.torch_name}, {tuple(size)}, {tuple(stride)}"
+    return text if layout.device == CPU else f"{text}, torch.device({_value(str(layout.device))})"
 
 
 def boxed_call(  # noqa: PLR0913 - what the text of a module passes
@@ -79,6 +197,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     parts: Sequence[str] = (),
     objects: Sequence[str] = (),
     inputs: int = 0,
+    apart: bool = False,
 ) -> BoxedCall:
     """Return the function of such a module.
 
@@ -92,6 +211,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
         parts: The parts of the runtime that the generated files use.
         objects: Names of the program's objects.
         inputs: How many inputs a program with objects has besides.
+        apart: Whether each kernel is compiled alone, so that no other is when its text changes.
 
     Raises:
         WrapperIRError: The library cannot be built or loaded.
@@ -100,7 +220,9 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
     manifest = Manifest(frozenset(map(Part, parts)))
-    library = build_loadable(Sources(files, units, units_of(gpu_kernels), manifest))
+    library = build_loadable(
+        Sources(files, units, units_of(gpu_kernels), manifest), kernels_apart=apart
+    )
     function: BoxedCall = load_library(
         library,
         (lambda: tuple(variables[each] for each in constants)) if constants else (),
@@ -114,16 +236,41 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     return function
 
 
-def _kernel_literal(symbol: str, source: DataclassInstance) -> str:
+def _kernel_literal(file: str, symbol: str, source: DataclassInstance, *, apart: bool) -> str:
     """Return a kernel as a tuple of its symbol and the fields of its source."""
-    names = [field.name for field in dataclasses.fields(source)]
-    values = [(_literal if name == "code" else _value)(getattr(source, name)) for name in names]
-    return f"    ({symbol!r}, {', '.join(values)}),"
+    values = [_value(symbol)]
+    for field in dataclasses.fields(source):
+        value = getattr(source, field.name)
+        if field.name != "code":
+            values.append(_value(value))
+        else:
+            values.append(_text(file, value, apart=apart))
+    if apart:
+        rows = (row for value in values for row in _broken(value))
+        return "\n".join(["    (", *(f"        {row}" for row in rows), "    ),"])
+    return f"    ({', '.join(values)}),"
+
+
+def _broken(value: str) -> list[str]:
+    """Return an item of a list of its own lines: a tuple that is long, over several."""
+    if len(value) <= _WIDTH or not value.startswith('("'):
+        return [f"{value},"]
+    return ["(", *(f"    {item}," for item in value[1:-1].split(", ")), "),"]
+
+
+#: Characters from which on an item gets several lines.
+_WIDTH: Final = 79
 
 
 def _value(value: object) -> str:
+    if isinstance(value, str):
+        is_plain = value.isascii() and value.isprintable() and not {*value} & {'"', "\\"}
+        return f'"{value}"' if is_plain else repr(value)
+    if isinstance(value, tuple | list):
+        inside = ", ".join(map(_value, value))
+        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key!r}: {_value(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{_value(key)}: {_value(each)}' for key, each in value.items())}}}"
     odd = isinstance(value, float) and not math.isfinite(value)
     return f"float({str(value)!r})" if odd else repr(value)
 

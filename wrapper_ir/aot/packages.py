@@ -12,8 +12,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import platform
-import sys
 import tempfile
 import threading
 import weakref
@@ -25,14 +23,14 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.aot.about import chosen, models_of, torch_version
+from wrapper_ir.aot.about import chosen, models_of
 from wrapper_ir.aot.archive import PackageError, opened
-from wrapper_ir.aot.kernels import lacking
 from wrapper_ir.aot.library import Entry, entries_of, open_library
 from wrapper_ir.emitters.cpp.constants import ALIGNMENT
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.runtime import _private as private
 from wrapper_ir.runtime.living import register
+from wrapper_ir.runtime.main import obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +104,7 @@ def _fitting(archive: Archive, variants: Sequence[Model], device: str | None) ->
     """
     reasons = []
     for each in variants:
-        reason = _obstacle(each, device)
+        reason = obstacle(each.about["needs"], device)
         if reason is None:
             return each
         where = each.about["needs"]["device"]
@@ -117,28 +115,6 @@ def _fitting(archive: Archive, variants: Sequence[Model], device: str | None) ->
         reasons="; ".join(reasons),
         hint="`wrapper-ir inspect` shows what it needs; export it for this machine",
     )
-
-
-def _obstacle(model: Model, device: str | None) -> str | None:
-    """Return why a model cannot run here, None if nothing is known to be in the way."""
-    needs = model.about["needs"]
-    here = torch_version()
-    if _release(here) < _release(needs["torch"]):
-        return f"it needs PyTorch {needs['torch']} or later, and this is {here}"
-    machine, found = (needs["platform"], needs["machine"]), (sys.platform, platform.machine())
-    if machine != found:
-        return f"it is for {' '.join(machine)}, and this is {' '.join(found)}"
-    if missing := lacking(needs["features"]):
-        return f"this processor has no {', '.join(missing)}"
-    if device is not None and torch.device(device).type != needs["device"]:
-        return f"it runs on {needs['device']}, and not on {device}"
-    if not torch.get_device_module(needs["device"]).is_available():
-        return f"it runs on {needs['device']}, and there is none"
-    return None
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def _given(weights: Weights | None) -> Mapping[str, Tensor]:

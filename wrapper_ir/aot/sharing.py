@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,6 +23,7 @@ from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap
+from wrapper_ir.outputs import ending
 
 if TYPE_CHECKING:
     import os
@@ -110,10 +112,13 @@ def arranged(
     path: str | os.PathLike[str],
     options: BuildOptions,
 ) -> dict[str, list[Program]]:
-    """Return the programs of a package by name, each in variants, their constants laid out alike.
+    """Return the programs of an export by name, each in variants.
+
+    Constants of a package's programs are laid out alike.
 
     Args:
-        programs: One program, its variants, or either by the names of models.
+        programs: One program, its variants, or either by the names of models; for a folder, a
+            forward and its backward.
         path: Where they are to go.
         options: How to build.
 
@@ -124,10 +129,18 @@ def arranged(
         WrapperIRError: As :func:`with_shared_constants` says.
     """
     given: Any = programs if isinstance(programs, Mapping) else {MODEL_NAME: programs}
+    is_folder = not ending(path)
+    if is_folder and isinstance(programs, (list, tuple)):
+        # Nothing would choose among variants there: they are a forward and its backward.
+        roles = [as_program(each, "wir.export").role.value for each in programs]
+        given = dict(zip(roles, programs, strict=True)) if len({*roles}) == len(roles) else given
     models: dict[str, list[Program]] = {
         name: [*each] if isinstance(each, (list, tuple)) else [each] for name, each in given.items()
     }
     flat = [as_program(each, "wir.export") for variants in models.values() for each in variants]
+    if is_folder:
+        _check_folders(models)
+        return models
     if len(flat) == 1:
         _check_names(models)
         return models
@@ -143,12 +156,25 @@ def _check_several(
 ) -> None:
     """Refuse what is for one program alone."""
     if path.suffix != ".pt2":
-        raise ExportPathError(target=str(path), reason="several programs make a package, a .pt2")
+        raise ExportPathError(
+            target=str(path), reason="several programs make a package, a .pt2, or a folder"
+        )
     for option, value in (("constants", "embedded"), ("debug_info", True)):
         if getattr(options, option) == value:
             expected = "another value for several programs"
             raise OptionValueError(option=option, value=value, expected=expected)
     _check_names(models)
+
+
+def _check_folders(models: Mapping[str, Sequence[Program]]) -> None:
+    """Refuse what cannot be folders in a folder that is a package of Python: one for a program."""
+    names = [*models]
+    if any(len(programs) != 1 for programs in models.values()) or not names:
+        expected = "one program, a forward and its backward, or programs by name, one for a name"
+        raise OptionValueError(option="programs", value=names, expected=expected)
+    if not all(name.isidentifier() and not iskeyword(name) for name in names):
+        expected = "names that Python can import"
+        raise OptionValueError(option="programs", value=names, expected=expected)
 
 
 def _check_names(models: Mapping[str, Sequence[Program]]) -> None:

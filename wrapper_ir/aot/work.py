@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wrapper_ir.toolchain.build import default_jobs
+from wrapper_ir.toolchain.build import default_jobs, stand_in
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import Compiler, find_compiler
 from wrapper_ir.toolchain.headers import HeaderStore
@@ -21,7 +21,6 @@ from wrapper_ir.toolchain.objects import (
     compile_objects,
     generated_flags,
     precompiled,
-    stand_in,
 )
 from wrapper_ir.toolchain.parts import needed_parts
 from wrapper_ir.toolchain.processes import pool

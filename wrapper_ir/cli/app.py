@@ -30,6 +30,7 @@ COMMANDS = {
     "emit": "wrapper_ir.cli.commands.rendering:emit",
     "export": "wrapper_ir.cli.commands.rendering:export",
     "inspect": "wrapper_ir.cli.commands.packages:inspect",
+    "check": "wrapper_ir.cli.commands.packages:check",
     "run": "wrapper_ir.cli.commands.rendering:run",
     "diff": "wrapper_ir.cli.commands.looking:diff",
     "bisect": "wrapper_ir.cli.commands.failures:bisect",

@@ -80,17 +80,19 @@ def json_option(function: F) -> F:
     )
 
 
-def target_options(flag: str) -> Callable[[F], F]:
+def target_options(
+    flag: str, default: str = "python", about: str = "The emitter."
+) -> Callable[[F], F]:
     """Add the option that names an emitter, and ``-O`` for the emitter's own options."""
 
     def add(function: F) -> F:
         target = click.option(
             flag,
             "target",
-            default="python",
+            default=default,
             show_default=True,
             metavar="NAME",
-            help="The emitter.",
+            help=about,
             shell_complete=TARGETS,
         )
         return target(emitter_options()(function))
@@ -285,5 +287,7 @@ class Building:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of ``wir.export``."""
-        return dataclasses.asdict(self)
+        """The options of ``wir.export`` that are not at their defaults."""
+        declared = (take.ISA, take.DEBUG_INFO, take.CONSTANTS, ARCHITECTURES, take.JOBS)
+        values = {each.name: (getattr(self, each.name), each.default) for each in declared}
+        return {name: value for name, (value, default) in values.items() if value != default}

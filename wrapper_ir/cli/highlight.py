@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WORDS = (
-    "wir|program|in_spec|out_spec|symbol|input|constant|buffer|kernel|extern|return|yield|allocate|"
+    "wir|program|in_spec|out_spec|tangents|symbol|input|constant|buffer|kernel|extern|return|yield|allocate|"
     "free|reuse|reinterpret|allocate_pool|allocate_from_pool|call|compute|size|stride|"
     "storage_offset|item|assert|assert_layout|align|cond|while|stacked|with|probe|loc|then|else|"
     "condition|body|in|out|inout|alias|may_alias|donated|mutable|tied|stream|grid|"

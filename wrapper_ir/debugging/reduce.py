@@ -351,5 +351,6 @@ def _tidy(program: Program) -> Program:
         constants=FrozenMap(constants),
         objects=FrozenMap(objects),
         buffers=FrozenMap(layouts),
+        tangents=(),  # they are counted among all inputs
         data={name: value for name, value in program.data.items() if name in kept},
     )

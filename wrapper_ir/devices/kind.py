@@ -31,6 +31,7 @@ class KernelLanguage:
         stream: ``(index)``: the current stream of the device of that number, which launches are
             given behind the grid; empty where they look it up themselves. A name of
             ``wrapper_ir.runtime``, or ``package.module:name``.
+        suffix: The ending of files that hold its kernels.
     """
 
     name: str
@@ -40,6 +41,7 @@ class KernelLanguage:
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     launcher: str = ""
     stream: str = ""
+    suffix: str = ".txt"
 
     def refuse(self, device: object) -> str:
         """Return that its kernels do not run on a device."""

@@ -9,7 +9,7 @@ from wrapper_ir.devices.kind import KernelLanguage
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-CPP: Final = KernelLanguage("C++", "C++ kernels do not run on {device}")
+CPP: Final = KernelLanguage("C++", "C++ kernels do not run on {device}", suffix=".cpp")
 """Functions of this process, compiled by the C++ compiler."""
 
 TRITON: Final = KernelLanguage(
@@ -18,6 +18,7 @@ TRITON: Final = KernelLanguage(
     has_grid=True,
     package="triton",
     stream="current_stream",
+    suffix=".py",
     types={
         "f64": "fp64",
         "f32": "fp32",

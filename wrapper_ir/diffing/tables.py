@@ -230,7 +230,7 @@ class Tables:
     def changes(self) -> Iterator[ItemChange]:
         """Yield the changes of the program as a whole, of its constants, symbols and ops."""
         a, b = self._programs
-        parts = ("role", "stage", "in_spec", "out_spec")
+        parts = ("role", "stage", "in_spec", "out_spec", "tangents")
         fields = [f for n in parts for f in self._fields.of(getattr(a, n), getattr(b, n), n)]
         if fields:
             yield ItemChange("program", Kind.CHANGED, f"@{a.name}", f"@{b.name}", tuple(fields))

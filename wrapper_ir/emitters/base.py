@@ -12,19 +12,25 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final, runtime_checkable
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import AnyLine, Program, Stage
 from wrapper_ir.lines.walk import Path
-from wrapper_ir.options import check_options
+from wrapper_ir.options import check_options, options_of
+from wrapper_ir.outputs import PROGRAM_FILE, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wrapper_ir.devices import KernelLanguage
 
 
 # Whose fault it is when an emitter fails: it and its package are named.
@@ -243,6 +249,49 @@ class TakesConstants(Artifact, Protocol):
         """
 
 
+# Programs as folders: a module of Python that is run, and what lies beside it.
+
+WRAPPER: Final = "wrapper.py"
+"""The module in a program's folder: its boxed ``call`` runs the program."""
+
+CONSTANTS_FILE: Final = beside(File(PROGRAM_FILE)).name
+"""The file of constants in it, which belongs to the program's."""
+
+
+def kernel_file(name: str, language: KernelLanguage) -> str:
+    """Return the path of a kernel in it."""
+    return f"kernels/{name}{language.suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFiles:
+    """A program's text as files, each kernel in one of its own.
+
+    Attributes:
+        texts: The text of each file, by its path in the folder.
+        maps: Which lines of a file came from which lines of the program, where that is known.
+        target: The emitter that wrote them.
+        options: Its options, those at their defaults left out.
+    """
+
+    texts: Mapping[str, str]
+    maps: Mapping[str, SourceMap]
+    target: str
+    options: Mapping[str, object]
+
+
+@runtime_checkable
+class HasFiles(Artifact, Protocol):
+    """An artifact that can be exported as a folder that runs."""
+
+    @property
+    def program(self) -> Program:
+        """The planned program that it was made from."""
+
+    def files(self) -> SourceFiles:
+        """Return the files, ``wrapper.py`` among them."""
+
+
 class Emitter(ABC):
     """Base of all emitters. A subclass is a frozen dataclass; its fields are its options.
 
@@ -262,6 +311,12 @@ class Emitter(ABC):
             OptionValueError: One of them is not legal.
         """
         check_options(self)
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The options that are not at their defaults."""
+        values = {o.name: (getattr(self, o.name), o.default) for o in options_of(type(self))}
+        return {name: value for name, (value, default) in values.items() if value != default}
 
     @final
     def emit(self, program: Program) -> Artifact:

@@ -27,7 +27,7 @@ from wrapper_ir.lines.memory import (
     Reinterpret,
     Reuse,
 )
-from wrapper_ir.lines.program import AnyLine, GraphRole, Program
+from wrapper_ir.lines.program import AnyLine, GraphRole, Program, SymbolKind
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
@@ -428,3 +428,28 @@ def _all_lines(region: Region) -> Iterator[AnyLine]:
         yield line
         for _, inner in regions_of(line):
             yield from _all_lines(inner)
+
+
+# Numbers for symbols, where inputs are made up.
+
+
+def example_symbols(program: Program) -> dict[str, str]:
+    """The symbols of a program's inputs, in order, each with a number that it may be, as Python."""
+    found: set[str] = set()
+    for param in program.inputs:
+        if isinstance(param, ScalarInput):
+            found.add(param.symbol)
+        elif isinstance(param, BufferInput):
+            found |= program.layout(param.name).symbols
+    return {name: _example(program, name) for name in sorted(found)}
+
+
+def _example(program: Program, name: str) -> str:
+    info = program.symbols[name]
+    if info.kind in _PLAIN_EXAMPLES:
+        return _PLAIN_EXAMPLES[info.kind]
+    low = 2 if info.lower is None else max(info.lower, 2)
+    return str(info.hint if info.hint is not None else min(low, info.upper or low))
+
+
+_PLAIN_EXAMPLES: Final = {SymbolKind.BOOL: "True", SymbolKind.FLOAT: "1.0", SymbolKind.NONE: "None"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.devices import TRITON
+from wrapper_ir.emitters.base import kernel_file
 from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
@@ -27,6 +29,11 @@ class GpuUnit:
 
     symbol: str
     source: TritonSource
+
+    @property
+    def file(self) -> str:
+        """Its path in a program's folder."""
+        return kernel_file(self.source.name, TRITON)
 
 
 def source_of(name: str, kernel: TritonKernel) -> TritonSource:

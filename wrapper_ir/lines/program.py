@@ -25,7 +25,7 @@ from wrapper_ir.lines.traits import declares, lines_in
 
 
 #: torch's own modules, wherever it is installed.
-_TORCHS_OWN: Final = re.compile(r"[\\/](?:site|dist)-packages[\\/]torch[\\/]")
+_TORCHS_OWN: Final = re.compile(r"(?:^|[\\/])(?:site|dist)-packages[\\/]torch[\\/]")
 
 
 def is_torchs_own(file: str) -> bool:
@@ -41,6 +41,16 @@ class Frame:
     line: int
     function: str = ""
     code: str = ""
+
+    @property
+    def portable(self) -> Frame:
+        """The frame as other machines may see it, without the code.
+
+        Of the file's path there is only what begins with ``site-packages``, or the last directory.
+        """
+        folders = self.file.replace("\\", "/").split("/")
+        below = folders.index("site-packages") if "site-packages" in folders else -2
+        return Frame("/".join(folders[below:]), self.line, self.function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +289,9 @@ class Program:
         stage: whether storage ends are explicit.
         in_spec: the pytree of the user's arguments, JSON as torch writes it, or empty.
         out_spec: the pytree of the user's results, likewise.
+        tangents: of a backward: which results of its forward its last inputs are the gradients of,
+            in order. Its inputs before are what the forward kept, numbers first; that many are the
+            last results of the forward, tensors first. Empty where it is not known.
         origins: where lines come from; not part of equality.
         data: values of constants and objects by name, opaque to this package; not part of equality.
     """
@@ -298,6 +311,7 @@ class Program:
     stage: Stage = Stage.LOGICAL
     in_spec: str = ""
     out_spec: str = ""
+    tangents: tuple[int, ...] = ()
     origins: tuple[Origin, ...] = field(default=(), compare=False, repr=False)
     data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 

@@ -9,7 +9,13 @@ from math import ceil, cos, exp, floor, log, log2, sin, sqrt, tanh
 
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor
 from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda
-from wrapper_ir.runtime.calls import past_autograd, run_while, run_while_stacked
+from wrapper_ir.runtime.calls import (
+    differentiable,
+    past_autograd,
+    plain_function,
+    run_while,
+    run_while_stacked,
+)
 from wrapper_ir.runtime.checks import (
     InputChecks,
     TensorSpec,
@@ -43,7 +49,13 @@ from wrapper_ir.runtime.heap import KeptHeap
 from wrapper_ir.runtime.kept import Arena, KeptArena, Scratch
 from wrapper_ir.runtime.kept_gpu import KeptGpuArena
 from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
-from wrapper_ir.runtime.main import make_constants, random_tensor, run_main
+from wrapper_ir.runtime.main import (
+    SourceFolder,
+    SourceFolderError,
+    make_constants,
+    random_tensor,
+    run_main,
+)
 from wrapper_ir.runtime.outputs import (
     NoOutError,
     OutCountError,
@@ -86,6 +98,8 @@ __all__ = [
     "ProgramRunError",
     "ResultLayoutError",
     "Scratch",
+    "SourceFolder",
+    "SourceFolderError",
     "SymbolError",
     "TensorSpec",
     "TritonKernels",
@@ -103,6 +117,7 @@ __all__ = [
     "cos",
     "current_stream",
     "debug_session",
+    "differentiable",
     "empty_strided_cpu",
     "empty_strided_cuda",
     "exp",
@@ -116,6 +131,7 @@ __all__ = [
     "on_device",
     "once",
     "past_autograd",
+    "plain_function",
     "random_tensor",
     "refuse_misaligned",
     "reinterpret_as",

@@ -1,4 +1,4 @@
-"""Functions around those of emitted programs: loops, past autograd, values that go past."""
+"""Functions around those of emitted programs: plain ones, loops, past autograd, what goes past."""
 
 from __future__ import annotations
 
@@ -8,13 +8,141 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from wrapper_ir.runtime._private import below_autograd
+from wrapper_ir.runtime._private import any_autocast_enabled, below_autograd, no_autocast
+from wrapper_ir.runtime.errors import InputCountError, ProgramRunError
+from wrapper_ir.runtime.outputs import NoOutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
 Values = tuple[Any, ...]
+
+
+def plain_function(
+    boxed: Callable[..., Values],
+    *,
+    name: str,
+    inputs: int,
+    writes: Sequence[int] = (),
+    takes_out: bool = False,
+    note: Callable[[Exception], None] | None = None,
+) -> Callable[..., Values]:
+    """Return ``function(*inputs) -> tuple of results`` for a call that takes a list and empties it.
+
+    Autograd is off inside, and so is autocast: the program was made for the dtypes that it names.
+    Autograd is told which inputs were written to: a stale saved value is then an error.
+
+    Args:
+        boxed: The call.
+        name: The program's, which the function has, too.
+        inputs: How many inputs there are.
+        writes: Positions of those that are written to.
+        takes_out: Whether it takes memory for results, as ``out``.
+        note: Called with what it raises.
+    """
+    is_grad_enabled = torch.is_grad_enabled
+
+    def run(*given: object, out: Sequence[Any] | None = None) -> Values:
+        if len(given) != inputs:
+            raise InputCountError(expected=inputs, got=len(given))
+        if out is not None and not takes_out:
+            raise NoOutError(program=name)
+        call = boxed if out is None else functools.partial(boxed, out=out)
+        try:
+            if any_autocast_enabled():
+                with torch.no_grad(), no_autocast():
+                    return call([*given])
+            if is_grad_enabled():
+                with torch.no_grad():
+                    return call([*given])
+            return call([*given])
+        except Exception as error:
+            if note is not None:
+                note(error)
+            raise
+        finally:
+            for position in writes:
+                tensor = given[position]
+                if isinstance(tensor, Tensor) and not tensor.is_inference():
+                    torch.autograd.graph.increment_version(tensor)
+
+    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
+    run.__doc__ = f"Run the program '{name}' on its {inputs} inputs; gives a tuple of its results."
+    return run
+
+
+def differentiable(  # noqa: PLR0913 - all but two are named
+    forward: Callable[[list[Any]], Values],
+    backward: Callable[[list[Any]], Values],
+    *,
+    name: str,
+    results: int,
+    tangents: Mapping[int, Sequence[int] | None],
+    writes: Sequence[int] = (),
+    once: bool = False,
+) -> Callable[..., Values]:
+    """Return ``function(*inputs) -> tuple of results`` of two programs, for autograd.
+
+    Args:
+        forward: The boxed call of the forward: its results, and then what the backward needs.
+        backward: That of the backward: it takes numbers that were kept, tensors that were kept, and
+            gradients of results, and gives a gradient or None for each input of the forward.
+        name: What the function is called.
+        results: How many results the forward has for its caller.
+        tangents: Which of them the backward takes gradients of, each with the strides that the
+            gradient has to have; None for the contiguous ones.
+        writes: Positions of inputs that the forward writes to.
+        once: Whether the backward uses up what was kept, so that it can run but once.
+    """
+
+    class Run(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Values:  # noqa: ANN401 - as autograd passes them
+            count = len(inputs)
+            values = plain_function(forward, name=name, inputs=count, writes=writes)(*inputs)
+            given = {id(value) for value in inputs}
+            kept = values[results:]
+            ctx.numbers = [value for value in kept if not isinstance(value, Tensor)]
+            tensors = (value for value in kept if isinstance(value, Tensor))
+            # A view would keep what it is a view of, the results among it, and these the graph.
+            ctx.save_for_backward(*(t if id(t) in given else t.detach() for t in tensors))
+            rest = (value for i, value in enumerate(values[:results]) if i not in tangents)
+            ctx.mark_non_differentiable(*(value for value in rest if isinstance(value, Tensor)))
+            ctx.is_spent = False
+            return values[:results]
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx: Any, *gradients: Any) -> Values:  # noqa: ANN401 - likewise
+            if ctx.is_spent:
+                problem = f"the backward of '{name}' used up what its forward had kept"
+                raise ProgramRunError(problem=problem, hint="call the forward again")
+            ctx.is_spent = once
+            given = [*ctx.numbers, *ctx.saved_tensors]
+            given += [_laid_out(gradients[i], stride) for i, stride in tangents.items()]
+            ctx.maybe_clear_saved_tensors()
+            with no_autocast():
+                return backward(given)
+
+    def run(*inputs: object) -> Values:
+        made: Values = Run.apply(*inputs)
+        return made
+
+    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
+    run.__doc__ = f"Run the program '{name}' on its inputs; gives {results} results, for autograd."
+    return run
+
+
+def _laid_out(gradient: Tensor, stride: Sequence[int] | None) -> Tensor:
+    """Return a gradient with the strides that a program was made for."""
+    if stride is None:
+        return gradient.contiguous()
+    if gradient.stride() == tuple(stride):
+        return gradient
+    return torch.empty_strided(
+        gradient.shape, stride, dtype=gradient.dtype, device=gradient.device
+    ).copy_(gradient)
 
 
 def run_while(

@@ -14,6 +14,7 @@ and each is read as it is.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +28,7 @@ from wrapper_ir.runtime.errors import ConstantsError, InputLayoutError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["load_constants", "save_constants"]
 
@@ -208,6 +209,71 @@ def load_constants(
         ) from error
     except (SafetensorError, OSError, ValueError) as error:
         raise ConstantsError(file=str(file), reason=f"cannot be read: {error}") from error
+
+
+def load_program_constants(
+    file: Path, expected: Sequence[TensorSpec], names: Mapping[str, str]
+) -> dict[str, torch.Tensor]:
+    """Read constants of a program from the file beside it, as ``Program.save`` writes it.
+
+    Args:
+        file: The file.
+        expected: What each constant must be, by the name that it is to have.
+        names: The names in the program of those that have another one there.
+
+    Returns:
+        The tensors, in the order of ``expected``. Those that are one tensor in the program are one.
+
+    Raises:
+        ConstantsError: The file is missing or damaged, lacks a constant, or has another dtype or
+            size than expected.
+    """
+    found: dict[str, torch.Tensor] = {}
+    made: dict[tuple[str, TensorSpec], torch.Tensor] = {}
+    try:
+        with safe_open(file, framework="pt", device="cpu") as opened:
+            about = json.loads((opened.metadata() or {})["wrapper_ir"])
+            stored = _Stored(opened, about["pieces"])
+            for spec in expected:
+                name = names.get(spec.name, spec.name)
+                key = (about["same"].get(name, name), replace(spec, name=""))
+                if key not in made:
+                    made[key] = stored.value(key[0], spec)
+                found[spec.name] = made[key]
+    except FileNotFoundError as error:
+        hint = "Program.save writes it, beside the program's own file"
+        raise ConstantsError(file=str(file), reason="there is no such file", hint=hint) from error
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ConstantsError(file=str(file), reason=f"cannot be read: {error}") from error
+    return found
+
+
+class _Stored:
+    """Values in an open file: each under its own name, or a view of bytes that several share."""
+
+    def __init__(self, opened: _Opened, pieces: Mapping[str, Any]) -> None:
+        self._opened = opened
+        self._pieces = pieces
+        self._memory: dict[str, torch.Tensor] = {}
+
+    def value(self, name: str, spec: TensorSpec) -> torch.Tensor:
+        """Return a value as a program lays it out."""
+        piece = self._pieces.get(name)
+        size, stride = ([int(n or 0) for n in row] for row in (spec.size, spec.stride))
+        if piece is None:
+            stored = self._opened.get_tensor(name)
+            if (stored.dtype, [*stored.shape]) != (spec.dtype, size):
+                got = f"{stored.dtype}{[*stored.shape]}"
+                raise ValueError(f"{name!r} is {got}, not {spec.dtype}{size}")
+            value = stored if [*stored.stride()] == stride else _with_strides(stored, stride)
+        else:
+            key, start = piece["key"], piece["offset"] // spec.dtype.itemsize
+            if key not in self._memory:
+                self._memory[key] = self._opened.get_tensor(key).clone()
+            memory = self._memory[key]
+            whole = memory[: memory.numel() // spec.dtype.itemsize * spec.dtype.itemsize]
+            value = whole.view(spec.dtype).as_strided(size, piece["stride"], start)
+        return value if spec.device is None else value.to(spec.device)
 
 
 class _Opened(Protocol):

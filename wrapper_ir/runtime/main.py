@@ -1,24 +1,151 @@
-"""The main program of an emitted file: fill its inputs, call it, and time it."""
+"""An emitted file by itself: the folder that it lies in, and what happens when it is run.
+
+In the folder of an export ``wrapper_ir.json`` says what the file was made for. A machine that has
+less is refused in words before anything is compiled. Run as a program, the file makes inputs up,
+calls itself and says how long that takes.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import platform
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from wrapper_ir.runtime.constants import load_constants
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.outputs import INDEX, PROGRAM_FILE, beside
+from wrapper_ir.runtime.constants import load_constants, load_program_constants
 from wrapper_ir.runtime.errors import ConstantsError
+from wrapper_ir.toolchain import IsaError
+from wrapper_ir.toolchain.isa import lacking, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.runtime.checks import TensorSpec
 
-__all__ = ["make_constants", "random_tensor", "run_main"]
+__all__ = [
+    "SourceFolder",
+    "SourceFolderError",
+    "make_constants",
+    "obstacle",
+    "random_tensor",
+    "run_main",
+]
+
+
+class SourceFolderError(WrapperIRError):
+    """The folder of a program cannot be used: it is not whole, or made for another machine.
+
+    Fields: ``folder``, and the ``reason``.
+    """
+
+    code = "WIR2175"
+    template = "folder {folder!r}: {reason}"
+
+
+class SourceFolder:
+    """The folder that a module lies in.
+
+    Args:
+        file: The module's ``__file__``.
+
+    Raises:
+        SourceFolderError: Its program cannot run here: it was made for another release of PyTorch,
+            or for a device that is not there.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._path = Path(file).resolve().parent
+        try:
+            needs = json.loads(self.text(INDEX))["needs"]
+            reason = obstacle(needs)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._refusal(f"its {INDEX} is damaged") from error
+        if reason is not None:
+            hint = f"export it here, or change what its text needs and then {INDEX}"
+            raise self._refusal(reason, hint)
+
+    def text(self, name: str) -> str:
+        """Return the text of a file.
+
+        Raises:
+            SourceFolderError: It cannot be read.
+        """
+        try:
+            return (self._path / name).read_bytes().decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            words = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise self._refusal(f"{name} cannot be read: {words}") from error
+
+    def fill(
+        self,
+        module: dict[str, Any],
+        specs: Sequence[TensorSpec],
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        """Give a module's constants their values. Those that have values keep them.
+
+        Args:
+            module: The module's ``globals()``.
+            specs: Its constants, by its variables.
+            names: The names in the program of those that have other ones there.
+
+        Raises:
+            ConstantsError: The file is missing or damaged, or does not fit.
+        """
+        missing = [spec for spec in specs if module.get(spec.name) is None]
+        if missing:
+            file = beside(self._path / PROGRAM_FILE)
+            module.update(load_program_constants(file, missing, names or {}))
+
+    def _refusal(self, reason: str, hint: str | None = None) -> SourceFolderError:
+        return SourceFolderError(folder=str(self._path), reason=reason, hint=hint)
+
+
+def obstacle(needs: Mapping[str, Any], device: str | None = None) -> str | None:
+    """Return why something exported cannot run here, None if nothing is known to be in the way.
+
+    Args:
+        needs: What it was made for, as its index says: ``torch``, and whether that release
+            ``exactly``; ``platform`` and ``machine``; ``features`` of the processor, and sets of
+            instructions that ``kernels`` were written for; the ``device``.
+        device: The type of device to run on; by default whatever it was made for.
+    """
+    here, release = torch.__version__.partition("+")[0], needs["torch"]
+    if needs.get("exactly") and _release(here) != _release(release):
+        return f"it is source for PyTorch {release}, and this is {here}"
+    if _release(here) < _release(release):
+        return f"it needs PyTorch {release} or later, and this is {here}"
+    found = {"platform": sys.platform, "machine": platform.machine()}
+    wanted = {key: needs.get(key, value) for key, value in found.items()}
+    if wanted != found:
+        return f"it is for {' '.join(wanted.values())}, and this is {' '.join(found.values())}"
+    if missing := lacking(needs.get("features", ())):
+        return f"this processor has no {', '.join(missing)}"
+    for name in needs.get("kernels", ()):
+        try:
+            resolve(name)
+        except IsaError as error:
+            return f"its kernels were written for {name!r}: {error.fields['reason']}"
+    if device is not None and torch.device(device).type != needs["device"]:
+        return f"it runs on {needs['device']}, and not on {device}"
+    if not torch.get_device_module(needs["device"]).is_available():
+        return f"it runs on {needs['device']}, and there is none"
+    return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+# What happens when a file is run.
 
 
 def random_tensor(

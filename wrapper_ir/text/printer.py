@@ -162,6 +162,8 @@ class _ProgramPrinter:
             yield f"in_spec {quote(program.in_spec)}"
         if program.out_spec:
             yield f"out_spec {quote(program.out_spec)}"
+        if program.tangents:
+            yield f"tangents [{', '.join(map(items.scalar, program.tangents))}]"
         yield ""
         for symbol, info in program.symbols.items():
             yield self._symbol(symbol, info)

@@ -132,6 +132,7 @@ class _Reader:
         self._items = ItemParser(self._exprs)
         self._parser = LineParser(self._items, self._text)
         self._specs: dict[str, str] = {}
+        self._tangents: tuple[int, ...] = ()
         self._symbols: dict[str, SymbolInfo] = {}
         self._inputs: list[Input] = []
         self._constants: dict[str, Constant] = {}
@@ -142,6 +143,7 @@ class _Reader:
         self._declarations: dict[str, Callable[[Cursor], None]] = {
             "in_spec": self._spec,
             "out_spec": self._spec,
+            "tangents": self._gradients,
             "symbol": self._symbol,
             "input": self._input,
             "constant": self._constant,
@@ -185,6 +187,7 @@ class _Reader:
             stage=stage,
             in_spec=self._specs.get("in_spec", ""),
             out_spec=self._specs.get("out_spec", ""),
+            tangents=self._tangents,
             origins=self._origins(),
         )
 
@@ -220,6 +223,11 @@ class _Reader:
         if word in self._specs:
             cursor.fail(f"'{word}' is given twice", ConflictTextError, at=0)
         self._specs[word] = cursor.string("a string")
+
+    def _gradients(self, cursor: Cursor) -> None:
+        if self._tangents:
+            cursor.fail("'tangents' is given twice", ConflictTextError, at=0)
+        self._tangents = self._items.integers(cursor, "the number of a result")
 
     def _symbol(self, cursor: Cursor) -> None:
         name = cursor.symbol()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 from concurrent.futures import as_completed
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain import bindings
@@ -13,7 +16,6 @@ from wrapper_ir.toolchain.compiler import (
     CompilerRunError,
     compile_flags,
     include_flags,
-    link_flags,
     run,
     run_linker,
 )
@@ -25,17 +27,19 @@ from wrapper_ir.toolchain.source import Kernel, Unit, partition, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
+
+    from wrapper_ir.toolchain.cache import DiskCache
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Compiler and flags for a set of kernels."""
+    """Compiler and flags for a set of kernels; ``torch`` passes for PyTorch's library."""
 
     compiler: Compiler
     isa: Isa
     extra_flags: tuple[str, ...]
     headers: HeaderStore
+    torch: Path
     jobs: int
 
     @property
@@ -79,14 +83,37 @@ def build_library(
     work = _Work(recipe, scratch, header, table, advance)
     objects = work.compile(units)
     library = scratch / f"{module}.so"
-    _link(recipe.compiler, objects, library)
+    _link(recipe, objects, library)
     return library
 
 
-def _link(compiler: Compiler, objects: Sequence[Path], library: Path) -> None:
-    inputs = [str(path) for path in objects]
-    command = [*compiler.command, *inputs, "-o", str(library), *link_flags()]
-    run_linker(command)
+def _link(recipe: Recipe, objects: Sequence[Path], library: Path) -> None:
+    """Link a library to be loaded beside PyTorch, which is recorded as needed, without any path.
+
+    PyTorch has loaded its libraries before, its OpenMP runtime among them, and the loader takes
+    those. So there is one OpenMP runtime in the process, and the library stays valid when PyTorch
+    moves.
+    """
+    inputs = [*map(str, objects), "-Wl,--no-as-needed", str(recipe.torch), "-Wl,-z,noexecstack"]
+    run_linker([*recipe.compiler.command, "-shared", *inputs, "-o", str(library)])
+
+
+def stand_in(cache: DiskCache, compiler: Compiler, name: str = "libtorch_cpu.so") -> Path:
+    """Return an empty library that passes for one of PyTorch's when something is linked.
+
+    Linking with the real one takes five times as long, for nothing: all that ends up in the result
+    is its name. Through it the loader finds everything else, OpenMP's runtime included.
+    """
+    key = hashlib.sha256(f"{name}\0{platform.machine()}".encode()).hexdigest()
+
+    def make(scratch: Path) -> Path:
+        empty, made = scratch / "empty.s", scratch / name
+        empty.write_text('\t.section .note.GNU-stack,"",%progbits\n', encoding="ascii")
+        options = ("-shared", "-nostdlib", f"-Wl,-soname,{name}")
+        run_linker([*compiler.command, *options, str(empty), "-o", str(made)])
+        return made
+
+    return cache.made(key, "stub", make)
 
 
 class _Work:

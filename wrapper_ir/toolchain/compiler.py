@@ -260,11 +260,10 @@ def library_dirs() -> tuple[Path, ...]:
 
 
 def link_flags() -> tuple[str, ...]:
-    """Return the flags that link kernel objects into a library to be loaded beside PyTorch.
+    """Return the flags that link an extension module of ours to be loaded beside PyTorch.
 
     Only what is used is recorded as needed, by name and without any path: PyTorch has loaded its
-    libraries (its OpenMP runtime among them) before, and the loader takes those. So there is one
-    OpenMP runtime in the process, and the library stays valid when PyTorch moves.
+    libraries before, and the loader takes those.
     """
     lib = library_dirs()[0]
     shipped = lib / "libgomp.so.1"

@@ -19,9 +19,13 @@ import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wrapper_ir.errors import nearest
 from wrapper_ir.toolchain.errors import IsaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +272,23 @@ def cpu_features() -> frozenset[str]:
     fields = _cpuinfo()
     listed = fields.get("flags") or fields.get("Features")
     return frozenset(listed.split()) if listed else _features_from_torch()
+
+
+#: Features that ``/proc/cpuinfo`` calls otherwise, marks between letters aside.
+_LISTED_AS = {
+    "bmi": "bmi1",
+    "lzcnt": "abm",
+    "pclmul": "pclmulqdq",
+    "sha": "shani",
+    "sse3": "pni",
+}
+
+
+def lacking(features: Iterable[str]) -> list[str]:
+    """Return which features this processor has not, of those that a library needs."""
+    here = {name.replace("_", "") for name in cpu_features()}
+    plain = {name: name.replace(".", "").replace("-", "") for name in features}
+    return [name for name, each in plain.items() if _LISTED_AS.get(each, each) not in here]
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.toolchain.bindings import BINDING_VERSION
-from wrapper_ir.toolchain.build import Recipe, build_library, default_jobs
+from wrapper_ir.toolchain.build import Recipe, build_library, default_jobs, stand_in
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import Compiler, compile_flags, find_compiler, versions
 from wrapper_ir.toolchain.errors import LibraryLoadError
@@ -74,7 +74,8 @@ class _Session:
     def recipe(self, target: _Target) -> Recipe:
         """Return how kernels of this target are compiled."""
         headers = HeaderStore(self.cache, environment())
-        return Recipe(self.compiler, target.isa, target.extra_flags, headers, self._jobs)
+        torch = stand_in(self.cache, self.compiler)
+        return Recipe(self.compiler, target.isa, target.extra_flags, headers, torch, self._jobs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,13 +69,22 @@ def parameters(source: CppSource) -> tuple[Parameter, ...]:
     for what, name in (("name", source.name), ("entry", source.entry)):
         if not _IDENTIFIER.fullmatch(name):
             raise KernelSourceError(kernel=source.name, reason=f"its {what} is no C++ identifier")
+    check_entry(source)
+    return tuple(_parameter(source, text) for text in source.arg_types)
+
+
+def check_entry(source: CppSource) -> None:
+    """Check that a text mentions the function that is to be called.
+
+    Raises:
+        KernelSourceError: It does not.
+    """
     if not re.search(rf"\b{source.entry}\s*\(", source.code):
         raise KernelSourceError(
             kernel=source.name,
             reason=f"its text defines no function {source.entry!r}",
             hint="name the function to call with entry=",
         )
-    return tuple(_parameter(source, text) for text in source.arg_types)
 
 
 def _parameter(source: CppSource, text: str) -> Parameter:
@@ -239,12 +248,14 @@ class Named:
         symbol: Its function's name.
         namespace: What its text is put into.
         file: What the compiler's messages call its text.
+        included: The file that holds its text and is included for it; empty to write it out.
     """
 
     source: CppSource
     symbol: str
     namespace: str
     file: str
+    included: str = ""
 
 
 def gathered(kernels: Sequence[Named]) -> list[str]:
@@ -270,9 +281,12 @@ def solitary(kernel: Named) -> str:
 
 
 def _renamed(kernel: Named, text: str) -> str:
+    # Headers that an included text asks for have been read by then, and guard themselves.
+    shown = f'#line 1 "{kernel.file}"\n{text}\n'
+    if kernel.included:
+        shown = f'#include "{kernel.included}"\n'
     return (
         f"#define {kernel.source.entry} {kernel.symbol}\n"
-        f'#line 1 "{kernel.file}"\n'
-        f"{text}\n"
+        f"{shown}"
         f"#undef {kernel.source.entry}\n"
     )

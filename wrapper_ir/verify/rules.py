@@ -747,3 +747,13 @@ OPEN_BRANCH = _rule(
     "the program ends while stream 0 has not waited for all that its branch, stream {stream}, does",
     "a captured graph ends on the caller's stream: have that wait for stream {stream} at the end",
 )
+
+# Programs of one model.
+BAD_TANGENTS = _rule(
+    1119,
+    "bad-tangents",
+    "a program with `tangents` is a backward; they name results of its forward, each once, and as "
+    "many of its last inputs are tensors",
+    "the tangents cannot be {tangents}: {why}",
+    "the last inputs of a backward are gradients of results of its forward, told by their numbers",
+)

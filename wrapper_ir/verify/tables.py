@@ -10,14 +10,14 @@ from wrapper_ir.lines import BufferInput, LayoutKind
 from wrapper_ir.lines.args import Access, Arg, BufferArg, BufferValue, ListArg, NoneArg, ScalarArg
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import INT64_MAX
-from wrapper_ir.lines.program import PACKING_OPS, AnyLine, Constant, ConstantKind
+from wrapper_ir.lines.program import PACKING_OPS, AnyLine, Constant, ConstantKind, GraphRole
 from wrapper_ir.text.words import IDENTIFIER
 from wrapper_ir.verify import rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from wrapper_ir.lines import Device, Dim, Effects, Layout
+    from wrapper_ir.lines import Device, Dim, Effects, Layout, Program
     from wrapper_ir.verify.state import Place, State
 
 
@@ -45,6 +45,21 @@ def check_tables(state: State) -> None:
             state.report(rules.BAD_TIE, place=place, name=name, tied=constant.tied_to, why=why)
     for name in program.symbols:
         check_name(state, name, "symbol", state.here(f"symbols.{name}"))
+    if program.tangents and (why := _why_no_tangents(program)):
+        state.report(rules.BAD_TANGENTS, part="tangents", tangents=program.tangents, why=why)
+
+
+def _why_no_tangents(program: Program) -> str:
+    """Why a program's tangents are none, in words; empty where they are."""
+    tangents = program.tangents
+    if program.role is not GraphRole.BACKWARD:
+        return "the program is no backward"
+    if min(tangents) < 0 or len(set(tangents)) < len(tangents):
+        return "they are no numbers of results, each once"
+    last = program.inputs[-len(tangents) :]
+    if len(last) < len(tangents) or not all(isinstance(each, BufferInput) for each in last):
+        return "as many of the last inputs are not tensors"
+    return ""
 
 
 def _why_untied(state: State, name: str, tied: str | None) -> str:

@@ -10,6 +10,7 @@ OPENCL_C = devices.KernelLanguage(
     has_grid=True,
     launcher="device_opencl.launcher:Kernels",
     stream="device_opencl.queues:current_stream",
+    suffix=".cl",
 )
 
 OPENCL = devices.DeviceKind(

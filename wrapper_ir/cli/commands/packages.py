@@ -1,7 +1,8 @@
-"""Packages: ``inspect`` shows what is in one, and whether it is whole."""
+"""What was exported: ``inspect`` shows a package, ``check`` compares a folder with its program."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -130,3 +131,31 @@ def _weights(model: Model) -> str:
         return f"{human(about['bytes'])}, to be given when it is loaded"
     mapped = "mapped" if model.weights_are_mapped else "unpacked"
     return f"{human(about['bytes'])} in {model.weights}, {mapped} when it is loaded"
+
+
+# ``wrapper-ir check``: whether a folder of source still is the program.
+
+
+@click.command(epilog=examples("""
+wrapper-ir export program.wir -o model/ --target python && wrapper-ir check model/
+wrapper-ir check model/ --json | jq '.[] | .file, .line'
+"""))
+@click.argument("folder", metavar="FOLDER/", type=click.Path(file_okay=False))
+@json_option
+@traceback_option
+def check(folder: str, as_json: bool) -> None:
+    """Tell whether the text in a folder that was exported still is the program in it.
+
+    The program is read and rendered again, and both texts are compared, statement by statement:
+    remarks and the layout of lines do not count. Each edit is told with its place, and with the
+    kernel or the line of the program that stands there. Nothing is compiled or run. The exit code
+    is 1 where something was edited.
+    """
+    from wrapper_ir.aot.checking import check_folder
+
+    edits = check_folder(folder)
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(edit) for edit in edits], indent=2))
+    else:
+        click.echo("\n".join(map(str, edits)) or f"{folder} still is its program")
+    sys.exit(1 if edits else 0)

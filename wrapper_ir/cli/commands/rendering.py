@@ -13,7 +13,6 @@ from wrapper_ir.cli.command import (
     Debugging,
     Inputs,
     asking,
-    emitter_options,
     examples,
     force_option,
     json_option,
@@ -68,7 +67,9 @@ def emit(file: str, target: str, options: tuple[str, ...], output: str, constant
 @click.command(epilog=examples("""
 wrapper-ir export program.wir -o model.pt2
 wrapper-ir export program.wir -o model.so --constants beside --debug-info
-wrapper-ir export program.wir -o model_sources       # a folder that CMake builds
+wrapper-ir export program.wir -o model/              # a folder of C++, which CMake builds too
+wrapper-ir export program.wir -o model/ --target python
+wrapper-ir export forward.wir backward.wir -o model/ --target python   # a function for autograd
 wrapper-ir export program.wir -o model.pt2 --debug print   # WRAPPER_IR_DEBUG switches it
 wrapper-ir capture model.py:make --isa x86-64-v3 -o v3.wir
 wrapper-ir export v3.wir -o v3.pt2 --isa x86-64-v3   # runs on any processor of that level
@@ -80,29 +81,36 @@ wrapper-ir export model=v4.wir model=v3.wir -o model.pt2  # one model in two var
 @click.argument(
     "files", metavar="[NAME=]FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS
 )
-@click.option("-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so or nothing.")
+@click.option(
+    "-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so, / or nothing."
+)
+@target_options("--target", "cpp", "What a folder's text is written by.")
 @asking("how", Building)
 @click.option(
     "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
 )
 @asking("probes", Debugging, *Debugging.flags("Build in probes: print, check, stats, ..."))
-@emitter_options("the emitter cpp")
 @force_option
 @traceback_option
-def export(
+def export(  # noqa: PLR0913 - an option each
     files: tuple[str, ...],
     output: str,
+    target: str,
     how: Building,
     metadata: tuple[str, ...],
     probes: Debugging,
     options: tuple[str, ...],
 ) -> None:
-    """Build a program into a package, a library or a folder of sources.
+    """Build a program into a package or a library, or write it as a folder of source.
 
     A .pt2 is loaded by torch._inductor.aoti_load_package in Python and by
     torch::inductor::AOTIModelPackageLoader in C++, a .so by AOTIModelContainerRunnerCpu. The values
     of constants are read from the .safetensors file beside FILE.wir. PATH appears whole or not at
     all.
+
+    A folder runs as it is, is edited by hand, and is compared with its program by `wrapper-ir
+    check`. A forward and its backward in one become a function for autograd. A folder that was
+    edited since is replaced with --force only.
 
     Several programs make a package of several models, called NAME or like their files; those of one
     name are variants of a model, of which the first that fits is loaded by wir.load_package.
@@ -116,16 +124,16 @@ def export(
     if output == "-":
         raise click.UsageError("what is built goes to a file or folder, not to standard output")
     printer = probes.printer("off")
-    about, chosen = read_pairs(metadata), check_target("cpp", options)
-    check(output, about, **how.options)
+    about, chosen = read_pairs(metadata), check_target(target, options)
+    check(output, about, target, **how.options)
     models: dict[str, list[Any]] = {}
     for name, file in map(_named, files):
         models.setdefault(name, []).append(read_program(file, data=True))
     only = len(files) == 1 and _named(files[0])[1] == files[0]
     programs = next(iter(models.values())) if only else models
-    chosen |= how.options
     with bar(f"building {output}") as tell:
-        export_program(programs, output, metadata=about, debug=printer, progress=tell, **chosen)
+        chosen |= {**how.options, "progress": tell}
+        export_program(programs, output, target, metadata=about, debug=printer, **chosen)
 
 
 def _named(word: str) -> tuple[str, str]:

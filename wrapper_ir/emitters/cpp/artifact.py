@@ -7,15 +7,16 @@ artifact looks it up when it is asked to. Whoever only wants the text pays for n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.devices import CPU, CppSide, DeviceKind, accelerators
+from wrapper_ir.devices import CPP, CPU, CppSide, DeviceKind, accelerators
+from wrapper_ir.emitters.base import WRAPPER, SourceFiles, kernel_file
 from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
 from wrapper_ir.emitters.triton import GpuUnit
 from wrapper_ir.emitters.writer import SourceMap
-from wrapper_ir.lines.program import Program
+from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
@@ -43,6 +44,11 @@ class KernelUnit:
 
     symbol: str
     source: CppSource
+
+    @property
+    def file(self) -> str:
+        """Its path in a program's folder."""
+        return kernel_file(self.source.name, CPP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +102,16 @@ class CppArtifact(Sources):
         source: The text of the whole program, for readers; the files of ``sources`` in a row.
         source_map: Which line of ``source`` came from which line of the program.
         program: What it was made from. Values of constants are in ``program.data``.
+        maps: Likewise, for each file of ``sources``.
+        options: Those of the emitter that are not at their defaults.
         graphs: How its calls are captured as CUDA graphs, once it is loaded; ``None`` if not.
     """
 
     source: str
     source_map: SourceMap
     program: Program
+    maps: Mapping[str, SourceMap] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     graphs: CaptureFacts | None = None
 
     @property
@@ -110,6 +120,18 @@ class CppArtifact(Sources):
         texts = import_module("wrapper_ir.aot.module_text")
         text: str = texts.module_text(self)
         return text
+
+    def files(self) -> SourceFiles:
+        """Return the generated files, each kernel in one of its own, and a module that runs them.
+
+        There is no such module where constants are objects, or packed: only libraries make those.
+        """
+        module = import_module("wrapper_ir.aot.module_text")
+        texts: dict[str, str] = {**self.sources, **module.kernel_files(self)}
+        kinds = {each.kind for each in self.program.constants.values()}
+        if not self.program.objects and ConstantKind.PACKED not in kinds:
+            texts = {WRAPPER: module.module_text(self, apart=True), **texts}
+        return SourceFiles(texts, self.maps, "cpp", self.options)
 
     def load(self, num_runners: int = 4, **options: object) -> Callable[..., tuple[Any, ...]]:
         """Build the program and give ``callable(*inputs) -> tuple of results``.

@@ -294,8 +294,6 @@ def line_source(program: Program, line: AnyLine) -> str:
     origin = program.origin_of(line)
     if origin is None or not origin.frames:
         return "" if origin is None else origin.module
-    frame = origin.frames[-1]
-    folders = frame.file.replace("\\", "/").split("/")
-    below = folders.index("site-packages") + 1 if "site-packages" in folders else -2
-    place = f"{'/'.join(folders[below:])}:{frame.line}"
+    frame = origin.frames[-1].portable
+    place = f"{frame.file.removeprefix('site-packages/')}:{frame.line}"
     return f"{place} in {frame.function}" if frame.function else place

@@ -102,6 +102,8 @@ class CppEmitter(Captures, Emitter):
             source=whole.text(),
             source_map=whole.source_map(),
             program=program,
+            maps={name: writer.source_map() for name, writer in files.writers.items()},
+            options=self.given,
             graphs=context.graphs,
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.base import MissingOpError, constant_values
+from wrapper_ir.emitters.base import MissingOpError, SourceFiles, constant_values
 from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
@@ -33,6 +33,7 @@ class PythonArtifact:
         program: What it was made from.
         constants: The program's constants, by the variable of the module that holds each. A module
             may be loaded by other means than :meth:`load`; these variables have to be set then.
+        files: Gives the module and its kernels as files of a folder.
         takes_out: Whether callers may give memory for results.
     """
 
@@ -40,6 +41,7 @@ class PythonArtifact:
     source_map: SourceMap
     program: Program
     constants: Mapping[str, str]
+    files: Callable[[], SourceFiles]
     takes_out: bool = False
 
     def constants_beside(self) -> Mapping[str, Any]:

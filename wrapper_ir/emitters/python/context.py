@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.emitters.base import kernel_file
 from wrapper_ir.emitters.cuda_graphs.capture import pieces
 from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
@@ -13,6 +14,7 @@ from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
 from wrapper_ir.emitters.python.literals import Group, Node, call, statement, tuple_of
 from wrapper_ir.emitters.python.literals import keyword as named
 from wrapper_ir.emitters.regions import TextRun, wanted_names
+from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.program import GraphRole
 
@@ -23,13 +25,15 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cuda_graphs.capture import Captures
     from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
+    from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
 
 HELPERS: Final = frozenset("""
     BranchStream CppKernels CudaGraphs CutGraphs InputChecks KeptArena KeptGpuArena KeptHeap
-    KeptViews Outputs branch_event OwnMemoryPool OwnStream Scratch TensorSpec TritonKernels
+    KeptViews Outputs branch_event OwnMemoryPool OwnStream Scratch SourceFolder TensorSpec
+    TritonKernels
     check_layout check_number check_object check_result check_symbol check_that current_stream
     empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
     random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
@@ -37,10 +41,13 @@ HELPERS: Final = frozenset("""
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
 """Everything that emitted files may import from the runtime package."""
 
+FOLDER: Final = "folder"
+"""What the file calls the folder that it lies in, where kernels have files of their own."""
+
 #: What the file calls things of its own, and the keywords of ``check_that``.
 _FILE_NAMES: Final = frozenset("""
-    CONSTANTS args call check_inputs cpu cuda_constants cuda_graphs holds kept_views kernels
-    make_inputs relation release scratch spare torch triton_kernels
+    CONSTANTS args call check_inputs cpu cuda_constants cuda_graphs folder holds kept_views
+    kernels make_inputs relation release scratch spare torch triton_kernels
     """.split())  # noqa: SIM905 - one name a line would take the page
 
 #: Likewise, where callers may give memory for results.
@@ -70,6 +77,8 @@ class Context(TextRun):
         facts: What was found out about the program.
         graphs: How calls are captured as CUDA graphs; ``None`` if they are not.
         checks: When inputs and results of ops are checked.
+        files: The texts of kernels that get files of their own, by path; ``None`` where the module
+            holds them.
     """
 
     def __init__(  # noqa: PLR0913 - all but three are named
@@ -82,6 +91,7 @@ class Context(TextRun):
         checks: str,
         takes_out: bool,
         profiles: bool,
+        apart: bool,
     ) -> None:
         reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
         names = NamePlan(wanted_names(program, str), reserved)
@@ -93,6 +103,7 @@ class Context(TextRun):
         self.pieces = {} if graphs is None else pieces(program)
         self.facts = facts
         self.checks = checks
+        self.files: dict[str, str] | None = {} if apart else None
         self.exprs = PythonExprs(self.symbol)
         self.used: set[str] = set()
         #: What the file imports of packages of vendors, and what it calls that.
@@ -153,6 +164,15 @@ class Context(TextRun):
         """The devices that a kernel is launched on; for one that never is, the only accelerator."""
         none = {} if self.accelerator is None else {self.accelerator: None}
         return list(self.launches.get(kernel, none))
+
+    def source(self, line: KernelDefinition) -> Node:
+        """The text of a kernel: a literal, or what reads it from its file."""
+        assert not isinstance(line.source, TorchOp)
+        if self.files is None:
+            return literals.source_literal(line.source.code)
+        path = kernel_file(line.name, line.source.language)
+        self.files[path] = line.source.code
+        return call(f"{FOLDER}.text", literals.string(path))
 
     def expr(self, value: Scalar) -> str:
         """A number or expression."""

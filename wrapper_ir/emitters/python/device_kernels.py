@@ -48,7 +48,8 @@ class DeviceSection:
             collection, members = self._collection(source, device)
             name = self._context.kernel(line.name, device)
             members.append(name)
-            added = call(f"{collection}.add", *_args(name, line, source))
+            code = self._context.source(line)
+            added = call(f"{collection}.add", *_args(name, line, source, code))
             for text in statement(added, 0):
                 self._context.section(self.name).verbatim(text)
 
@@ -71,9 +72,8 @@ class DeviceSection:
             writer.lines(*assignment(members, call(f"{collection}.load"), 0, unpack=True))
 
 
-def _args(name: str, line: KernelDefinition, source: DeviceKernel) -> list[Node]:
+def _args(name: str, line: KernelDefinition, source: DeviceKernel, code: Node) -> list[Node]:
     types: list[Node] = [literals.string(declared_type(param)) for param in line.params]
-    code = literals.source_literal(source.code)
     args: list[Node] = [literals.string(name), tuple_of(types), code]
     args.append(keyword("entry", literals.string(source.entry)))
     if source.group:

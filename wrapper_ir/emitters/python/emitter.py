@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import StorageMap
-from wrapper_ir.emitters.base import Emitter, Problems
+from wrapper_ir.emitters.base import WRAPPER, Emitter, Problems, SourceFiles
 from wrapper_ir.emitters.cuda_graphs.capture import CapturesPieces
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.python.artifact import PythonArtifact
@@ -17,6 +17,7 @@ from wrapper_ir.emitters.python.module import render_module
 from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
+    from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.program import Program
 
 
@@ -69,17 +70,27 @@ class PythonEmitter(CapturesPieces, Emitter):
         storages = StorageMap(program)
         kept = keep_storage(program, host, arena=self.arena, storages=storages)
         facts = gather(kept, storages, arena=self.arena, is_checked=is_checked)
-        context = Context(
-            kept,
-            facts,
-            problems,
-            graphs=self.graphs,
-            checks=self.checks,
-            takes_out=self.out,
-            profiles=self.profile,
-        )
-        writer = render_module(context, origins=self.origins)
+
+        def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
+            context = Context(
+                kept,
+                facts,
+                problems,
+                graphs=self.graphs,
+                checks=self.checks,
+                takes_out=self.out,
+                profiles=self.profile,
+                apart=apart,
+            )
+            return render_module(context, origins=self.origins), context
+
+        def files() -> SourceFiles:
+            writer, context = rendered(apart=True)
+            texts = {WRAPPER: writer.text(), **(context.files or {})}
+            return SourceFiles(texts, {WRAPPER: writer.source_map()}, self.name, self.given)
+
+        writer, context = rendered(apart=False)
         constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
         return PythonArtifact(
-            writer.text(), writer.source_map(), program, constants, takes_out=self.out
+            writer.text(), writer.source_map(), program, constants, files, takes_out=self.out
         )

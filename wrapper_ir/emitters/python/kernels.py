@@ -170,7 +170,7 @@ class KernelSection:
         for device in callers or (CPU,):
             name = self._context.kernel(line.name, device)
             collection = self._group(source, name, device.kind.python.kernels)
-            code = literals.source_literal(source.code)
+            code = self._context.source(line)
             args: list[Node] = [literals.string(name), tuple_of(types), code]
             if source.entry != "kernel":
                 args.append(keyword("entry", literals.string(source.entry)))

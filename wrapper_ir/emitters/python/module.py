@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.emitters.base import CONSTANTS_FILE
+from wrapper_ir.emitters.facts import example_symbols
+from wrapper_ir.emitters.python.context import FOLDER
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
 from wrapper_ir.emitters.python.entry import Entry, keep_arenas, keep_heap, render_release
 from wrapper_ir.emitters.python.kernels import SECTIONS
@@ -11,15 +14,16 @@ from wrapper_ir.emitters.python.lines import RegionRenderer
 from wrapper_ir.emitters.python.literals import (
     Node,
     call,
+    dict_of,
     list_of,
     statement,
+    string,
     tuple_of,
 )
 from wrapper_ir.emitters.python.region import begin_streams
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title, prose
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
-from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.program import ConstantKind, Program, SymbolKind
+from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
@@ -30,10 +34,11 @@ if TYPE_CHECKING:
 
 #: Sections at the head of the file, in order, with the remark that stands over each.
 _SECTIONS = (
+    ("folder", "Kernels and constants lie beside this file; whether it may run here is checked."),
     ("devices", ""),
     *((section.name, section.title) for section in SECTIONS),
     ("streams", "Streams and memory pools besides the caller's."),
-    ("constants", "Constants: whoever loads this file gives them values."),
+    ("constants", ""),
     ("checks", "What inputs and results must be."),
     ("kept", "What is kept from call to call."),
     ("probes", "What is shown of calls."),
@@ -42,6 +47,8 @@ _SECTIONS = (
 
 def render_module(context: Context, *, origins: bool) -> CodeWriter:
     """Renders a program as a file of Python."""
+    if context.files is not None:
+        context.define("folder", FOLDER, call(context.helper("SourceFolder"), "__file__"))
     definitions = {section.source: section(context) for section in SECTIONS}
     body = CodeWriter()
     last = context.facts.storages.last
@@ -130,17 +137,27 @@ def _constants(context: Context) -> None:
     if not context.program.constants and not objects:
         return
     writer = context.section("constants")
+    alone = context.files is None
+    told = ": whoever loads this file gives them values" if alone else f", from {CONSTANTS_FILE}"
+    writer.line(f"# Constants{told}.")
     for name in objects:
         writer.line(f"{context.buffer(name)} = None")
     if not context.program.constants:
         return
     specs: list[Node] = []
+    renamed: list[tuple[str, str]] = []
     for name, constant in context.program.constants.items():
-        writer.line(f"{context.buffer(name)} = None")
+        variable = context.buffer(name)
+        writer.line(f"{variable} = None")
+        if variable != name:
+            renamed.append((variable, string(name)))
         if constant.kind is ConstantKind.PACKED:
             continue  # it has no layout that could be checked, and none can be made up
         specs.append(context.spec(context.buffer(name), context.program.layout(name)))
     context.define("constants", "CONSTANTS", tuple_of(specs))
+    if not alone:
+        names = [dict_of(renamed)] if renamed else []
+        writer.lines(*statement(call(f"{FOLDER}.fill", "globals()", "CONSTANTS", *names), 0))
 
 
 # The function.
@@ -185,8 +202,8 @@ def _main(context: Context) -> CodeWriter:
     writer.line("def make_inputs():")
     with writer.indent():
         writer.line('"""Make inputs with random contents."""')
-        for name in _input_symbols(context.program):
-            writer.line(f"{context.symbol(name)} = {_example(context.program, name)}")
+        for name, number in example_symbols(context.program).items():
+            writer.line(f"{context.symbol(name)} = {number}")
         items = [_made(context, param) for param in context.program.inputs]
         writer.lines(*statement(list_of(items), writer.width, head="return "))
     writer.blank(2)
@@ -196,7 +213,7 @@ def _main(context: Context) -> CodeWriter:
             # They have state that nothing here could make up.
             writer.line('raise SystemExit("load this file and give it the objects that it needs")')
             return writer
-        if context.program.constants:
+        if context.program.constants and context.files is None:
             writer.line(f"{context.helper('make_constants')}(globals(), CONSTANTS)")
         writer.line(f"{context.helper('run_main')}(call, make_inputs)")
     return writer
@@ -211,27 +228,3 @@ def _made(context: Context, param: Input) -> Node:
         case BufferInput():
             layout = context.program.layout(param.name)
             return call(context.helper("random_tensor"), *context.layout_args(layout))
-
-
-def _input_symbols(program: Program) -> list[str]:
-    found: set[str] = set()
-    for param in program.inputs:
-        if isinstance(param, ScalarInput):
-            found.add(param.symbol)
-        elif isinstance(param, BufferInput):
-            layout = program.layout(param.name)
-            for value in (*layout.size, *layout.stride):
-                found |= free_symbols(value)
-    return sorted(found)
-
-
-def _example(program: Program, name: str) -> str:
-    info = program.symbols[name]
-    if info.kind is SymbolKind.BOOL:
-        return "True"
-    if info.kind is SymbolKind.FLOAT:
-        return "1.0"
-    if info.kind is SymbolKind.NONE:
-        return "None"
-    low = 2 if info.lower is None else max(info.lower, 2)
-    return str(info.hint if info.hint is not None else min(low, info.upper or low))

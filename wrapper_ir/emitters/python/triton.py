@@ -42,12 +42,12 @@ class TritonSection:
         """Adds a kernel."""
         source = line.source
         assert isinstance(source, TritonKernel)
-        writer = self._context.section("triton")
+        writer, code = self._context.section("triton"), self._context.source(line)
         for device in self._context.launched_on(line.name):
             collection, members = self._collection(device)
             name = self._context.kernel(line.name, device)
             members.append(name)
-            for text in statement(call(f"{collection}.add", *_args(name, source)), 0):
+            for text in statement(call(f"{collection}.add", *_args(name, source, code)), 0):
                 writer.verbatim(text)
 
     def _collection(self, device: Device) -> tuple[str, list[str]]:
@@ -71,9 +71,9 @@ class TritonSection:
             writer.lines(*assignment(members, load, 0, unpack=True))
 
 
-def _args(name: str, source: TritonKernel) -> list[Node]:
+def _args(name: str, source: TritonKernel, code: Node) -> list[Node]:
     types = [(key, literals.string(type_)) for key, type_ in source.signature]
-    args: list[Node] = [literals.string(name), dict_of(types), literals.source_literal(source.code)]
+    args: list[Node] = [literals.string(name), dict_of(types), code]
     if source.entry != name:
         args.append(keyword("entry", literals.string(source.entry)))
     if source.constants:

@@ -69,6 +69,11 @@ try:
     from torch._functorch._aot_autograd.autograd_cache import (
         BypassAOTAutogradCache as AOTAutogradBypass,
     )
+    from torch._functorch._aot_autograd.descriptors import (
+        GradAOTOutput,
+        PlainAOTOutput,
+        TangentAOTInput,
+    )
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir, list_mode_options
     from torch._inductor import compile_fx as inductor_entry

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
 from wrapper_ir.runtime._private import tensor_guard
-from wrapper_ir.runtime.cuda_graphs.addresses import Addresses
-from wrapper_ir.runtime.cuda_graphs.cache import Cache
 from wrapper_ir.runtime.cuda_graphs.places import (
+    Addresses,
     copy,
     copy_dense,
     extent,
@@ -36,7 +36,7 @@ from wrapper_ir.runtime.cuda_graphs.status import Journal, everything
 from wrapper_ir.runtime.living import register
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from wrapper_ir.runtime.cuda_graphs.recorder import Recorder, Recording
     from wrapper_ir.runtime.cuda_graphs.status import GraphStatus
@@ -55,6 +55,54 @@ _OVERLAPS: Final = "an input that the program writes to shares memory with anoth
 
 _PATIENCE: Final = 64
 """So many captures more than replays besides those of captured calls, and there are no more."""
+
+
+V = TypeVar("V")
+
+
+class Cache(Generic[V]):
+    """Values by key, of which it keeps so many: what was not used for longest goes.
+
+    Args:
+        limit: How many.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: OrderedDict[Hashable, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[V]:
+        return iter(self._items.values())
+
+    def get(self, key: Hashable) -> V | None:
+        """The value of a key, which is then the one used last."""
+        found = self._items.get(key)
+        if found is not None:
+            self._items.move_to_end(key)
+        return found
+
+    def room(self) -> V | None:
+        """Make room for one more; return what had to go."""
+        if len(self._items) < self._limit:
+            return None
+        return self._items.popitem(last=False)[1]
+
+    def put(self, key: Hashable, value: V) -> None:
+        """Keep a value; the one used longest ago goes where there are too many."""
+        self._items.pop(key, None)
+        self.room()
+        self._items[key] = value
+
+    def pop(self, key: Hashable) -> V | None:
+        """Drop a key; return its value."""
+        return self._items.pop(key, None)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._items.clear()
 
 
 class _Warm(NamedTuple):

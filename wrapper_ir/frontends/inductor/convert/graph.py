@@ -14,7 +14,14 @@ from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 from torch.utils._sympy.singleton_int import SingletonInt
 
 from wrapper_ir.build.draft import metadata_of
-from wrapper_ir.frontends.inductor.compat import BackwardState, ir
+from wrapper_ir.frontends.inductor.compat import (
+    BackwardState,
+    GradAOTOutput,
+    PlainAOTOutput,
+    TangentAOTInput,
+    TracingContext,
+    ir,
+)
 from wrapper_ir.frontends.inductor.convert.arguments import (
     convert_results,
     object_input,
@@ -157,6 +164,8 @@ def convert_graph(
     results = _convert(shared, wrapper, graph, names, passing)
     role = _role(graph, is_inference=is_inference)
     program = shared.draft.program(role.value, results, role=role)
+    if role is GraphRole.BACKWARD and passing.is_empty:
+        program = program.replace(tangents=_tangents(graph))
     refuse_races(program)
     return program
 
@@ -233,6 +242,41 @@ def _role(graph: Any, *, is_inference: bool) -> GraphRole:
     if graph.is_backward:
         return GraphRole.BACKWARD
     return GraphRole.INFERENCE if is_inference else GraphRole.FORWARD
+
+
+def _tangents(graph: Any) -> tuple[int, ...]:
+    """Return which results of its forward the last inputs of a backward are the gradients of.
+
+    Nothing where AOTAutograd does more between the two than hand on what the forward kept, and take
+    a gradient for each input: where inputs or their views are among the forward's results, say.
+    """
+    trace = TracingContext.try_get()
+    about = None if trace is None else trace.fw_metadata
+    if about is None or about.tokens or about.num_outputs_aliased:
+        return ()
+    if about.num_mutated_inp_runtime_indices or about.num_intermediate_bases:
+        return ()
+    (output,) = graph.module.graph.find_nodes(op="output")
+    given = output.meta.get("desc") or [object()]
+    if not all(_is_gradient_of(each, position) for position, each in enumerate(given)):
+        return ()
+    inputs = [node.meta.get("desc") for node in graph.module.graph.find_nodes(op="placeholder")]
+    kept = [each for each in inputs if not isinstance(each, TangentAOTInput)]
+    last = inputs[len(kept) :]
+    wanted = [each.output.idx for each in last if _is_of_a_result(each)]
+    return tuple(wanted) if len(wanted) == len(last) else ()
+
+
+def _is_of_a_result(value: Any) -> bool:
+    """Return whether an input of a backward is the gradient of a result of the user's function."""
+    return isinstance(value, TangentAOTInput) and isinstance(value.output, PlainAOTOutput)
+
+
+def _is_gradient_of(value: Any, position: int) -> bool:
+    """Return whether a result of a backward is for the input there: a gradient, or nothing."""
+    if value is None:
+        return True
+    return isinstance(value, GradAOTOutput) and getattr(value.grad_of, "idx", None) == position
 
 
 # The border of a region: what comes in, what goes out.

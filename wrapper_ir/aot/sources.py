@@ -1,0 +1,418 @@
+"""Programs as folders of source: they run as they are, and are meant to be edited.
+
+A folder holds a program's text as an emitter writes it, each kernel in a file of its own, the
+program itself, and the values of its constants. ``wrapper_ir.json`` says what it needs and what
+each file was. Of several programs, each has a folder in the folder.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from wrapper_ir.analysis.liveness import mutated_inputs
+from wrapper_ir.aot.about import FORMAT, row_of, torch_version
+from wrapper_ir.aot.folder import write_build
+from wrapper_ir.emitters.base import (
+    CONSTANTS_FILE,
+    WRAPPER,
+    HasFiles,
+    SourceFiles,
+    constant_values,
+)
+from wrapper_ir.emitters.cpp.artifact import CppArtifact
+from wrapper_ir.emitters.registry import make_emitter
+from wrapper_ir.emitters.writer import header_title, prose
+from wrapper_ir.errors import OptionValueError, UnsupportedError
+from wrapper_ir.lines.args import BufferValue
+from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.kernels import CppKernel
+from wrapper_ir.lines.program import ConstantKind, GraphRole, Origin
+from wrapper_ir.outputs import INDEX, PROGRAM_FILE, beside
+from wrapper_ir.text.files import save
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from wrapper_ir.aot.build import BuildOptions
+    from wrapper_ir.emitters.base import Artifact
+    from wrapper_ir.lines.args import Value
+    from wrapper_ir.lines.control import Input
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
+
+
+ENTRY: Final = "__init__.py"
+"""The module that makes a folder a package of Python."""
+
+README: Final = "README.md"
+"""The page about it."""
+
+_HEAD: Final = '''\
+"""{title}
+
+README.md says how it is run, edited and checked.
+"""
+'''
+
+_SINGLE: Final = """
+from wrapper_ir.runtime import plain_function
+
+from .wrapper import call
+
+run = plain_function(call, name="{name}", inputs={inputs}{writes})
+"""
+
+_TRAINING: Final = """
+from wrapper_ir.runtime import differentiable
+
+from .{backward}.wrapper import call as backward
+from .{forward}.wrapper import call as forward
+
+# The forward gives results, and behind them what the backward takes before the gradients.
+run = differentiable(
+    forward,
+    backward,
+    name="{name}",
+    results={results},
+    tangents={tangents},{writes}{once}
+)
+"""
+
+_PAGE: Final = """\
+# {name}
+
+{title}
+Exported by wrapper_ir as source: it runs as it is, and is meant to be read and edited.
+
+{runs}A kernel that was edited is compiled when the folder is next loaded, and no other is. Whether
+text and program are still the same, and what was edited where, is told by
+
+    wrapper-ir check {name}
+
+| file | what it is |
+|---|---|
+{rows}
+{more}"""
+
+_RUNS: Final = """\
+    python {name}/{wrapper}   # runs it on random inputs, and times it
+
+    import {name}
+    results = {name}.{run}(*inputs)
+
+"""
+
+_OF_A_PAIR: Final = """\
+`run` takes the inputs of the forward, parameters among them, and gives its results; autograd gets a
+gradient for each input from the backward. The modules say at their heads what goes in and out.
+
+"""
+
+_ROWS: Final = {
+    ENTRY: "`run`, a function of the inputs",
+    WRAPPER: "the program; its `call` takes a list of inputs, which it empties",
+    "kernels/": "the kernels, a file for each",
+    PROGRAM_FILE: "the program that all of this was made from",
+    CONSTANTS_FILE: "the values of constants",
+    INDEX: "what it needs where it runs, and what each file was when it was written",
+}
+
+
+def write_sources(
+    folder: Path, models: Mapping[str, Artifact], options: BuildOptions, *, name: str
+) -> None:
+    """Writes programs as a folder.
+
+    Args:
+        folder: An empty directory.
+        models: The program; or several by name, each for a folder in the folder.
+        options: How to build what is built outside of Python.
+        name: What the folder is called.
+
+    Raises:
+        UnsupportedError: An emitter's text does not come as files, or constants of a program cannot
+            be made in Python.
+        OptionValueError: The backward is not that of the forward.
+        WrapperIRError: As :func:`wrapper_ir.aot.build.prepared` says.
+    """
+    if len(models) == 1:
+        (artifact,) = models.values()
+        _write_program(folder, artifact, options, name)
+        return
+    programs = {}
+    for each, artifact in models.items():
+        (folder / each).mkdir()
+        programs[each] = _write_program(folder / each, artifact, options, each)
+    (folder / ENTRY).write_text(entry_of(programs), "utf-8")
+    pair = _pair_of(programs)
+    first = next(iter(programs))
+    runs = _RUNS.format(
+        name=name, wrapper=f"{first}/{WRAPPER}", run="run" if pair else f"{first}.run"
+    )
+    runs += _OF_A_PAIR if pair else ""
+    rows = {f"{each}/": header_title(program, prose) for each, program in programs.items()}
+    rows = {ENTRY: _ROWS[ENTRY], **rows} if pair else rows
+    title = "A forward and its backward." if pair else f"{len(programs)} wrapper programs."
+    _write_page(folder, name, title, runs, rows)
+    _write_index(folder, {"programs": [*programs]})
+
+
+def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name: str) -> Program:
+    """Write one program."""
+    if not isinstance(artifact, HasFiles):
+        what = f"a {type(artifact).__name__}, which gives no files"
+        raise UnsupportedError(what=what, where="a folder of source")
+    given = artifact.files()
+    program = _portable(artifact.program)
+    # What is checked later is written now: text made of the very program that lies beside it.
+    made = emitted(program, given.target, given.options)
+    files = made.files()
+    runs = WRAPPER in files.texts
+    _refuse(program, runs=runs and given.target != "cpp")
+    for path, text in files.texts.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text, "utf-8", newline="\n")
+    built: Mapping[str, str] = {}
+    more = ""
+    if isinstance(made, CppArtifact):
+        built, more = write_build(folder, made, options, name=name)
+    _save(program, folder / PROGRAM_FILE, values=options.constants != "none")
+    if runs:
+        (folder / ENTRY).write_text(entry_of({"": program}), "utf-8")
+    rows = {path: what for path, what in _ROWS.items() if (folder / path).exists() or path == INDEX}
+    rows |= built
+    run = _RUNS.format(name=name, wrapper=WRAPPER, run="run") if runs else ""
+    _write_page(folder, name, header_title(program, prose), run, rows, more)
+    _write_index(folder, _about(program, files))
+    return program
+
+
+def _save(program: Program, file: Path, *, values: bool) -> None:
+    """Write the program, and the values of its constants; all of them, or none."""
+    if values:
+        constant_values(program)
+        save(program, file)
+    else:
+        save(program.replace(data={}), file)
+        beside(file).unlink(missing_ok=True)
+
+
+def _portable(program: Program) -> Program:
+    """Return a program that tells nothing of the machine and the source that it was made of."""
+    origins = (
+        Origin(
+            each.nodes, each.ops, tuple(f.portable for f in each.frames), each.module, each.values
+        )
+        for each in program.origins
+    )
+    return program.replace(origins=tuple(origins))
+
+
+def emitted(program: Program, target: str, options: Mapping[str, Any]) -> HasFiles:
+    """Return a planned program as an emitter writes it, with these options."""
+    made = make_emitter(target, options).emit(program)
+    assert isinstance(made, HasFiles)
+    return made
+
+
+def _refuse(program: Program, *, runs: bool) -> None:
+    """Refuse constants that a module of Python cannot read from a file."""
+    packed = [n for n, each in program.constants.items() if each.kind is ConstantKind.PACKED]
+    if not runs:
+        return
+    for name in (*program.objects, *packed):
+        raise UnsupportedError(
+            what=f"the constant '{name}', which is an object or packed by a library",
+            where="a folder of Python",
+            hint="export it as C++, which makes those itself",
+        )
+
+
+def _about(program: Program, files: SourceFiles) -> dict[str, Any]:
+    """Return what the index says of one program."""
+    devices = {layout.device for layout in program.buffers.values()}
+    away = sorted(device.type for device in devices if device.kind.is_accelerator)
+    sources = [each.source for each in program.kernels.values()]
+    return {
+        "program": program.name,
+        "needs": {
+            "torch": torch_version(),
+            "exactly": True,
+            "device": away[0] if away else "cpu",
+            "kernels": sorted({s.isa for s in sources if isinstance(s, CppKernel) and s.isa}),
+        },
+        "target": files.target,
+        "options": dict(files.options),
+    }
+
+
+def _write_index(folder: Path, about: Mapping[str, Any]) -> None:
+    index = {
+        "format": FORMAT,
+        "made by": {"wrapper_ir": version("wrapper-ir"), "torch": torch_version()},
+        **about,
+        "files": {path: row_of(folder / path) for path in sorted(files_in(folder))},
+    }
+    (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", "utf-8")
+
+
+def files_in(folder: Path) -> Iterator[str]:
+    """Yield the paths of the files in a folder; what Python makes of its modules is left out."""
+    for file in folder.rglob("*"):
+        path = file.relative_to(folder)
+        if (file.is_symlink() or not file.is_dir()) and "__pycache__" not in path.parts:
+            yield path.as_posix()
+
+
+def _write_page(
+    folder: Path, name: str, title: str, runs: str, rows: Mapping[str, str], more: str = ""
+) -> None:
+    table = "\n".join(f"| `{path}` | {what} |" for path, what in rows.items())
+    page = _PAGE.format(name=name, title=title, runs=runs, rows=table, more=more)
+    (folder / README).write_text(page, "utf-8")
+
+
+# The module of a folder: a function of one program, or of a forward and its backward.
+
+
+def entry_of(programs: Mapping[str, Program]) -> str:
+    """Return the text of a folder's module.
+
+    Args:
+        programs: The program; or several, by their folders in the folder.
+
+    Raises:
+        OptionValueError: The backward is not that of the forward.
+    """
+    if len(programs) == 1:
+        (program,) = programs.values()
+        head = _HEAD.format(title=header_title(program, prose))
+        writes = mutated_inputs(program)
+        return head + _SINGLE.format(
+            name=prose(program.name),
+            inputs=len(program.inputs),
+            writes=f", writes={tuple(writes)}" if writes else "",
+        )
+    pair = _pair_of(programs)
+    if pair is None:
+        return _HEAD.format(title=f"Wrapper programs: {', '.join(programs)}.")
+    forward, backward = (programs[name] for name in pair)
+    fit = _fit(forward, backward)
+    writes = mutated_inputs(forward)
+    spent = any(isinstance(i, BufferInput) and i.donated for i in backward.inputs)
+    return _HEAD.format(title="A forward and its backward.") + _TRAINING.format(
+        forward=pair.forward,
+        backward=pair.backward,
+        name=prose(forward.name),
+        results=fit.results,
+        tangents=fit.tangents,
+        writes=f"\n    writes={tuple(writes)}," if writes else "",
+        once="\n    once=True," if spent else "",
+    )
+
+
+class _Pair(NamedTuple):
+    """The names of a forward and of its backward."""
+
+    forward: str
+    backward: str
+
+
+def _pair_of(programs: Mapping[str, Program]) -> _Pair | None:
+    """Return which programs are a forward and its backward; None if they are others."""
+    roles = {program.role: name for name, program in programs.items()}
+    if len(programs) != 2 or roles.keys() != {GraphRole.FORWARD, GraphRole.BACKWARD}:
+        return None
+    pair = _Pair(roles[GraphRole.FORWARD], roles[GraphRole.BACKWARD])
+    return pair if programs[pair.backward].tangents else None
+
+
+class _Fit(NamedTuple):
+    """Count of results that a forward has for its caller, and strides of their gradients."""
+
+    results: int
+    tangents: dict[int, tuple[int, ...] | None]
+
+
+def _fit(forward: Program, backward: Program) -> _Fit:
+    """Return how a forward and its backward are called.
+
+    Raises:
+        OptionValueError: They do not belong together.
+    """
+    count = len(backward.inputs) - len(backward.tangents)
+    results = len(forward.results) - count
+    kept = sorted(forward.results[results:], key=lambda value: isinstance(value, BufferValue))
+    given = [_layout_of(forward, each) for each in kept]
+    given += [_layout_of(forward, forward.results[i]) for i in backward.tangents if i < results]
+    taken = [_layout_of(backward, each) for each in backward.inputs]
+    inputs = [_layout_of(forward, each) for each in forward.inputs]
+    gradients = [_layout_of(backward, each) for each in backward.results]
+    pairs = [pair for pair in zip(gradients, inputs, strict=False) if pair[0] is not None]
+    if (
+        results < 0
+        or not _alike(given, taken)
+        or len(gradients) != len(inputs)
+        or not all(_may_be_same(*pair) for pair in pairs)
+    ):
+        value = [forward.name, backward.name]
+        raise OptionValueError(
+            option="programs", value=value, expected="a forward and its backward"
+        )
+    last = taken[count:]
+    strides = [layout.stride if layout and layout.is_static else None for layout in last]
+    return _Fit(results, dict(zip(backward.tangents, strides, strict=True)))
+
+
+def _layout_of(program: Program, value: Value | Input) -> Layout | None:
+    """Return the layout of a tensor that goes in or out; None of what is none."""
+    if isinstance(value, BufferInput):
+        return program.layout(value.name)
+    return program.layout(value.buffer) if isinstance(value, BufferValue) else None
+
+
+def _alike(some: Sequence[Layout | None], others: Sequence[Layout | None]) -> bool:
+    """Return whether tensors may be the same, two by two, by element types and known sizes."""
+    return len(some) == len(others) and all(map(_may_be_same, some, others))
+
+
+def _may_be_same(a: Layout | None, b: Layout | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    pairs: Iterable[tuple[Any, Any]] = zip(a.size, b.size, strict=False)
+    known = all(m == n for m, n in pairs if isinstance(m, int) and isinstance(n, int))
+    return a.dtype is b.dtype and len(a.size) == len(b.size) and known
+
+
+# Folders that exist: what would be lost if one were written in their place.
+
+
+def index_of_folder(folder: Path) -> dict[str, Any] | None:
+    """Return what a folder's index says; None where it is no folder that was exported."""
+    try:
+        about = json.loads((folder / INDEX).read_bytes())
+        fits = about["format"] == FORMAT and isinstance(about["files"], dict)
+        fits = fits and ("programs" in about or {"target", "options"} <= about.keys())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return about if fits else None
+
+
+def loss(folder: Path) -> str | None:
+    """Return what would be lost with a folder, None if it was exported and is as it was."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        return None
+    about = index_of_folder(folder)
+    if about is None:
+        return "there is something else of that name, which would be lost"
+    for path in sorted(files_in(folder)):
+        if path == INDEX:
+            continue
+        if path not in about["files"]:
+            return f"'{path}' in it is not of the export, and would be lost"
+        if row_of(folder / path) != about["files"][path]:
+            return f"'{path}' in it was edited, which would be lost"
+    return None
