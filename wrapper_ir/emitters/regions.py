@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
@@ -14,7 +14,7 @@ from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.symbols import (
     AssertLayout,
@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.control import RegionLine
+    from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.program import AnyLine, Origin
+
+#: What Inductor writes before a call's handle; tools that show where code comes from look for it.
+_HANDLE: Final = "[Provenance debug handles]"
 
 
 # A program's beginning: lines that declare, remark, and bind symbols to its inputs' metadata.
@@ -252,6 +256,13 @@ class TextRun(Run):
         """The identifier of a symbol."""
         return self.names["symbol", name]
 
+    def range_of(self, line: KernelCall | ExternKernel) -> str:
+        """What the profiler calls a call: its handle, or else the kernel or op."""
+        origin = self.program.origin_of(line)
+        if origin is not None and origin.handle:
+            return origin.handle
+        return line.kernel if isinstance(line, KernelCall) else line.op
+
 
 R = TypeVar("R", bound=Run)
 T = TypeVar("T", bound=TextRun)
@@ -345,6 +356,8 @@ class TextWalker(RegionWalker[T]):
         text = f"{': '.join(parts)} ({place})" if place else ": ".join(parts)
         if text.strip():
             self.writer.lines(*self.comment(text.strip()))
+        if origin.handle:
+            self.writer.lines(*self.comment(f"{_HANDLE} {origin.handle}"))
 
     def shown_place(self, origin: Origin) -> str:
         """Return the place in the model's source that stands for an origin."""

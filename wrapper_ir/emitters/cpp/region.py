@@ -110,7 +110,7 @@ class RegionBase(TextWalker["Context"]):
         if not self.context.profiles:
             self.put(text)
             return
-        name = line.kernel if isinstance(line, KernelCall) else line.op
+        name = self.context.range_of(line)
         self.put("{")
         with self.writer.indent():
             self.put(f"const wir::Mark mark({literals.string(name)});")
