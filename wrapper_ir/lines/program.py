@@ -61,7 +61,7 @@ class Origin:
     Of a node that gives several tensors ``sort[1]`` is one; empty where none is known for certain.
     """
     handle: str = ""
-    """Of a call: its name in Inductor's provenance, such as ``cpp_fused_add_0:1``, where tracked."""
+    """Of a call: its name in Inductor's provenance, if that is tracked: ``cpp_fused_add_0:1``."""
 
     @property
     def frame(self) -> Frame | None:

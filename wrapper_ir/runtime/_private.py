@@ -9,6 +9,7 @@ name that torch does not promise.
 from __future__ import annotations
 
 import ctypes
+import logging
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ __all__ = [
     "data_ptr_address",
     "empty_strided_cpu",
     "enable_amx",
+    "kernel_log",
     "new_handles",
     "no_autocast",
     "reinterpret_tensor",
@@ -64,6 +66,9 @@ reinterpret_tensor: Final[Callable[..., Tensor]] = getattr(
 The increment is in elements and counts from the tensor's own offset.
 """
 
+
+kernel_log: Final = logging.getLogger("torch._inductor.async_compile.__kernel_code")
+"""What shows the kernels of loaded modules, where ``TORCH_LOGS=kernel_code`` asks for it."""
 
 shown_range: Final[Callable[[str], AbstractContextManager[Any]]] = getattr(
     getattr(torch._C, "_profiler", None), "_RecordFunctionFast", record_function

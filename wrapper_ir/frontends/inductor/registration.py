@@ -33,6 +33,7 @@ from wrapper_ir.frontends.inductor.device_scheduling import codegens, entry, tel
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import IdentityPass, maker
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
+from wrapper_ir.frontends.inductor.tools import SCRIPTS, Scripts, is_bisected_away
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class WrapperEntry:
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph: ours in a context of ours, else the found one."""
         session = maker()
-        if session is None:
+        if session is None or _is_stock(session, *args):
             return self._found.create(*args, **kwargs)
         refusal = _refusal(self._device, self._setting)  # a kind of device may have come since
         if refusal is not None:
@@ -111,8 +112,8 @@ _lock = threading.RLock()
 _sessions = 0
 _found: dict[str, _Found] = {}
 
-#: Inductor's function for graphs ahead of time, and what stands in its place.
-_ahead: list[Any] = []
+#: Where in torch something of ours stands: module, name, what was found, and ours.
+_replaced: list[tuple[Any, str, Any, Any]] = []
 
 #: Uses that ended while another thread held the lock.
 _overdue: deque[None] = deque()
@@ -193,10 +194,12 @@ def _register() -> None:
         found.ours = codegen_common.device_codegens[device]
         if found.codegen is None:
             found.take_back = tell_inductor(device)
-    if not _ahead:
-        stock = inductor_entry.compile_fx_aot
-        _ahead[:] = stock, serving(stock)
-        inductor_entry.compile_fx_aot = _ahead[1]
+    if not _replaced:
+        ahead: Any = (inductor_entry, "compile_fx_aot", serving)
+        for module, name, make in (ahead, *((*script, Scripts) for script in SCRIPTS)):
+            stock = getattr(module, name)
+            _replaced.append((module, name, stock, make(stock)))
+            setattr(module, name, _replaced[-1][-1])
 
 
 def _restore() -> None:
@@ -210,9 +213,10 @@ def _restore() -> None:
                 del codegen_common.device_codegens[device]
                 found.take_back()
     _found.clear()
-    if _ahead and inductor_entry.compile_fx_aot is _ahead[1]:
-        inductor_entry.compile_fx_aot = _ahead[0]
-    _ahead.clear()
+    for module, name, stock, ours in _replaced:
+        if getattr(module, name) is ours:
+            setattr(module, name, stock)
+    _replaced.clear()
 
 
 def _entry(device: str, found: Any, setting: str | None = None) -> Any:
@@ -226,6 +230,17 @@ def _fx_entry(device: str, found: Any) -> Any:
     if found is None and not is_registered(device):
         return None
     return FxEntry(device, found or WrapperFxCodegen, "fx_wrapper")
+
+
+def _is_stock(
+    session: Session,
+    is_subgraph: bool,  # noqa: FBT001 - Inductor's
+    _: str | None,
+    parent: Any,
+    *__: Any,
+) -> bool:
+    """Return whether a graph of ours goes to Inductor's own wrapper while faults are looked for."""
+    return not hasattr(parent, "session") if is_subgraph else is_bisected_away(session)
 
 
 def _is_ours(device: str) -> bool:

@@ -381,9 +381,7 @@ class Scope:
         self.emit(dataclasses.replace(line, origin=origin))
         self.held.update(map(self.draft.owner, effects(line).held))
 
-    def origin(
-        self, *nodes: Any, values: tuple[str, ...] = (), handle: str = ""
-    ) -> int | None:
+    def origin(self, *nodes: Any, values: tuple[str, ...] = (), handle: str = "") -> int | None:
         """Return the number of the joint origin of IR nodes, None where nothing is known.
 
         Args:
