@@ -64,6 +64,7 @@ try:
     from torch._dynamo import device_interface
     from torch._dynamo import graph_bytecode_inputs as user_objects
     from torch._dynamo.convert_frame import compile_lock
+    from torch._dynamo.package import CompilePackage
     from torch._dynamo.repro import after_aot, after_dynamo, aoti
     from torch._dynamo.source import CurrentStreamSource
     from torch._dynamo.utils import dynamo_timed

@@ -5,8 +5,8 @@ tables belong to the process. We therefore register *dispatching* entries, which
 whether this context's compilations are ours, and hand everything else to what was found there. The
 first session registers, the last one to end puts back the very objects that it found.
 
-What is compiled ahead of time goes past these tables at its end, through one function of
-Inductor's; ours stands before it meanwhile, and asks in the same way.
+What goes past these tables is reached at other places of torch: compilations ahead of time, keys of
+Dynamo's cache, scripts that show failures. What stands there meanwhile asks in the same way.
 
 Every device type gets such entries, also those that we take no programs for: otherwise a graph on
 such a device would be compiled by Inductor's own wrapper without a word.
@@ -15,6 +15,7 @@ such a device would be compiled by Inductor's own wrapper without a word.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -25,15 +26,17 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.devices import is_registered
 from wrapper_ir.frontends.inductor.artifacts import serving
 from wrapper_ir.frontends.inductor.compat import (
+    CompilePackage,
     WrapperFxCodegen,
     codegen_common,
     inductor_entry,
+    repro_writers,
 )
 from wrapper_ir.frontends.inductor.device_scheduling import codegens, entry, tell_inductor
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
-from wrapper_ir.frontends.inductor.identity import IdentityPass, maker
+from wrapper_ir.frontends.inductor.identity import IdentityPass, PackageKeys, maker
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
-from wrapper_ir.frontends.inductor.tools import SCRIPTS, Scripts, is_bisected_away
+from wrapper_ir.frontends.inductor.tools import Scripts, is_bisected_away
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
 if TYPE_CHECKING:
@@ -112,7 +115,14 @@ _lock = threading.RLock()
 _sessions = 0
 _found: dict[str, _Found] = {}
 
-#: Where in torch something of ours stands: module, name, what was found, and ours.
+#: Places in torch with something of ours: module or class, name, and what makes ours of theirs.
+_PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
+    (inductor_entry, "compile_fx_aot", serving),
+    (CompilePackage, "source_id_from_fn", PackageKeys),
+    *((module, "extra_imports", Scripts) for module in repro_writers),
+)
+
+#: Those that are taken: place, name, what was found, and ours.
 _replaced: list[tuple[Any, str, Any, Any]] = []
 
 #: Uses that ended while another thread held the lock.
@@ -195,11 +205,10 @@ def _register() -> None:
         if found.codegen is None:
             found.take_back = tell_inductor(device)
     if not _replaced:
-        ahead: Any = (inductor_entry, "compile_fx_aot", serving)
-        for module, name, make in (ahead, *((*script, Scripts) for script in SCRIPTS)):
-            stock = getattr(module, name)
-            _replaced.append((module, name, stock, make(stock)))
-            setattr(module, name, _replaced[-1][-1])
+        for place, name, make in _PLACES:
+            stock = inspect.getattr_static(place, name)
+            _replaced.append((place, name, stock, make(stock)))
+            setattr(place, name, _replaced[-1][-1])
 
 
 def _restore() -> None:
@@ -213,9 +222,9 @@ def _restore() -> None:
                 del codegen_common.device_codegens[device]
                 found.take_back()
     _found.clear()
-    for module, name, stock, ours in _replaced:
-        if getattr(module, name) is ours:
-            setattr(module, name, stock)
+    for place, name, stock, ours in _replaced:
+        if inspect.getattr_static(place, name) is ours:
+            setattr(place, name, stock)
     _replaced.clear()
 
 

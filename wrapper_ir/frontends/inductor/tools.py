@@ -15,7 +15,6 @@ from wrapper_ir.frontends.inductor.compat import (
     CompilerBisector,
     V,
     dynamo_config,
-    repro_writers,
     trace_structured,
 )
 from wrapper_ir.frontends.inductor.identity import maker
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.settings import Settings
     from wrapper_ir.lines.program import Program
 
-__all__ = ["SCRIPTS", "Scripts", "is_bisected_away", "saved_for_minifier", "show_program"]
+__all__ = ["Scripts", "is_bisected_away", "saved_for_minifier", "show_program"]
 
 
 def show_program(program: Program, planned: Program) -> None:
@@ -91,10 +90,6 @@ def _installation(settings: Settings) -> str:
         "from wrapper_ir.frontends.inductor import install\n"
         f"install({options})\n"
     )
-
-
-#: The modules of torch that write scripts, and the name in them of what scripts begin with.
-SCRIPTS: Final = [(module, "extra_imports") for module in repro_writers]
 
 
 def saved_for_minifier(
