@@ -14,7 +14,7 @@ from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
 from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.symbols import (
     AssertLayout,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.control import RegionLine
-    from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.program import AnyLine, Origin
 
@@ -223,7 +222,7 @@ class TextRun(Run):
     Attributes:
         names: The identifiers of everything that the program names.
         sections: Parts of the text by name, spliced together at the end.
-        profiles: Whether PyTorch's profiler is shown each call.
+        profiles: Whether PyTorch's profiler is shown each call and each allocation.
         takes_out: Whether callers may give memory for results.
     """
 
@@ -256,12 +255,10 @@ class TextRun(Run):
         """The identifier of a symbol."""
         return self.names["symbol", name]
 
-    def range_of(self, line: KernelCall | ExternKernel) -> str:
-        """What the profiler calls a call: its handle, or else the kernel or op."""
+    def range_of(self, line: AnyLine, name: str) -> str:
+        """What the profiler calls a line: its handle in Inductor's provenance, or else ``name``."""
         origin = self.program.origin_of(line)
-        if origin is not None and origin.handle:
-            return origin.handle
-        return line.kernel if isinstance(line, KernelCall) else line.op
+        return name if origin is None else origin.handle or name
 
 
 R = TypeVar("R", bound=Run)
