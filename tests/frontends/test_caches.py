@@ -10,13 +10,18 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.precompile_context import PrecompileContext
 from torch._dynamo.utils import counters
+from torch._functorch import config as functorch_config
+from torch._inductor import config
+from torch._inductor.remote_cache import RemoteCache, RemoteCacheBackend
 from torch._inductor.utils import fresh_cache
+from torch.compiler._cache import CacheArtifactManager
 
 import wrapper_ir as wir
 from tests import warm
@@ -65,12 +70,12 @@ def _empty_caches() -> Iterator[None]:
         yield
 
 
-def outcome(compile_: Compile) -> Outcome:
+def outcome(compile_: Compile, *, has_kernels: bool = True) -> Outcome:
     """Compile and train one step from nothing but what is on disk."""
     torch._dynamo.reset()
     counters.clear()
     statistics.reset()
-    model, x = _model()
+    model, x = _model() if has_kernels else (nn.Linear(7, 5, bias=False), torch.ones(2, 7))
     with watch_inductor() as seen:
         compile_(model)(x).sum().backward()
     ours = sum("from wrapper_ir." in source for source in seen.sources)
@@ -212,6 +217,72 @@ def test_an_installation_keeps_to_itself() -> None:
     with install(memory="none"):
         assert outcome(stock) == MADE_BY_US
     assert outcome(ours()) == OURS_FROM_CACHE  # of the same options
+
+
+class _Remote(RemoteCacheBackend[bytes]):
+    """A remote cache that is here."""
+
+    kept: ClassVar[dict[str, bytes]] = {}
+
+    def _get(self, key: str) -> bytes | None:
+        return self.kept.get(key)
+
+    def _put(self, key: str, data: bytes) -> None:
+        self.kept[key] = data
+
+
+def test_remote_caches_keep_what_is_ours_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local ones are off."""
+    monkeypatch.setattr(_Remote, "kept", {})
+    monkeypatch.setattr(RemoteCache, "backend_override_cls", _Remote)
+    remote = {"enable_autograd_cache": False, "enable_remote_autograd_cache": True}
+    with (
+        config.patch(fx_graph_cache=False, fx_graph_remote_cache=True),
+        functorch_config.patch(remote),
+    ):
+        assert outcome(stock, has_kernels=False) == MADE_BY_STOCK
+        assert outcome(ours(), has_kernels=False) == MADE_BY_US
+        with install():
+            assert outcome(stock, has_kernels=False) == OURS_FROM_CACHE
+        assert outcome(stock, has_kernels=False) == STOCK_FROM_CACHE
+
+
+class Small(nn.Module):
+    """A model of one kernel."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.relu()
+
+
+def test_dynamo_s_cache_of_functions_keeps_installations_apart() -> None:
+    """Its keys are of functions alone, so the backend of torch.compile is served what is there."""
+
+    def found(compile_: Compile = stock) -> bool:
+        torch._dynamo.reset()
+        counters.clear()
+        compile_(Small())
+        return counters["dynamo_cache"]["dynamo_cache_hit"] == 1
+
+    def made() -> None:
+        torch._dynamo.reset()
+        CacheArtifactManager.clear()
+        PrecompileContext.clear()
+        stock(Small())(torch.ones(2, 2))
+        saved = torch.compiler.save_cache_artifacts()
+        assert saved is not None
+        torch.compiler.load_cache_artifacts(saved[0])
+
+    with torch._dynamo.config.patch(caching_precompile=True), torch.no_grad():
+        with install():
+            made()
+        assert not found()
+        made()
+        assert found()
+        assert found(ours())
+        with install():
+            assert found()
+        with install(memory="none"):
+            assert not found()
 
 
 def test_a_backward_of_stock_run_inside_an_installation_is_stocks() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 from torch._inductor import CompiledArtifact
 from torch._inductor.package import load_package, package_aoti
 from torch._inductor.utils import fresh_cache
@@ -70,6 +71,7 @@ def _load_standalone(path: Path) -> Tensor:
 
 
 def _ahead(path: Path) -> Tensor:
+    torch._dynamo.config.enable_aot_compile = True  # as by default, but for 2.11
     made: Any = torch.compile(Model(), fullgraph=True)
     compiled = made.forward.aot_compile(((X,), {}))
     compiled.save_compiled_function(str(path / "m"))
@@ -95,6 +97,21 @@ def _load_cached(path: Path) -> Tensor:
     with install():
         result = torch.compile(Model())(X)
     assert statistics.programs == 0, "it was compiled again"
+    return result
+
+
+def _function(path: Path) -> Tensor:
+    with torch._dynamo.config.patch(caching_precompile=True):
+        return _cached(path)
+
+
+def _load_function(path: Path) -> Tensor:
+    with torch._dynamo.config.patch(caching_precompile=True):
+        torch.compiler.load_cache_artifacts((path / "m").read_bytes())
+        with install():
+            result = torch.compile(Model())(X)
+    assert counters["dynamo_cache"]["dynamo_cache_hit"] == 1
+    assert not counters["inductor"]["fxgraph_cache_miss"], "it was compiled again"
     return result
 
 
@@ -227,6 +244,7 @@ WAYS: dict[str, tuple[Way, Way | None]] = {
     "piecewise": (_pieces, _load_pieces),
     "aot_compile": (_ahead, _load_ahead),
     "cache artifacts": (_cached, _load_cached),
+    "function cache": (_function, _load_function),
     "dictionaries": (_dictionary, None),
     "package": (_packaged, None),
     "methods": (_methods, None),
@@ -251,6 +269,7 @@ def main(step: int, folder: str) -> None:
         torch._dynamo.reset()
         torch.compiler._cache.CacheArtifactManager.clear()
         statistics.reset()
+        counters.clear()
         with fresh_cache(), torch.no_grad():
             try:
                 if step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import RegionLine
     from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.program import AnyLine, Origin
+
+#: What Inductor writes before a call's handle; tools that show where code comes from look for it.
+_HANDLE: Final = "[Provenance debug handles]"
 
 
 # A program's beginning: lines that declare, remark, and bind symbols to its inputs' metadata.
@@ -219,7 +222,7 @@ class TextRun(Run):
     Attributes:
         names: The identifiers of everything that the program names.
         sections: Parts of the text by name, spliced together at the end.
-        profiles: Whether PyTorch's profiler is shown each call.
+        profiles: Whether PyTorch's profiler is shown each call and each allocation.
         takes_out: Whether callers may give memory for results.
     """
 
@@ -251,6 +254,11 @@ class TextRun(Run):
     def symbol(self, name: str) -> str:
         """The identifier of a symbol."""
         return self.names["symbol", name]
+
+    def range_of(self, line: AnyLine, name: str) -> str:
+        """What the profiler calls a line: its handle in Inductor's provenance, or else ``name``."""
+        origin = self.program.origin_of(line)
+        return name if origin is None else origin.handle or name
 
 
 R = TypeVar("R", bound=Run)
@@ -345,6 +353,8 @@ class TextWalker(RegionWalker[T]):
         text = f"{': '.join(parts)} ({place})" if place else ": ".join(parts)
         if text.strip():
             self.writer.lines(*self.comment(text.strip()))
+        if origin.handle:
+            self.writer.lines(*self.comment(f"{_HANDLE} {origin.handle}"))
 
     def shown_place(self, origin: Origin) -> str:
         """Return the place in the model's source that stands for an origin."""

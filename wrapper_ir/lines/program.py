@@ -70,6 +70,8 @@ class Origin:
 
     Of a node that gives several tensors ``sort[1]`` is one; empty where none is known for certain.
     """
+    handle: str = ""
+    """Of a call: its name in Inductor's provenance, if that is tracked: ``cpp_fused_add_0:1``."""
 
     @property
     def frame(self) -> Frame | None:

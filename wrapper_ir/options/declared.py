@@ -63,7 +63,7 @@ OUT: Final = Option(
 )
 
 PROFILE: Final = Option(
-    "profile", bool, False, "show each call of a kernel or op as a range in PyTorch's profiler"
+    "profile", bool, False, "show each call and each allocation as a range in PyTorch's profiler"
 )
 
 # The backend of torch.compile, and install().

@@ -24,7 +24,7 @@ import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from wrapper_ir.runtime._private import data_ptr_address, enable_amx
+from wrapper_ir.runtime._private import data_ptr_address, enable_amx, kernel_log
 from wrapper_ir.toolchain import CppSource, KernelSourceError, build_kernels
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class CppKernels:
         """
         if name in self._sources:
             raise KernelSourceError(kernel=name, reason="a kernel of that name was added before")
+        kernel_log.info("C++ kernel %s:\n%s", name, code)
         self._sources[name] = CppSource(
             name, code, tuple(arg_types), entry, self._isa, self._extra_flags
         )

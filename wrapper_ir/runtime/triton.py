@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import torch
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.runtime._private import data_ptr_address
+from wrapper_ir.runtime._private import data_ptr_address, kernel_log
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.native import Extension
 from wrapper_ir.toolchain.triton import (
@@ -120,6 +120,7 @@ class TritonKernels:
                 raise TritonKernelError(
                     kernel=name, reason=f"{type_!r} cannot be passed to kernels"
                 )
+        kernel_log.info("Triton kernel %s:\n%s", name, code)
         launch = {"num_warps": num_warps, "num_stages": num_stages}
         self._sources[name] = TritonSource(
             name,

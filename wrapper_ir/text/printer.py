@@ -296,6 +296,8 @@ def _origin_text(index: int, origin: Origin) -> str:
         text += f" module {quote(origin.module)}"
     if origin.values:
         text += f" values [{', '.join(map(quote, origin.values))}]"
+    if origin.handle:
+        text += f" handle {quote(origin.handle)}"
     for frame in origin.frames:
         text += f" at {quote(frame.file)}:{frame.line}"
         if frame.function:

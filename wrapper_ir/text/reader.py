@@ -343,6 +343,7 @@ class _Reader:
         ops = items.strings(cursor, "the name of an op") if cursor.accept("ops") else ()
         module = cursor.string("a module's path") if cursor.accept("module") else ""
         values = items.strings(cursor, "the name of a node") if cursor.accept("values") else ()
+        handle = cursor.string("a call's handle") if cursor.accept("handle") else ""
         frames: list[Frame] = []
         while cursor.accept("at"):
             file = cursor.string("a file's name")
@@ -351,7 +352,7 @@ class _Reader:
             function = cursor.string("a function's name") if cursor.accept("in") else ""
             code = cursor.string("a line of code") if cursor.accept("code") else ""
             frames.append(Frame(file, line, function, code))
-        return Origin(nodes, ops, tuple(frames), module, values)
+        return Origin(nodes, ops, tuple(frames), module, values, handle)
 
 
 def _short(number: int) -> str:

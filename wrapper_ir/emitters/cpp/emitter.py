@@ -66,7 +66,8 @@ class CppEmitter(Captures, Emitter):
             need nothing of each other run side by side, where that is faster.
         cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
             or ``shared``: the graph's own, which the next call writes to.
-        profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name.
+        profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name, and
+            each allocation, by its buffer's.
     """
 
     name: ClassVar[str] = "cpp"

@@ -78,6 +78,7 @@ class MemoryLines(RegionBase):
         heap = ", state.heap" if self.context.statics.needs_heap else ""
         value = f"{arena}.at_least({self.count(self.layout(line.out).nbytes)}{heap})"
         name = self.context.buffer(line.out)
+        value = self.shown(line, f"allocate {line.out}", value)
         handle = self.declare(name, "const AtenTensorHandle", value)
         self.define(line.out, Place(handle, DType.UINT8, exact=False))
 
@@ -94,7 +95,7 @@ class MemoryLines(RegionBase):
             value = call("wir::empty_result", *self._placed(line), *args)
         else:
             value = call("wir::empty", *args)
-        self.define_tensor(line.out, value)
+        self.define_tensor(line.out, self.shown(line, f"allocate {line.out}", value))
 
     def _placed(self, line: Allocate | AllocatePool) -> list[str]:
         """Return which result an allocation is, and how that looks if it looks otherwise."""

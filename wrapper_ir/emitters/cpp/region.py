@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
-from wrapper_ir.emitters.cpp.literals import ANYWHERE, device_parts
+from wrapper_ir.emitters.cpp.literals import ANYWHERE, call, device_parts
 from wrapper_ir.emitters.cpp.state import (
     Place,
     element_type,
@@ -111,11 +111,19 @@ class RegionBase(TextWalker["Context"]):
             self.put(text)
             return
         name = line.kernel if isinstance(line, KernelCall) else line.op
+        name = self.context.range_of(line, name)
         self.put("{")
         with self.writer.indent():
             self.put(f"const wir::Mark mark({literals.string(name)});")
             self.put(text)
         self.put("}")
+
+    def shown(self, line: AnyLine, name: str, value: str) -> str:
+        """A value, while which is computed the profiler is shown a range, where asked for."""
+        if not self.context.profiles:
+            return value
+        name = literals.string(self.context.range_of(line, name))
+        return call("wir::marked", name, f"[&] {{ return {value}; }}")
 
     def mark(self, line: AnyLine) -> None:
         """Writes that what follows is this line's, for errors."""

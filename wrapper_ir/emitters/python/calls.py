@@ -87,7 +87,7 @@ class CallLines(RegionBase):
             args = [self.context.dims(line.grid), *stream, *args]
         else:
             kernel = self.context.kernel(line.kernel, caller(line.device))
-        with self.profiled(line.kernel):
+        with self.profiled(line, line.kernel):
             self.put(call(kernel, *args))
 
     def _stream(self, line: KernelCall, place: str) -> str:
@@ -115,7 +115,7 @@ class CallLines(RegionBase):
         else:
             value = call(self.context.names["op", line.op], *nodes)
         count = len(schema.returns) if schema.returns_tuple else 0
-        with self.profiled(line.op):
+        with self.profiled(line, line.op):
             self.results(line, line.results, value, count)
 
     def results(self, line: AnyLine, results: Sequence[OpResult], value: Node, count: int) -> None:

@@ -61,10 +61,11 @@ class MemoryLines(RegionBase):
     @override
     def visit_allocate(self, line: Allocate) -> None:
         value = self.given.get(line.out) or self._allocation(line, line.memory)
-        if value is not None and line.out in self.placed:
-            self._placed(line, value)
-        elif value is not None:
-            self.assign(line.out, value)
+        with self.profiled(line, f"allocate {line.out}"):
+            if value is not None and line.out in self.placed:
+                self._placed(line, value)
+            elif value is not None:
+                self.assign(line.out, value)
         if line.zeroed:
             self.writer.line(f"{self.context.buffer(line.out)}.zero_()")
 
@@ -92,11 +93,12 @@ class MemoryLines(RegionBase):
             size = self.layout(line.out).nbytes
             known = isinstance(size, int)
             args = () if known else (self.context.expr(size),)
-            self.assign(line.out, call(f"{self.kept_pools[line.out]}.take", *args))
-            return
-        value = self.given.get(line.out) or self._allocation(line, line.memory)
+            value: Node | None = call(f"{self.kept_pools[line.out]}.take", *args)
+        else:
+            value = self.given.get(line.out) or self._allocation(line, line.memory)
         if value is not None:
-            self.assign(line.out, value)
+            with self.profiled(line, f"allocate {line.out}"):
+                self.assign(line.out, value)
 
     def _allocation(self, line: Allocate | AllocatePool, memory: MemoryKind) -> Node | None:
         layout = self.layout(line.out)

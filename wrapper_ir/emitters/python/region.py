@@ -126,12 +126,13 @@ class RegionBase(TextWalker["Context"]):
         self.writer.lines(*assignment(targets, value, self.writer.width, unpack=True))
 
     @contextlib.contextmanager
-    def profiled(self, name: str) -> Iterator[None]:
+    def profiled(self, line: AnyLine, name: str) -> Iterator[None]:
         """Shows the profiler what is written in the block, where that is asked for."""
         if not self.context.profiles:
             yield
             return
-        self.writer.line(f"with torch.profiler.record_function({literals.string(name)}):")
+        name = literals.string(self.context.range_of(line, name))
+        self.writer.line(f"with {self.context.helper('shown_range')}({name}):")
         with self.writer.indent():
             yield
 

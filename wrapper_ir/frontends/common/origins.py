@@ -18,8 +18,10 @@ _FRAME: Final = re.compile(
 )
 
 
-def origin_of(nodes: Sequence[torch.fx.Node], values: tuple[str, ...] = ()) -> Origin:
-    """Return the joint origin of fx nodes, in their order; of calls also what values they leave."""
+def origin_of(
+    nodes: Sequence[torch.fx.Node], values: tuple[str, ...] = (), handle: str = ""
+) -> Origin:
+    """Return the joint origin of fx nodes, in their order; of calls also values and handle."""
     frames: dict[Frame, None] = {}
     for node in nodes:
         frames.update(dict.fromkeys(_frames(node.meta.get("stack_trace") or "")))
@@ -30,6 +32,7 @@ def origin_of(nodes: Sequence[torch.fx.Node], values: tuple[str, ...] = ()) -> O
         frames=tuple(frames),
         module=next(reversed(modules), ""),
         values=values,
+        handle=handle,
     )
 
 

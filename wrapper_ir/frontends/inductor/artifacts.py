@@ -38,6 +38,7 @@ from wrapper_ir.frontends.inductor.session import (
     use_session,
 )
 from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.tools import is_bisected_away
 from wrapper_ir.options import options_of
 
 if TYPE_CHECKING:
@@ -70,8 +71,9 @@ def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(model_, examples, *args, config_patches=patches, **kwargs)
 
         session = current_session()
-        if session is None or session.capture:
-            return run(config_patches)
+        if session is None or session.capture or is_bisected_away(session):
+            with use_session(session if session is not None and session.capture else None):
+                return run(config_patches)
         try:
             delivery, theirs = delivery_of(config_patches or {})
             settings = _settings(session.settings, theirs)

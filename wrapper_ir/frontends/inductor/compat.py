@@ -60,9 +60,12 @@ def forget_last_trace() -> None:
 
 _check_version()
 try:
+    from torch._dynamo import config as dynamo_config
     from torch._dynamo import device_interface
     from torch._dynamo import graph_bytecode_inputs as user_objects
     from torch._dynamo.convert_frame import compile_lock
+    from torch._dynamo.package import CompilePackage
+    from torch._dynamo.repro import after_aot, after_dynamo, aoti
     from torch._dynamo.source import CurrentStreamSource
     from torch._dynamo.utils import dynamo_timed
     from torch._functorch import config as functorch_config
@@ -92,6 +95,8 @@ try:
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
     from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+    from torch._inductor.compiler_bisector import BACKENDS as BISECTED_BACKENDS
+    from torch._inductor.compiler_bisector import BisectSubsystem, CompilerBisector
     from torch._inductor.constant_folding import ConstantFolder
     from torch._inductor.cpu_vec_isa import pick_vec_isa
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
@@ -111,3 +116,6 @@ try:
     from torch.utils._sympy.symbol import SymT, symbol_is_type
 except ImportError as error:
     raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
+
+#: What writes scripts that show a failure again.
+repro_writers = (after_aot, after_dynamo, aoti)

@@ -17,6 +17,7 @@ from wrapper_ir.frontends.inductor.compat import (
 from wrapper_ir.frontends.inductor.device_scheduling import settings_for
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
+from wrapper_ir.frontends.inductor.tools import saved_for_minifier
 from wrapper_ir.runtime.triton import prepare_launcher
 from wrapper_ir.toolchain import prepare
 
@@ -53,12 +54,13 @@ def compile_graph(
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
         with registered(session), _config(settings, types):
             try:
-                return compile_fx_inner(*args, **kwargs)
+                compiled = compile_fx_inner(*args, **kwargs)
             except InductorError as error:
                 own = getattr(error, "inner_exception", None)
                 if isinstance(own, WrapperIRError):
                     raise own from None
                 raise
+        return saved_for_minifier(compiled, lambda: registered(session))
 
     with registered(session), _config(settings, types):
         compiled: Any = compile_fx(gm, example_inputs, inner_compile=inner_compile)

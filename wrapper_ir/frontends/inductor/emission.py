@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import ValueWithLineMap, trace_structured
+from wrapper_ir.frontends.inductor.compat import ValueWithLineMap
+from wrapper_ir.frontends.inductor.tools import show_program
 from wrapper_ir.runtime.calls import pass_by
 
 if TYPE_CHECKING:
@@ -90,22 +91,8 @@ def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program
     emitter = make_emitter(settings.emitter, options)
     passes = pipeline_for(emitter, printer, strategy=settings.memory)
     planned = run_passes(program, passes)
-    _trace(program, planned)
+    show_program(program, planned)
     return emit(planned, settings.emitter, **options), planned
-
-
-def _trace(program: Program, planned: Program) -> None:
-    """Show a program, its plan and what the passes changed to ``TORCH_TRACE``, if that is on."""
-
-    def changes() -> str:
-        from wrapper_ir.diffing import diff  # noqa: PLC0415 - only here
-
-        return str(diff(program, planned))
-
-    texts = {"program": program.__str__, "plan": planned.__str__, "diff": changes}
-    for name, text in texts.items():
-        about = {"name": f"wrapper_ir_{name}", "encoding": "string"}
-        trace_structured("artifact", about.copy, payload_fn=text)
 
 
 def _text_around(passing: Passing) -> str:

@@ -32,6 +32,8 @@ from wrapper_ir.frontends.inductor.compat import (
 from wrapper_ir.frontends.inductor.session import Session, current_session, open_recorders
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
 
@@ -117,6 +119,28 @@ class IdentityPass(CustomGraphModulePass):
             _of_device(self._device),
             found,
         )
+
+
+class PackageKeys:
+    """Keys of Dynamo's cache of whole functions, where installations have entries of their own.
+
+    Dynamo makes a key of the function alone, whatever compiles it. It asks for it when nothing is
+    compiled yet, so the backend of ``torch.compile`` cannot be told from Inductor there.
+
+    Args:
+        found: Dynamo's function for keys.
+    """
+
+    def __init__(self, found: Callable[..., str]) -> None:
+        self._found = found
+
+    def __call__(self, fn: Callable[..., Any]) -> str:
+        """Return the key of a function in this context."""
+        key, session = self._found(fn), current_session()
+        if session is None:
+            return key
+        told = repr((key, source_digest(), session.settings))
+        return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _of_device(device: str) -> str:

@@ -5,8 +5,8 @@ tables belong to the process. We therefore register *dispatching* entries, which
 whether this context's compilations are ours, and hand everything else to what was found there. The
 first session registers, the last one to end puts back the very objects that it found.
 
-What is compiled ahead of time goes past these tables at its end, through one function of
-Inductor's; ours stands before it meanwhile, and asks in the same way.
+What goes past these tables is reached at other places of torch: compilations ahead of time, keys of
+Dynamo's cache, scripts that show failures. What stands there meanwhile asks in the same way.
 
 Every device type gets such entries, also those that we take no programs for: otherwise a graph on
 such a device would be compiled by Inductor's own wrapper without a word.
@@ -15,6 +15,7 @@ such a device would be compiled by Inductor's own wrapper without a word.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -25,14 +26,17 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.devices import is_registered
 from wrapper_ir.frontends.inductor.artifacts import serving
 from wrapper_ir.frontends.inductor.compat import (
+    CompilePackage,
     WrapperFxCodegen,
     codegen_common,
     inductor_entry,
+    repro_writers,
 )
 from wrapper_ir.frontends.inductor.device_scheduling import codegens, entry, tell_inductor
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
-from wrapper_ir.frontends.inductor.identity import IdentityPass, maker
+from wrapper_ir.frontends.inductor.identity import IdentityPass, PackageKeys, maker
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
+from wrapper_ir.frontends.inductor.tools import Scripts, is_bisected_away
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
 if TYPE_CHECKING:
@@ -62,7 +66,7 @@ class WrapperEntry:
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph: ours in a context of ours, else the found one."""
         session = maker()
-        if session is None:
+        if session is None or _is_stock(session, *args):
             return self._found.create(*args, **kwargs)
         refusal = _refusal(self._device, self._setting)  # a kind of device may have come since
         if refusal is not None:
@@ -111,8 +115,15 @@ _lock = threading.RLock()
 _sessions = 0
 _found: dict[str, _Found] = {}
 
-#: Inductor's function for graphs ahead of time, and what stands in its place.
-_ahead: list[Any] = []
+#: Places in torch with something of ours: module or class, name, and what makes ours of theirs.
+_PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
+    (inductor_entry, "compile_fx_aot", serving),
+    (CompilePackage, "source_id_from_fn", PackageKeys),
+    *((module, "extra_imports", Scripts) for module in repro_writers),
+)
+
+#: Those that are taken: place, name, what was found, and ours.
+_replaced: list[tuple[Any, str, Any, Any]] = []
 
 #: Uses that ended while another thread held the lock.
 _overdue: deque[None] = deque()
@@ -193,10 +204,11 @@ def _register() -> None:
         found.ours = codegen_common.device_codegens[device]
         if found.codegen is None:
             found.take_back = tell_inductor(device)
-    if not _ahead:
-        stock = inductor_entry.compile_fx_aot
-        _ahead[:] = stock, serving(stock)
-        inductor_entry.compile_fx_aot = _ahead[1]
+    if not _replaced:
+        for place, name, make in _PLACES:
+            stock = inspect.getattr_static(place, name)
+            _replaced.append((place, name, stock, make(stock)))
+            setattr(place, name, _replaced[-1][-1])
 
 
 def _restore() -> None:
@@ -210,9 +222,10 @@ def _restore() -> None:
                 del codegen_common.device_codegens[device]
                 found.take_back()
     _found.clear()
-    if _ahead and inductor_entry.compile_fx_aot is _ahead[1]:
-        inductor_entry.compile_fx_aot = _ahead[0]
-    _ahead.clear()
+    for place, name, stock, ours in _replaced:
+        if inspect.getattr_static(place, name) is ours:
+            setattr(place, name, stock)
+    _replaced.clear()
 
 
 def _entry(device: str, found: Any, setting: str | None = None) -> Any:
@@ -226,6 +239,17 @@ def _fx_entry(device: str, found: Any) -> Any:
     if found is None and not is_registered(device):
         return None
     return FxEntry(device, found or WrapperFxCodegen, "fx_wrapper")
+
+
+def _is_stock(
+    session: Session,
+    is_subgraph: bool,  # noqa: FBT001 - Inductor's
+    _: str | None,
+    parent: Any,
+    *__: Any,
+) -> bool:
+    """Return whether a graph of ours goes to Inductor's own wrapper while faults are looked for."""
+    return not hasattr(parent, "session") if is_subgraph else is_bisected_away(session)
 
 
 def _is_ours(device: str) -> bool:

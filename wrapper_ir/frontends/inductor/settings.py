@@ -15,7 +15,7 @@ from wrapper_ir.options import NO_OPTION, check_values, options_of
 from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,9 @@ class Settings:
         names = [option.name for option in (*BACKEND_OPTIONS, *theirs)]
         given, passed = without_inductors(given, names, emitter)
         own = cls(**{each.name: given.pop(each.name) for each in _OWN if each.name in given})
-        if inductor_config.cpp.enable_kernel_profile and "profile" in names:
-            given.setdefault("profile", True)
+        for name in _asked_for(passed):
+            if name in names:
+                given.setdefault(name, True)
         check_values((*BACKEND_OPTIONS, *theirs), given, owner="the backend 'wrapper_ir'")
         make_emitter(emitter, given)  # refuses what only the emitter can tell
         _check_plain(given)
@@ -106,6 +107,23 @@ _OWN: Final = options_of(Settings)
 
 #: All options of the backend itself, in the order of the documents.
 BACKEND_OPTIONS: Final = (*_OWN, take.MODE, take.CPP_WRAPPER)
+
+
+def _asked_for(passed: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options of emitters that Inductor's settings turn on.
+
+    Args:
+        passed: Options of Inductor's that count more than its settings.
+    """
+
+    def said(name: str) -> bool:
+        return bool(passed.get(name, getattr(inductor_config, name, False)))
+
+    is_shown = said("trace.provenance_tracking_to_timeline")
+    if is_shown or said("cpp.enable_kernel_profile"):
+        yield take.PROFILE.name
+    if is_shown or said("trace.provenance_tracking_level"):
+        yield take.ORIGINS.name
 
 
 def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:

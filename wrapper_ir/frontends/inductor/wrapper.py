@@ -78,6 +78,8 @@ class _Notes:
         self._next_call: CallNote | None = None
         #: Name of a kernel -> the last note of it.
         self._last_notes: dict[str, Any] = {}
+        #: Index of a remark -> the handle, in Inductor's provenance, of the call after it.
+        self.handle_notes: dict[int, str] = {}
         #: Index of a line of text -> the result that it makes of its parts.
         self.part_notes: dict[int, PartNote] = {}
         #: The result that the text which comes next makes of its parts.
@@ -143,6 +145,15 @@ class _Notes:
                 self.call_notes[index] = note
             self._next_call = None
         super().writeline(line)  # type: ignore[misc]  # of Inductor's class
+
+    def write_provenance_debug_handle(
+        self, kernel_name: str, debug_handle: int | None = None
+    ) -> None:
+        """Write a call's handle as Inductor does, where it tracks provenance, noting it."""
+        if debug_handle is not None:
+            self.handle_notes[len(self.lines)] = f"{kernel_name}:{debug_handle}"  # type: ignore[attr-defined]
+        stock: Any = super()
+        stock.write_provenance_debug_handle(kernel_name, debug_handle)
 
     def codegen_conditional(self, conditional: Any) -> None:
         """Write a choice as Inductor does until torch 2.13, noting which lines it is."""

@@ -52,6 +52,7 @@ class Entry:
         call: The kernel that a line calls.
         control: A choice, a loop or a call of a subgraph, in place of its lines.
         part: The result that text makes of its parts.
+        handle: Of a remark: what Inductor's provenance calls the call that comes next.
     """
 
     line: Any = None
@@ -59,6 +60,7 @@ class Entry:
     call: CallNote | None = None
     control: Any = None
     part: PartNote | None = None
+    handle: str = ""
 
 
 def _entries(wrapper: Any) -> Iterator[Entry]:
@@ -74,7 +76,8 @@ def _entries(wrapper: Any) -> Iterator[Entry]:
                 yield Entry(control=note.node)
         if index >= end:
             writer, call = wrapper.writing_node.get(index), wrapper.call_notes.get(index)
-            yield Entry(line, writer, call, part=wrapper.part_notes.get(index))
+            part, handle = wrapper.part_notes.get(index), wrapper.handle_notes.get(index, "")
+            yield Entry(line, writer, call, part=part, handle=handle)
 
 
 def convert_lines(scope: Scope, wrapper: Any) -> None:
@@ -96,6 +99,8 @@ def convert_lines(scope: Scope, wrapper: Any) -> None:
             convert_control(scope, entry.control)
         elif entry.part is not None:
             make_whole(scope, entry.part)
+        elif entry.handle:
+            scope.handle = entry.handle
         elif isinstance(entry.line, str):
             to.text(entry.line, entry.writer)
         else:

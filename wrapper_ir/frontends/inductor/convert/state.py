@@ -115,6 +115,8 @@ class Scope:
         #: What objects of Inductor's are called here.
         self.objects: dict[str, str] = {}
         self.is_region = outer is not None
+        #: What Inductor's provenance calls the call that comes next.
+        self.handle = ""
         self._views: dict[tuple[str, Layout], str] = {}
         #: Memory made without contents.
         self._unzeroed: set[str] = set()
@@ -374,20 +376,23 @@ class Scope:
         held = held_values((*nodes, *leaves), self._real_names, self.graph)
         held = {self.name(name): value for name, value in held.items()}
         values = tuple(held.get(name, "") for name in effects(line).written)
-        origin = self.origin(*nodes, values=values if any(values) else ())
+        origin = self.origin(*nodes, values=values if any(values) else (), handle=self.handle)
+        self.handle = ""
         self.emit(dataclasses.replace(line, origin=origin))
         self.held.update(map(self.draft.owner, effects(line).held))
 
-    def origin(self, *nodes: Any, values: tuple[str, ...] = ()) -> int | None:
+    def origin(self, *nodes: Any, values: tuple[str, ...] = (), handle: str = "") -> int | None:
         """Return the number of the joint origin of IR nodes, None where nothing is known.
 
         Args:
             *nodes: The IR nodes.
             values: Of a call: the fx nodes whose values it leaves in buffers.
+            handle: Of a call: what Inductor's provenance calls it.
         """
         found = {each for node in nodes for each in getattr(node, "origins", None) or ()}
         ordered = sorted(found, key=self.shared.position)
-        return self.draft.origin(origin_of(ordered, values)) if found else None
+        known = found or handle
+        return self.draft.origin(origin_of(ordered, values, handle)) if known else None
 
     def _constant(self, name: str) -> str:
         tensor = self.graph.constants[name]

@@ -1,4 +1,4 @@
-// Calls as PyTorch's profiler shows them.
+// Calls and allocations as PyTorch's profiler shows them.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -24,5 +24,12 @@ class Mark {
  private:
   AtenRecordFunctionHandle range_ = nullptr;
 };
+
+// Returns what a function returns, and shows a range of this name while it runs.
+template <typename Make>
+auto marked(const char* name, Make make) {
+  const Mark mark(name);
+  return make();
+}
 
 }  // namespace wir
