@@ -133,7 +133,7 @@ def write_folder(folder: Path, artifact: CppArtifact, options: BuildOptions, *, 
     blob = linked_constants(artifact.program, table, archives, folder / target, where)
     plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
     assembled = [*(["constants.s"] if blob else []), *([code.file] if code.file else [])]
-    sides = artifact.manifest.libraries
+    sides = artifact.manifest.sides
     cmake = _CMAKE.format(
         name=target,
         sources=_listed([*runtime, *plain_sources, *kernel_files, *assembled]),
@@ -162,7 +162,7 @@ def _write_pages(
         name=target,
         blob=blob or "(none)",
         isa=_about_isa(options.isa),
-        device=artifact.manifest.libraries[-1].runner,
+        device=artifact.manifest.sides[-1].runner,
         row=row,
     )
     (folder / "README.md").write_text(page, encoding="utf-8")

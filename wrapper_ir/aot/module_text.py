@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.aot.gpu_kernels import VARIABLE, units_of
 from wrapper_ir.aot.load import load_library, with_objects
+from wrapper_ir.devices import CPU
 from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest, Sources
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
@@ -55,6 +56,8 @@ def module_text(artifact: CppArtifact) -> str:
         more = f", {VARIABLE}"
         rows = [_kernel_literal(kernel.symbol, kernel.source) for kernel in launched]
         lines += [f"{VARIABLE} = [", *rows, "]", ""]
+    if artifact.manifest.type != CPU.type:
+        more += f", device={artifact.manifest.type!r}"
     if artifact.manifest.parts:
         more += f", parts={sorted(map(str, artifact.manifest.parts))!r}"
     if program.objects:
@@ -76,6 +79,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     variables: Mapping[str, Any],
     gpu_kernels: Sequence[tuple[Any, ...]] = (),
     *,
+    device: str = CPU.type,
     parts: Sequence[str] = (),
     objects: Sequence[str] = (),
     inputs: int = 0,
@@ -89,6 +93,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
         constants: Names of the program's constants.
         variables: The module's, where the constants are when the first call comes.
         gpu_kernels: The Triton kernels, likewise.
+        device: Torch's type of the device that it runs on.
         parts: The parts of the runtime that the generated files use.
         objects: Names of the program's objects.
         inputs: How many inputs a program with objects has besides.
@@ -99,7 +104,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
-    manifest = Manifest(frozenset(map(Part, parts)))
+    manifest = Manifest(frozenset(map(Part, parts)), type=device)
     library = build_loadable(Sources(files, units, units_of(gpu_kernels), manifest))
     function: BoxedCall = load_library(
         library,

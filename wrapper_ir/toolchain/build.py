@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from wrapper_ir.devices import CppSide
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -37,6 +39,8 @@ class Recipe:
     extra_flags: tuple[str, ...]
     headers: HeaderStore
     jobs: int
+    side: CppSide
+    beside: tuple[Path, ...] = ()  # libraries that they are loaded beside, besides PyTorch's
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -79,14 +83,14 @@ def build_library(
     work = _Work(recipe, scratch, header, table, advance)
     objects = work.compile(units)
     library = scratch / f"{module}.so"
-    _link(recipe.compiler, objects, library)
+    _link(recipe, objects, library)
     return library
 
 
-def _link(compiler: Compiler, objects: Sequence[Path], library: Path) -> None:
+def _link(recipe: Recipe, objects: Sequence[Path], library: Path) -> None:
     inputs = [str(path) for path in objects]
-    command = [*compiler.command, *inputs, "-o", str(library), *link_flags()]
-    run_linker(command)
+    beside = ["-Wl,--no-as-needed", *map(str, recipe.beside)] if recipe.beside else []
+    run_linker([*recipe.compiler.command, *inputs, *beside, "-o", str(library), *link_flags()])
 
 
 class _Work:
@@ -105,6 +109,8 @@ class _Work:
         self._header = header
         self._table = table
         self._advance = advance
+        for name, text in recipe.side.headers.items():
+            (scratch / name).write_text(text, encoding="utf-8")
 
     def compile(self, units: Sequence[Unit]) -> list[Path]:
         """Return the objects of all files; files that fail are taken apart."""
@@ -146,7 +152,8 @@ class _Work:
     def _compile_unit(self, unit: Unit, name: str, *, with_table: bool) -> Path:
         source = self._scratch / f"{name}.cpp"
         target = self._scratch / f"{name}.o"
-        source.write_text(unit_text(unit, self._table if with_table else ""), encoding="utf-8")
+        text = unit_text(unit, self._recipe.side, self._table if with_table else "")
+        source.write_text(text, encoding="utf-8")
         header = self._header if unit.includes_prefix else None
         command = [
             *self._recipe.compiler.command,

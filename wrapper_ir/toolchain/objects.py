@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -219,24 +218,6 @@ def assemble(compiler: Compiler, file: Path) -> Path:
     return target
 
 
-def stand_in(cache: DiskCache, compiler: Compiler, name: str = "libtorch_cpu.so") -> Path:
-    """Return an empty library that passes for one of PyTorch's when something is linked.
-
-    Linking with the real one takes five times as long, for nothing: all that ends up in the result
-    is its name. Through it the loader finds everything else, OpenMP's runtime included.
-    """
-    key = hashlib.sha256(f"{name}\0{platform.machine()}".encode()).hexdigest()
-
-    def make(scratch: Path) -> Path:
-        empty, made = scratch / "empty.s", scratch / name
-        empty.write_text('\t.section .note.GNU-stack,"",%progbits\n', encoding="ascii")
-        options = ("-shared", "-nostdlib", f"-Wl,-soname,{name}")
-        run_linker([*compiler.command, *options, str(empty), "-o", str(made)])
-        return made
-
-    return cache.made(key, "stub", make)
-
-
 def link(
     compiler: Compiler,
     objects: Sequence[Path],
@@ -253,7 +234,7 @@ def link(
 
     Args:
         compiler: What runs the linker.
-        objects: In the order in which they are to lie, :func:`stand_in` last. Of inline functions
+        objects: In the order in which they are to lie, those of ``stand_in`` last. Of inline functions
             that several have the first one's is taken, so what is compiled for the plainest
             processor comes first.
         library: The file to make.

@@ -10,9 +10,6 @@
 #include "modes.h"
 #include "storage.h"
 
-// Of src/gpu.cpp, which is linked where a program runs on a GPU.
-extern "C" [[gnu::weak, gnu::visibility("hidden")]] void wir_gpu_wait(std::int32_t gpu) noexcept;
-
 namespace wir::runtime {
 namespace {
 
@@ -97,14 +94,14 @@ void take_over(const ProgramInfo& program, const Given& given, Constants& made) 
 
 }  // namespace
 
-void wait_for_gpus(const ProgramInfo& program) {
-  if (wir_gpu_wait == nullptr) return;
-  std::set<std::int32_t> gpus;
+void wait_for_devices(const ProgramInfo& program) {
+  if (program.wait == nullptr) return;
+  std::set<std::int32_t> devices;
   for (std::size_t i = 0; i < program.num_constants; ++i) {
     const TensorSpec& tensor = program.constants[i].tensor;
-    if (tensor.device_type == device::cuda) gpus.insert(tensor.device_index);
+    if (tensor.device_type != device::cpu) devices.insert(tensor.device_index);
   }
-  for (const std::int32_t gpu : gpus) wir_gpu_wait(gpu);
+  for (const std::int32_t device : devices) program.wait(device);
 }
 
 bool covers_all(const ProgramInfo& program, const Given& given) {
