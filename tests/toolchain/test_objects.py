@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wrapper_ir.toolchain import CompileError, DiskCache, LinkError, find_compiler
+from wrapper_ir.toolchain.compiler import stand_in
 from wrapper_ir.toolchain.objects import (
     Translation,
     assemble,
@@ -17,7 +18,6 @@ from wrapper_ir.toolchain.objects import (
     generated_flags,
     link,
     split_debug_information,
-    stand_in,
 )
 
 if TYPE_CHECKING:

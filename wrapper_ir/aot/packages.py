@@ -132,9 +132,11 @@ def _obstacle(model: Model, device: str | None) -> str | None:
         return f"this processor has no {', '.join(missing)}"
     if device is not None and torch.device(device).type != needs["device"]:
         return f"it runs on {needs['device']}, and not on {device}"
-    if not torch.get_device_module(needs["device"]).is_available():
-        return f"it runs on {needs['device']}, and there is none"
-    return None
+    try:
+        module = torch.get_device_module(needs["device"])
+    except RuntimeError:
+        return f"it runs on {needs['device']}, which PyTorch does not know here"
+    return None if module.is_available() else f"it runs on {needs['device']}, and there is none"
 
 
 def _release(version: str) -> tuple[int, ...]:
