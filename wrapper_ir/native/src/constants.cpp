@@ -1,7 +1,6 @@
 #include "constants.h"
 
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include <wir/error.h>
@@ -96,12 +95,12 @@ void take_over(const ProgramInfo& program, const Given& given, Constants& made) 
 
 void wait_for_devices(const ProgramInfo& program) {
   if (program.wait == nullptr) return;
-  std::set<std::int32_t> devices;
+  std::int32_t last = INT32_MIN;  // waiting once more costs nothing
   for (std::size_t i = 0; i < program.num_constants; ++i) {
     const TensorSpec& tensor = program.constants[i].tensor;
-    if (tensor.device_type != device::cpu) devices.insert(tensor.device_index);
+    if (tensor.device_type == device::cpu || tensor.device_index == last) continue;
+    program.wait(last = tensor.device_index);
   }
-  for (const std::int32_t device : devices) program.wait(device);
 }
 
 bool covers_all(const ProgramInfo& program, const Given& given) {

@@ -49,10 +49,10 @@ void check_program(const ProgramInfo& program) {
 }
 
 void check_accelerator(const ProgramInfo& program, const char* device) {
-  const std::string type = program.device;
-  const std::string made_for = type + ":" + std::to_string(program.device_index);
+  const std::string made_for =
+      std::string(program.device) + ":" + std::to_string(program.device_index);
   const std::string given = device == nullptr ? "" : device;
-  if (given == type || given == made_for) return;
+  if (given == program.device || given == made_for) return;
   throw Error("WIR2163", "the program was made for '" + made_for + "', not for '" + given + "'");
 }
 

@@ -14,7 +14,7 @@ extern "C" [[gnu::weak, gnu::visibility("hidden")]] void wir_gpu_leave(void* ent
 namespace wir::runtime {
 
 // Refuses streams that callers name, on devices of others.
-inline void check_streams() {
+[[gnu::noinline]] inline void check_streams() {
   if (wir_gpu_enter != nullptr) return;
   throw Error("WIR2163", "calls run on the device's current stream, and on none that is named",
               "give no stream, and make that one the current one which the calls are to run on");

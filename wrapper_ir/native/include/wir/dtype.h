@@ -66,9 +66,10 @@ inline const char* dtype_name(std::int32_t dtype) {
   }
 }
 
-inline std::string device_name(std::int32_t type) {
+[[gnu::cold, gnu::noinline]] inline const char* device_name(std::int32_t type) {
   if (type == device::privateuseone && c10::get_privateuse1_backend != nullptr) {
-    return c10::get_privateuse1_backend(true);
+    static const std::string own = c10::get_privateuse1_backend(true);
+    return own.c_str();
   }
   switch (type) {
     case device::any: return "any device";
