@@ -42,9 +42,9 @@ def moved(program: wir.Program) -> wir.Program:
     return wir.parse(str(program).replace("@protected:0", "@cpu")).replace(data=data)
 
 
-def is_same_on_the_cpu(program: wir.Program) -> bool:
+def is_same_on_the_cpu(program: wir.Program, target: str = "python") -> bool:
     inputs = example_inputs(moved(program))
-    here = wir.compile(program)(*(to(value, "protected") for value in inputs))
+    here = wir.compile(program, target)(*(to(value, "protected") for value in inputs))
     return same(here, wir.compile(moved(program))(*inputs))
 
 
@@ -68,18 +68,39 @@ def forward() -> None:
     assert kernels(program) > 0
     assert is_same_on_the_cpu(program)
     assert is_same_on_the_cpu(wir.plan_memory(program, "pool"))
+    assert is_same_on_the_cpu(program, "cpp")
     for strategy in ("reuse", "pool"):
-        assert_equivalent(wir.plan_memory(program, strategy), targets=["python"])
-    for target, words in (("cpp", "C++ programs run on"), ("fx", "called from emitted Python")):
-        with pytest.raises(wir.WrapperIRError, match=re.escape(words)):
-            wir.emit(program, target)
+        assert_equivalent(wir.plan_memory(program, strategy), targets=["python", "cpp"])
+    with pytest.raises(wir.WrapperIRError, match=re.escape("called from emitted Python and C++")):
+        wir.emit(program, "fx")
 
 
-def training() -> None:
+def package() -> None:
+    """A package that our loader takes, and torch's, which the vendor has told of the device."""
+    program = captured()
+    file = wir.export(program, sys.argv[3])
+    x = torch.randn(5, 8)
+    wanted = wir.compile(moved(program))(x)
+    ours, torchs = wir.load_package(file), torch._inductor.aoti_load_package(str(file))
+    for call in (ours, torchs):
+        assert same([call(x.to("protected"))], wanted)
+        with pytest.raises(RuntimeError, match=re.escape("protected:0, got float32[5, 8]")):
+            call(x)
+    names = {name: each.qualified_name for name, each in program.constants.items()}
+    values = {name: torch.randn(program.data[name].shape) for name in names}
+    given = {names[name]: value.to("protected") for name, value in values.items()}
+    ours.load_constants(given, check_full_update=True)
+    wanted = wir.compile(moved(program).replace(data=values))(x)
+    assert same([ours(x.to("protected"))], wanted)
+    with pytest.raises(wir.WrapperIRError, match="it runs on protected, and not on cpu"):
+        wir.load_package(file, device="cpu")
+
+
+def training(emitter: str = "python") -> None:
     host = model()
     there = copy.deepcopy(host).to("protected")
     with wir.record() as programs:
-        run = torch.compile(there, backend="wrapper_ir", dynamic=True)
+        run = torch.compile(there, backend="wrapper_ir", dynamic=True, options={"emitter": emitter})
         for module, call, device in ((host, host, "cpu"), (there, run, "protected")):
             optimizer = torch.optim.SGD(module.parameters(), 0.1)
             torch.manual_seed(1)
@@ -88,10 +109,14 @@ def training() -> None:
                 nn.functional.dropout(call(torch.randn(size, 8).to(device)).cpu()).sum().backward()
                 optimizer.step()
     forward_, backward = programs  # one of each: the size is a symbol
-    assert is_same_on_the_cpu(forward_)
-    assert is_same_on_the_cpu(backward)
+    assert is_same_on_the_cpu(forward_, emitter)
+    assert is_same_on_the_cpu(backward, emitter)
     for wanted, got in zip(host.parameters(), there.parameters(), strict=True):
         torch.testing.assert_close(got.cpu(), wanted)
+
+
+def training_in_cpp() -> None:
+    training("cpp")
 
 
 def fault() -> None:
@@ -103,9 +128,9 @@ def fault() -> None:
 
 def forgotten() -> None:
     kind = devices.kind_of("protected")
-    plain = dataclasses.replace(kind, python=devices.PythonSide())
+    plain = dataclasses.replace(kind, cpp=devices.CppSide())
     devices.register_device(plain, over=kind)
-    call = wir.compile(captured())
+    call = wir.compile(captured(), sys.argv[3])
     print("compiled", flush=True)
     call(torch.ones(3, 8).to("protected"))
 

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+import wrapper_ir as wir
 from tests import warm
 from tests.pages import ROOT
 
 PACKAGE = ROOT / "examples" / "device_protected"
 CASES = Path(__file__).with_name("on_protected.py")
+
+BETWEEN = (*(tokenize.COMMENT, tokenize.NL), tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +44,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return room / "site"
 
 
-def run(site: Path, case: str) -> subprocess.CompletedProcess[str]:
-    return warm.run(CASES, site, case, TORCHDYNAMO_VERBOSE="1")
+def run(site: Path, case: str, *args: object) -> subprocess.CompletedProcess[str]:
+    return warm.run(CASES, site, case, *args, TORCHDYNAMO_VERBOSE="1")
 
 
 def code_lines(path: Path) -> int:
     """Count the lines of a file that are neither blank nor comments nor docstrings."""
     text = path.read_text(encoding="utf-8")
-    if path.suffix == ".cpp":
+    if path.suffix in (".cpp", ".h"):
         lines = [line.strip() for line in text.splitlines()]
         return sum(bool(line) and not line.startswith("//") for line in lines)
     found: set[int] = set()
     first = True  # of a statement, where a string is a docstring
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
+        if token.type in BETWEEN:
             continue
         if token.type == tokenize.NEWLINE:
             first = True
@@ -66,9 +69,9 @@ def code_lines(path: Path) -> int:
 
 
 def test_a_device_takes_150_lines() -> None:
-    sources = [path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".cpp")]
+    sources = [path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".cpp", ".h")]
     sources = [path for path in sources if path.parent.name != "tests"]
-    assert {"memory.cpp", "kernels.py", "setup.py"} <= {path.name for path in sources}
+    assert {"memory.cpp", "device_protected.h", "setup.py"} <= {path.name for path in sources}
     assert sum(map(code_lines, sources)) <= 150
 
 
@@ -77,7 +80,10 @@ def test_a_device_takes_150_lines() -> None:
     "case",
     [
         "forward",
-        *(pytest.param(each, marks=pytest.mark.long) for each in ("training", "ops", "vendor")),
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in ("training", "training_in_cpp", "ops", "vendor")
+        ),
     ],
 )
 def test_it_runs_what_the_front_end_makes(site: Path, case: str) -> None:
@@ -96,10 +102,25 @@ def test_the_kit_passes_there(site: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_its_packages_are_loaded_by_our_loader_and_by_torchs(site: Path, tmp_path: Path) -> None:
+    done = run(site, "package", tmp_path / "m.pt2")
+    assert done.stdout.endswith("done\n"), done.stderr
+    told = "it runs on protected, which PyTorch does not know here"
+    with pytest.raises(wir.WrapperIRError, match=told):
+        wir.load_package(tmp_path / "m.pt2")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "before"),
-    [("fault", "copied\n"), pytest.param("forgotten", "compiled\n", marks=pytest.mark.long)],
+    [
+        (("fault",), "copied\n"),
+        pytest.param(("forgotten", "python"), "compiled\n", marks=pytest.mark.long),
+        pytest.param(("forgotten", "cpp"), "compiled\n", marks=pytest.mark.long),
+    ],
 )
-def test_who_touches_its_memory_on_the_host_dies(site: Path, case: str, before: str) -> None:
-    done = run(site, case)
+def test_who_touches_its_memory_on_the_host_dies(
+    site: Path, case: tuple[str, ...], before: str
+) -> None:
+    done = run(site, *case)
     assert (done.stdout, done.returncode) == (before, -11), done.stderr

@@ -37,11 +37,11 @@ NPU = devices.DeviceKind(
 )
 
 CPP = devices.CppSide(
-    name="npu",
-    runner="Npu",
-    library="libtorch_npu.so",
-    target="torch_npu",
+    headers={"npu.h": "namespace npu { struct Call; struct Kernel; }\n"},
+    library="libnpu.so",
+    kernels="npu::Kernel",
     guard=("npu::Call", "on_npu"),
+    wait="npu::wait",
 )
 
 TEXT = """
@@ -149,17 +149,74 @@ def test_without_a_cpp_side_programs_in_cpp_are_refused_by_name() -> None:
         wir.emit(wir.parse(TEXT), "cpp")
 
 
-def test_its_cpp_side_is_what_programs_in_cpp_call() -> None:
-    kind = dataclasses.replace(NPU, cpp=CPP)
+@pytest.fixture
+def in_cpp() -> Iterator[devices.DeviceKind]:
+    kind = dataclasses.replace(NPU, languages=(devices.CPP,), cpp=CPP)
     devices.register_device(kind)
     try:
-        source = wir.emit(wir.parse(TEXT), "cpp").source
+        yield kind
     finally:
-        devices.unregister_device(kind)
-    assert "wir::device::npu, 0" in source
+        devices.unregister_device(devices.kind_of("npu"))
+
+
+@pytest.mark.usefixtures("in_cpp")
+def test_its_cpp_side_is_what_programs_in_cpp_call() -> None:
+    made = wir.emit(wir.parse(TEXT), "cpp")
+    assert made.sources["npu.h"] == CPP.headers["npu.h"]
+    assert made.manifest.device.type == "npu"
+    source = made.source
+    assert '#include "npu.h"' in source.splitlines()
+    assert "wir::device::privateuseone, 0" in source
     assert "const npu::Call on_npu(call, 0);" in source
+    assert '"npu",\n  0,' in source  # by which libraries know what they are loaded for
+    assert "npu::wait" not in source  # it has no constants that could be exchanged
     assert "wir::GpuCall" not in source
     assert "aoti_torch_cuda" not in source
+
+
+CONSTANT = """
+wir 2
+program @weighed inference logical
+
+constant %w : f32[64] @npu:0 = parameter "w"
+
+extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+kernel @double(x: in f32, y: out f32) cpp
+  | extern "C" void kernel(const float* x, float* y) {}
+  |
+
+  %a = allocate : f32[64] @npu:0
+  call @double(%w, out %a) @npu:0
+return %a
+"""
+
+
+@pytest.mark.usefixtures("in_cpp")
+def test_an_object_of_its_own_stands_around_each_kernel_in_python_and_cpp() -> None:
+    program = wir.parse(CONSTANT)
+    source = wir.emit(program, "cpp").source
+    body = source[source.index("  {\n    const npu") :]
+    assert body.startswith("  {\n    const npu::Kernel around{};\n    double_1(")
+    assert "  npu::wait,\n" in source
+    assert 'kernels = CppKernels(device="npu")' in wir.emit(program).source
+
+
+def test_a_class_of_its_own_for_kernels_is_pythons_alone(in_cpp: devices.DeviceKind) -> None:
+    own = devices.PythonSide(kernels="npu:Kernels")
+    cpp = dataclasses.replace(CPP, kernels="")
+    devices.register_device(dataclasses.replace(in_cpp, python=own, cpp=cpp), over=in_cpp)
+    program = wir.parse(CONSTANT)
+    assert "from npu import Kernels" in wir.emit(program).source
+    with pytest.raises(wir.WrapperIRError, match="from emitted Python; its kind has a class"):
+        wir.emit(program, "cpp")
+
+
+@pytest.mark.usefixtures("in_cpp")
+def test_a_program_in_cpp_runs_on_one_type_of_device() -> None:
+    text = TEXT.replace("%b = allocate : f32[64] @npu:0", "%b = allocate : f32[64] @cuda:0")
+    told = "is on npu:0, and others on cuda"
+    with pytest.raises(wir.WrapperIRError, match=told):
+        wir.emit(wir.parse(text.replace("out=out %b) @npu:0", "out=out %b) @cuda:0")), "cpp")
 
 
 @pytest.mark.usefixtures("npu")

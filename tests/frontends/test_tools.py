@@ -1,4 +1,4 @@
-"""PyTorch's tools: they see in graphs of ours what they see in Inductor's, and whose fault it is."""
+"""PyTorch's tools see in graphs of ours what they see in Inductor's, and whose fault it is."""
 
 from __future__ import annotations
 
@@ -39,11 +39,23 @@ pytestmark = [
 ]
 
 #: What ``TORCH_LOGS`` can show of Inductor's work, in some release.
-LOGS = """
-    output_code kernel_code schedule perf_hints fusion ir_pre_fusion ir_post_fusion
-    pre_grad_graphs post_grad_graphs aot_graphs compute_dependencies loop_ordering
-    inductor_metrics benchmarking cudagraphs
-    """.split()
+LOGS = [
+    "output_code",
+    "kernel_code",
+    "schedule",
+    "perf_hints",
+    "fusion",
+    "ir_pre_fusion",
+    "ir_post_fusion",
+    "pre_grad_graphs",
+    "post_grad_graphs",
+    "aot_graphs",
+    "compute_dependencies",
+    "loop_ordering",
+    "inductor_metrics",
+    "benchmarking",
+    "cudagraphs",
+]
 
 WAYS_OF_OURS = ("backend", "install", "cpp")
 
@@ -266,7 +278,8 @@ for way, level, emitter in (("backend", 2, "fails"), ("install", 4, "adds_one"))
     told["script", way] = text("repro.py")
     told["again", way] = run("repro.py")
     with open("stock.py", "w") as file:
-        file.writelines(f"{line}\\n" for line in text("repro.py").splitlines() if "install(" not in line)
+        lines = text("repro.py").splitlines()
+        file.writelines(f"{line}\\n" for line in lines if "install(" not in line)
     told["stock", way] = run("stock.py")
 for way in ("install", "backend"):
     told["dynamo", way] = text(minified(way, "dynamo", 2, "fails"))

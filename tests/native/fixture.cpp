@@ -184,13 +184,13 @@ void run(void* opaque, Call& call, const Slot* in, Slot* out) {
 
 // A program of a GPU that is none: streams are addresses, and none becomes the current one.
 #ifdef STREAMS
-#define GPU 0
+#define DEVICE "cuda", 0
 extern "C" [[gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t, void*) {
   return nullptr;
 }
 extern "C" [[gnu::visibility("hidden")]] void wir_gpu_leave(void*) {}
 #else
-#define GPU (-1)
+#define DEVICE "cpu", -1
 #endif
 
 #ifndef CONTRACT
@@ -201,4 +201,4 @@ extern "C" const ProgramInfo wir_program_info = {
     CONTRACT, "fixture", std::size(inputs), inputs, std::size(outputs), outputs,
     std::size(constants), constants, std::size(lines), lines, "[1, {\"in\": 3}]", "[1, {\"out\": 5}]",
     BEGIN, END, FILE_NAME, sizeof(Blob), DIGEST, create_state, destroy_state, run,
-    0, nullptr, kept_bytes, false, GPU};
+    0, nullptr, kept_bytes, false, DEVICE};

@@ -172,7 +172,9 @@ extern "C" const ProgramInfo wir_program_info = {
     0, nullptr,
     kept_bytes,
     false,
+    "cpu",
     -1,
+    nullptr,
     nullptr,
     &graphs,
 };

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wrapper_ir.toolchain import CompileError, DiskCache, LinkError, find_compiler
-from wrapper_ir.toolchain.build import stand_in
+from wrapper_ir.toolchain.compiler import stand_in
 from wrapper_ir.toolchain.objects import (
     Translation,
     assemble,

@@ -125,7 +125,7 @@ def write_build(
     blob = linked_constants(artifact.program, table, archives, folder / target, where)
     plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
     assembled = [*(["constants.s"] if blob else []), *([code.file] if code.file else [])]
-    sides = artifact.manifest.libraries
+    sides = artifact.manifest.sides
     cmake = _CMAKE.format(
         name=target,
         sources=_listed([*runtime, *plain_sources, *kernel_files, *assembled]),
@@ -147,7 +147,7 @@ def write_build(
         **code.rows,
         "runtime/": "the runtime part, the same for every program",
     }
-    device = artifact.manifest.libraries[-1].runner
+    device = artifact.manifest.sides[-1].runner
     return rows, _BUILD.format(name=target, device=device, isa=_about_isa(options.isa))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wrapper_ir.aot.gpu_kernels import VARIABLE, units_of
 from wrapper_ir.aot.load import load_library, with_objects
+from wrapper_ir.devices import CPU as HOST
 from wrapper_ir.emitters.base import CONSTANTS_FILE
 from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest, Sources
 from wrapper_ir.emitters.facts import example_symbols
@@ -70,6 +71,8 @@ def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
         more = f", {VARIABLE}"
         rows = (_kernel_literal(*kernel, apart=apart) for kernel in launched)
         lines += [f"{VARIABLE} = [", *rows, "]", ""]
+    if artifact.manifest.type != HOST.type:
+        more += f", device={_value(artifact.manifest.type)}"
     if artifact.manifest.parts:
         more += f", parts={_value(sorted(map(str, artifact.manifest.parts)))}"
     if program.objects:
@@ -194,6 +197,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     variables: Mapping[str, Any],
     gpu_kernels: Sequence[tuple[Any, ...]] = (),
     *,
+    device: str = CPU.type,
     parts: Sequence[str] = (),
     objects: Sequence[str] = (),
     inputs: int = 0,
@@ -208,6 +212,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
         constants: Names of the program's constants.
         variables: The module's, where the constants are when the first call comes.
         gpu_kernels: The Triton kernels, likewise.
+        device: Torch's type of the device that it runs on.
         parts: The parts of the runtime that the generated files use.
         objects: Names of the program's objects.
         inputs: How many inputs a program with objects has besides.
@@ -219,7 +224,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
-    manifest = Manifest(frozenset(map(Part, parts)))
+    manifest = Manifest(frozenset(map(Part, parts)), type=device)
     library = build_loadable(
         Sources(files, units, units_of(gpu_kernels), manifest), kernels_apart=apart
     )

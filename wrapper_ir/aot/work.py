@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wrapper_ir.toolchain.build import default_jobs, stand_in
+from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, find_compiler
+from wrapper_ir.toolchain.compiler import Compiler, find_compiler, stand_in
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.native import runtime_objects
 from wrapper_ir.toolchain.objects import (
@@ -80,9 +80,9 @@ class Work:
         return sorted(made, key=lambda file: -len(file.text))
 
     def torch(self, manifest: Manifest) -> tuple[Path, ...]:
-        """Return what stands for PyTorch's libraries."""
-        sides = manifest.libraries
-        return tuple(stand_in(self.cache, self.compiler, side.library) for side in sides)
+        """Return what stands for PyTorch's libraries, and that of a vendor's."""
+        names = (side.library for side in manifest.sides)
+        return tuple(stand_in(self.cache, self.compiler, name) for name in names if name)
 
     def runtime(self, manifest: Manifest, *, alone: bool) -> tuple[Path, ...]:
         """The objects of the runtime part that a library needs.

@@ -16,6 +16,6 @@ CPU: Final = DeviceKind(
     # 64 bytes: a cache line, and what torch aligns its own storages to.
     memory=Memory(alignment=64, on_host=True, keeps_arenas=True, keep_factor=1),
     python=PythonSide(allocator="empty_strided_cpu", arena="KeptArena"),
-    cpp=CppSide(name="cpu", runner="Cpu", library="libtorch_cpu.so", target="torch_cpu"),
+    cpp=CppSide(shim="cpu", runner="Cpu", library="libtorch_cpu.so", target="torch_cpu"),
 )
 """The CPU, whose memory is the host's."""

@@ -89,20 +89,15 @@ class PythonSide:
         arena: The class that keeps an arena for the next call.
         guard: ``(device)``: the decorator that runs a call on a device; empty where a thread has no
             current device of the kind.
-        kernels: ``(isa, *, extra_flags)``: the class that compiles C++ kernels and returns a
-            callable for each, with the methods of ``runtime.CppKernels``. One of your own may
-            compile for the device, or do around each call what the device needs.
+        kernels: ``(isa, *, extra_flags)``: a class of your own that compiles C++ kernels and
+            returns a callable for each, with the methods of ``runtime.CppKernels``. Empty for that
+            one, which calls them as :class:`CppSide` says.
     """
 
     allocator: str = ""
     arena: str = ""
     guard: str = ""
-    kernels: str = "CppKernels"
-
-    @property
-    def calls_plainly(self) -> bool:
-        """True if C++ kernels are called there as on the host."""
-        return ":" not in self.kernels
+    kernels: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,27 +126,42 @@ class Queues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CppSide:
-    """Names that C++ programs and their libraries use for a device.
+    """Declarations for C++ programs on a device, and for their libraries.
+
+    Memory is made, copied and freed by torch's functions for any device. A library op goes
+    through torch's dispatcher where the device has no functions of its own in torch's C shim.
 
     Attributes:
-        name: The column of the C shim's table, and the device's name in ``wir::device``.
-        runner: What torch's runners of exported libraries are called after.
-        library: The library of torch that programs for it need.
-        target: That library's target in CMake.
-        part: The part of the runtime that it needs, which is also its header; empty for none.
-        guard: Type and variable of the object by which a call runs on a device.
+        headers: Texts of headers by their names. Emitted files include them, and they travel with
+            the files.
+        library: The shared library beside which programs run, by the name that it has in itself
+            (``DT_SONAME``): torch's, or one of the vendor's. It is in the process before a program
+            is loaded. Empty for none.
+        kernels: The type of an object that lives as long as a C++ kernel runs. It is made of
+            nothing. Empty where kernels are called as on the host.
+        guard: Type and variable of the object by which a call runs on a device: it is made of the
+            ``wir::Call`` and the device's number. Empty where nothing is to be done.
         stream: The function that gives the current stream, by which a state is chosen.
-        without: A hint for users whose torch has no such library.
+        wait: The function that waits for all work on the device of a number, before what it may
+            read is freed; empty where no work goes on behind a call.
+        without: A hint for users in whose process that library is not.
+        shim: The device's column of the table of functions in torch's C shim; empty for none.
+        part: The part of the runtime that it needs, which is also its header; empty for none.
+        runner: What torch's runners of exported libraries are called after; empty for none.
+        target: That library's target in torch's CMake package; empty where it is not torch's.
     """
 
-    name: str
-    runner: str
-    library: str
-    target: str
-    part: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    library: str = ""
+    kernels: str = ""
     guard: tuple[str, str] = ("", "")
     stream: str = ""
+    wait: str = ""
     without: str = ""
+    shim: str = ""
+    part: str = ""
+    runner: str = ""
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +254,23 @@ class DeviceKind:
     def is_accelerator(self) -> bool:
         """True if a thread has a current device of the kind, so that calls need a guard."""
         return bool(self.python.guard)
+
+    @property
+    def around_kernels(self) -> str:
+        """The type of an object that lives as long as a C++ kernel runs; empty for none."""
+        return "" if self.cpp is None else self.cpp.kernels
+
+    @property
+    def calls_plainly(self) -> bool:
+        """True if C++ kernels are called there as on the host."""
+        return not self.python.kernels and not self.around_kernels
+
+    @property
+    def collection(self) -> tuple[str, dict[str, str]]:
+        """The class that C++ kernels are collected by in Python, and what it is told besides."""
+        if self.python.kernels:
+            return self.python.kernels, {}
+        return "CppKernels", {"device": self.type} if self.around_kernels else {}
 
     def runs(self, language: KernelLanguage) -> bool:
         """Tell whether it runs kernels in a language."""

@@ -325,14 +325,14 @@ def only_accelerator(program: Program) -> Device | None:
 
 
 def accelerators_of(program: Program) -> tuple[Device, ...]:
-    """The accelerators that lines use and C++ knows, in order, all with their numbers.
+    """The devices besides the host that lines use and C++ knows, in order, with their numbers.
 
     An input that nobody looks at may be anywhere.
     """
     away = {
         name: each.device
         for name, each in program.buffers.items()
-        if each.device.kind.is_accelerator and each.device.kind.cpp is not None
+        if each.device.type != CPU.type and each.device.kind.cpp is not None
     }
     if not away:
         return ()

@@ -94,13 +94,17 @@ def declared_type(param: Param) -> str:
     return param.type.value
 
 
-def launch_problem(source: KernelSource, device: Device, *, launchers: bool = False) -> str | None:
+def launch_problem(
+    source: KernelSource, device: Device, *, launchers: bool = False, in_cpp: bool = False
+) -> str | None:
     """Return what keeps a kernel from being launched on a device; ``None`` if nothing does.
 
     Args:
         source: The kernel.
         device: Where the call runs.
-        launchers: True if the emitter calls the launchers of vendors' languages.
+        launchers: True if the emitter calls the launchers of vendors' languages, and the classes
+            that vendors have for C++ kernels.
+        in_cpp: True if the emitter writes C++, which a kind's C++ side may stand around.
     """
     language = source.language
     if language is None:
@@ -109,6 +113,10 @@ def launch_problem(source: KernelSource, device: Device, *, launchers: bool = Fa
         return language.refuse(device)
     if language.launcher and not launchers:
         return f"kernels in {language.name} are launched from Python; its launcher is a class there"
-    if language is CPP and not launchers and not device.kind.python.calls_plainly:
-        return f"kernels on {device} are called from emitted Python; its kind has a class for that"
-    return None
+    kind = device.kind
+    if language is not CPP or launchers or kind.calls_plainly or (in_cpp and kind.around_kernels):
+        return None
+    how = "its kind has a class for that" if kind.python.kernels else "its kind says how"
+    return (
+        f"kernels on {device} are called from emitted Python{'' if in_cpp else ' and C++'}; {how}"
+    )

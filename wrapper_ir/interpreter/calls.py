@@ -50,6 +50,7 @@ from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from wrapper_ir.devices import DeviceKind
     from wrapper_ir.interpreter.frame import Frame
     from wrapper_ir.lines.args import OpResult
     from wrapper_ir.lines.program import Program
@@ -72,7 +73,7 @@ def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
         UnsupportedError: A kernel is of a kind that cannot be run here.
         WrapperIRError: As ``wrapper_ir.toolchain.build_kernels`` says.
     """
-    sources: dict[tuple[str, str, tuple[str, ...]], dict[Launch, CppSource]] = {}
+    sources: dict[tuple[DeviceKind, str, tuple[str, ...]], dict[Launch, CppSource]] = {}
     launched: dict[tuple[KernelLanguage, Device], dict[str, KernelDefinition]] = {}
     for _, line in walk(program):
         if not calls_kernel(line):
@@ -86,12 +87,13 @@ def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
             members[line.kernel] = definition
         else:
             source = _source(definition)
-            group = (device.kind.python.kernels, source.isa, source.extra_flags)
+            group = (device.kind, source.isa, source.extra_flags)
             sources.setdefault(group, {})[line.kernel, device] = source
     found: dict[Launch, Callable[..., None]] = {}
-    for (place, isa, flags), called in sources.items():
+    for (kind, isa, flags), called in sources.items():
         distinct = dict.fromkeys(called.values())
-        kernels = named(place)(isa, extra_flags=flags)
+        place, options = kind.collection
+        kernels = named(place)(isa, extra_flags=flags, **options)
         for source in distinct:
             kernels.add(source.name, source.arg_types, source.code, entry=source.entry)
         loaded = dict(zip(distinct, kernels.load(), strict=True))

@@ -24,6 +24,7 @@ import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from wrapper_ir.devices import CppSide, kind_of
 from wrapper_ir.runtime._private import data_ptr_address, enable_amx, kernel_log
 from wrapper_ir.toolchain import CppSource, KernelSourceError, build_kernels
 
@@ -43,11 +44,14 @@ class CppKernels:
     Args:
         isa: The instruction set all of them were written for; empty for whatever this CPU has.
         extra_flags: Further compiler flags for all of them.
+        device: Torch's type of the device that they are called for, whose kind says what stands
+            around each call (``DeviceKind.cpp``); empty where they are called as on the host.
     """
 
-    def __init__(self, isa: str = "", *, extra_flags: Sequence[str] = ()) -> None:
+    def __init__(self, isa: str = "", *, extra_flags: Sequence[str] = (), device: str = "") -> None:
         self._isa = isa
         self._extra_flags = tuple(extra_flags)
+        self._device = device
         self._sources: dict[str, CppSource] = {}
 
     def add(self, name: str, arg_types: Sequence[str], code: str, *, entry: str = "kernel") -> None:
@@ -76,11 +80,14 @@ class CppKernels:
         Raises:
             WrapperIRError: As ``wrapper_ir.toolchain.build_kernels`` says.
         """
-        return load_kernels(*self._sources.values())
+        return load_kernels(*self._sources.values(), device=self._device)
 
 
 def load_kernels(
-    *sources: CppSource, cache: DiskCache | None = None, jobs: int | None = None
+    *sources: CppSource,
+    cache: DiskCache | None = None,
+    jobs: int | None = None,
+    device: str = "",
 ) -> tuple[Callable[..., None], ...]:
     """Return one callable for each source, compiling those that are not on disk.
 
@@ -91,7 +98,9 @@ def load_kernels(
         sources: The kernels.
         cache: Where libraries are kept; the default cache when absent.
         jobs: How many compilers to run at once; by default one a processor.
+        device: The type of the device that they are called for, as :class:`CppKernels` takes it.
     """
+    side = kind_of(device).cpp if device else None
     if any("amx" in source.isa for source in sources):
         enable_amx()
     functions = build_kernels(
@@ -100,6 +109,7 @@ def load_kernels(
         jobs=jobs,
         progress=_progress.get(),
         data_ptr_address=data_ptr_address(),
+        side=side or CppSide(),
     )
     return tuple(functions)
 

@@ -141,6 +141,7 @@ extern "C" __attribute__((visibility("hidden"))) PyObject* {symbol}_py(
 {declarations}\
   try {{
 {conversions}\
+{around}\
 #line 1 "call of {label}"
     {callee}({arguments});
   }} catch (const std::exception& error) {{
@@ -223,7 +224,9 @@ def prologue() -> str:
     return _PROLOGUE
 
 
-def binding(symbol: str, callee: str, label: str, params: Sequence[Parameter]) -> str:
+def binding(
+    symbol: str, callee: str, label: str, params: Sequence[Parameter], around: str = ""
+) -> str:
     """Return the function that converts the arguments of one kernel and calls it.
 
     Args:
@@ -231,6 +234,7 @@ def binding(symbol: str, callee: str, label: str, params: Sequence[Parameter]) -
         callee: How the kernel is called in C++, its namespace included.
         label: What a compiler error calls the kernel.
         params: Its parameters.
+        around: The type of an object that lives as long as it runs, if there is to be one.
     """
     declarations = []
     conversions = []
@@ -253,6 +257,7 @@ def binding(symbol: str, callee: str, label: str, params: Sequence[Parameter]) -
         count=len(params),
         declarations="".join(declarations),
         conversions="".join(conversions),
+        around=f"    const {around} around{{}};\n" if around else "",
         arguments=", ".join(arguments),
     )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wrapper_ir.devices import CppSide
 from wrapper_ir.toolchain import bindings
 from wrapper_ir.toolchain.compiler import (
     Compiler,
@@ -28,19 +27,18 @@ from wrapper_ir.toolchain.source import Kernel, Unit, partition, unit_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wrapper_ir.toolchain.cache import DiskCache
-
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Compiler and flags for a set of kernels; ``torch`` passes for PyTorch's library."""
+    """Compiler and flags for a set of kernels, and stand-ins for libraries to load them beside."""
 
     compiler: Compiler
     isa: Isa
     extra_flags: tuple[str, ...]
     headers: HeaderStore
-    torch: Path
     jobs: int
+    side: CppSide
+    beside: tuple[Path, ...]
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -94,26 +92,9 @@ def _link(recipe: Recipe, objects: Sequence[Path], library: Path) -> None:
     those. So there is one OpenMP runtime in the process, and the library stays valid when PyTorch
     moves.
     """
-    inputs = [*map(str, objects), "-Wl,--no-as-needed", str(recipe.torch), "-Wl,-z,noexecstack"]
+    beside = ["-Wl,--no-as-needed", *map(str, recipe.beside), "-Wl,-z,noexecstack"]
+    inputs = [*map(str, objects), *beside]
     run_linker([*recipe.compiler.command, "-shared", *inputs, "-o", str(library)])
-
-
-def stand_in(cache: DiskCache, compiler: Compiler, name: str = "libtorch_cpu.so") -> Path:
-    """Return an empty library that passes for one of PyTorch's when something is linked.
-
-    Linking with the real one takes five times as long, for nothing: all that ends up in the result
-    is its name. Through it the loader finds everything else, OpenMP's runtime included.
-    """
-    key = hashlib.sha256(f"{name}\0{platform.machine()}".encode()).hexdigest()
-
-    def make(scratch: Path) -> Path:
-        empty, made = scratch / "empty.s", scratch / name
-        empty.write_text('\t.section .note.GNU-stack,"",%progbits\n', encoding="ascii")
-        options = ("-shared", "-nostdlib", f"-Wl,-soname,{name}")
-        run_linker([*compiler.command, *options, str(empty), "-o", str(made)])
-        return made
-
-    return cache.made(key, "stub", make)
 
 
 class _Work:
@@ -132,6 +113,8 @@ class _Work:
         self._header = header
         self._table = table
         self._advance = advance
+        for name, text in recipe.side.headers.items():
+            (scratch / name).write_text(text, encoding="utf-8")
 
     def compile(self, units: Sequence[Unit]) -> list[Path]:
         """Return the objects of all files; files that fail are taken apart."""
@@ -173,7 +156,8 @@ class _Work:
     def _compile_unit(self, unit: Unit, name: str, *, with_table: bool) -> Path:
         source = self._scratch / f"{name}.cpp"
         target = self._scratch / f"{name}.o"
-        source.write_text(unit_text(unit, self._table if with_table else ""), encoding="utf-8")
+        text = unit_text(unit, self._recipe.side, self._table if with_table else "")
+        source.write_text(text, encoding="utf-8")
         header = self._header if unit.includes_prefix else None
         command = [
             *self._recipe.compiler.command,

@@ -259,6 +259,24 @@ def library_dirs() -> tuple[Path, ...]:
     return (_torch_dir() / "lib",)
 
 
+def stand_in(cache: DiskCache, compiler: Compiler, name: str = "libtorch_cpu.so") -> Path:
+    """Return an empty library that passes for another when something is linked.
+
+    Linking with PyTorch's real ones takes five times as long, for nothing: all that ends up in the
+    result is a name. Through it the loader finds everything else, OpenMP's runtime included.
+    """
+    key = hashlib.sha256(f"{name}\0{platform.machine()}".encode()).hexdigest()
+
+    def make(scratch: Path) -> Path:
+        empty, made = scratch / "empty.s", scratch / name
+        empty.write_text('\t.section .note.GNU-stack,"",%progbits\n', encoding="ascii")
+        options = ("-shared", "-nostdlib", f"-Wl,-soname,{name}")
+        run_linker([*compiler.command, *options, str(empty), "-o", str(made)])
+        return made
+
+    return cache.made(key, "stub", make)
+
+
 def link_flags() -> tuple[str, ...]:
     """Return the flags that link an extension module of ours to be loaded beside PyTorch.
 

@@ -19,11 +19,18 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from wrapper_ir.devices import CppSide
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.toolchain.bindings import BINDING_VERSION
-from wrapper_ir.toolchain.build import Recipe, build_library, default_jobs, stand_in
+from wrapper_ir.toolchain.build import Recipe, build_library, default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, compile_flags, find_compiler, versions
+from wrapper_ir.toolchain.compiler import (
+    Compiler,
+    compile_flags,
+    find_compiler,
+    stand_in,
+    versions,
+)
 from wrapper_ir.toolchain.errors import LibraryLoadError
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
@@ -39,6 +46,9 @@ if TYPE_CHECKING:
 #: Raise it when entries of older versions must not be found any more.
 _FORMAT = 1
 
+#: That of a device on which kernels are called as on the host, beside PyTorch alone.
+_PLAIN = CppSide()
+
 
 @dataclass(frozen=True, slots=True)
 class _Target:
@@ -46,6 +56,7 @@ class _Target:
 
     isa: Isa
     extra_flags: tuple[str, ...]
+    side: CppSide = _PLAIN
 
 
 class _Session:
@@ -74,8 +85,10 @@ class _Session:
     def recipe(self, target: _Target) -> Recipe:
         """Return how kernels of this target are compiled."""
         headers = HeaderStore(self.cache, environment())
-        torch = stand_in(self.cache, self.compiler)
-        return Recipe(self.compiler, target.isa, target.extra_flags, headers, torch, self._jobs)
+        names = dict.fromkeys(("libtorch_cpu.so", target.side.library or "libtorch_cpu.so"))
+        beside = tuple(stand_in(self.cache, self.compiler, name) for name in names)
+        flags = target.extra_flags
+        return Recipe(self.compiler, target.isa, flags, headers, self._jobs, target.side, beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,7 @@ def build_kernels(
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     data_ptr_address: int = 0,
+    side: CppSide = _PLAIN,
 ) -> list[Callable[..., None]]:
     """Return one Python callable for each source, compiling those that are not on disk.
 
@@ -107,6 +121,7 @@ def build_kernels(
         progress: Called with the number of kernels ready and the number of all kernels.
         data_ptr_address: Address of a C function from a tensor object to its data pointer; 0 for
             the public method. A library keeps what it was first loaded with.
+        side: What stands around each call, on a device that wants something there.
 
     Raises:
         KernelSourceError: A source is described wrongly.
@@ -120,7 +135,7 @@ def build_kernels(
     if not sources:
         return []
     session = _Session(cache or default_cache(), jobs or default_jobs(), progress, len(sources))
-    wanted = [_wanted(source, session.compiler) for source in sources]
+    wanted = [_wanted(source, session.compiler, side) for source in sources]
     kernels = {kernel.key: (target, kernel) for target, kernel in wanted}
     loaded = _find(session.cache, kernels, data_ptr_address)
     missing = [key for key in kernels if key not in loaded]
@@ -134,23 +149,25 @@ def build_kernels(
     return [_bind(loaded[kernel.key], kernel.source.name) for _, kernel in wanted]
 
 
-def _wanted(source: CppSource, compiler: Compiler) -> tuple[_Target, Kernel]:
+def _wanted(source: CppSource, compiler: Compiler, side: CppSide) -> tuple[_Target, Kernel]:
     """Return what a kernel is compiled for, and the kernel with its key."""
-    target = _Target(resolve(source.isa), source.extra_flags)
-    return target, Kernel.of(source, kernel_key(source, target.isa, compiler))
+    target = _Target(resolve(source.isa), source.extra_flags, side)
+    return target, Kernel.of(source, kernel_key(source, target.isa, compiler, side))
 
 
-def kernel_key(source: CppSource, isa: Isa, compiler: Compiler) -> str:
+def kernel_key(source: CppSource, isa: Isa, compiler: Compiler, side: CppSide = _PLAIN) -> str:
     """Return the digest of everything a kernel's machine code and binding depend on.
 
     The source's name is not part of it, nor is any path.
     """
-    parts = {
+    parts: dict[str, object] = {
         "code": source.code,
         "entry": source.entry,
         "arguments": source.arg_types,
         "target": _target_part(isa, compiler, source.extra_flags),
     }
+    if side.kernels:
+        parts["around"] = (side.kernels, side.library, *side.headers.items())
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -20,6 +20,8 @@ from wrapper_ir.toolchain.headers import PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from wrapper_ir.devices import CppSide
+
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)[ \t]*(.*)$", re.MULTILINE)
@@ -225,16 +227,18 @@ def balanced(items: Iterable[T], count: int, weight: Callable[[T], float]) -> li
     return bins
 
 
-def unit_text(unit: Unit, table: str = "") -> str:
+def unit_text(unit: Unit, side: CppSide, table: str = "") -> str:
     """Return the text of one file: headers, kernels, bindings, and perhaps the module's table."""
     names = [kernel.named for kernel in unit.kernels]
     parts = [solitary(names[0])] if unit.kernels[0].solitary else gathered(names)
     parts.append('#line 1 "bindings"\n')
+    parts += [f'#include "{name}"' for name in side.headers]
     parts.append(bindings.prologue())
     for kernel in unit.kernels:
         scope = "" if kernel.solitary else f"{kernel.symbol}::"
         callee = scope + kernel.symbol
-        parts.append(bindings.binding(kernel.symbol, callee, kernel.source.name, kernel.params))
+        label, around = kernel.source.name, side.kernels
+        parts.append(bindings.binding(kernel.symbol, callee, label, kernel.params, around))
     parts.append(table)
     return "\n".join(parts)
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from wrapper_ir.devices import CPP, DeviceKind, Memory, PythonSide
+from wrapper_ir.devices import CPP, CppSide, DeviceKind, Memory
 
-LIBRARY = Path(__file__).with_name("memory.so")
+HEADER = Path(__file__).with_name("device_protected.h")
+LIBRARY = Path(__file__).with_name("libdevice_protected.so")
 
 KIND = DeviceKind(
     type="protected",
@@ -13,7 +14,12 @@ KIND = DeviceKind(
     languages=(CPP,),
     scheduling="cpp",
     memory=Memory(alignment=64),
-    python=PythonSide(kernels="device_protected.kernels:Kernels"),
+    cpp=CppSide(
+        headers={HEADER.name: HEADER.read_text("utf-8")},
+        library=LIBRARY.name,
+        kernels="device_protected::Open",
+        without="import torch first: it loads the device",
+    ),
 )
 
 

@@ -11,13 +11,16 @@
 #include <ATen/ops/view_native.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <sys/mman.h>
+#include <torch/csrc/inductor/aoti_runner/model_container_runner.h>
 
 #include <map>
 #include <mutex>
 
+#include "device_protected.h"
+
 namespace {
 
-using at::IntArrayRef, at::ScalarType, at::Tensor, std::optional;
+using at::IntArrayRef, at::ScalarType, at::Tensor, device_protected::Open, std::optional;
 constexpr auto kType = c10::DeviceType::PrivateUse1;
 const c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
 const c10::Device device(kType, 0);
@@ -33,8 +36,6 @@ void count(int more) {
   access = (calls += more) > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
   for (auto& [begin, bytes] : pages) TORCH_CHECK(mprotect(begin, bytes, access) == 0);
 }
-
-struct Open { Open() { count(1); } ~Open() { count(-1); } };
 
 void release(void* begin) {
   std::lock_guard<std::mutex> guard(lock);
@@ -105,6 +106,13 @@ void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
 
+// What torch's loaders run libraries by.
+
+using Runner = torch::inductor::AOTIModelContainerRunner;
+struct OwnRunner : Runner { template <class... T> OwnRunner(T... given) : Runner(given...) {} };
+template <class... T> std::unique_ptr<Runner> make(T... t) { return std::make_unique<OwnRunner>(t...); }
+const torch::inductor::RegisterAOTIModelRunner registered("protected", make);
+
 }  // namespace
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
@@ -129,5 +137,5 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
 }
 
-extern "C" void open_memory() { count(1); }
-extern "C" void close_memory() { count(-1); }
+Open::Open() { count(1); }
+Open::~Open() { count(-1); }

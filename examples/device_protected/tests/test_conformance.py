@@ -6,3 +6,7 @@ from wrapper_ir.testing.device_conformance import DeviceConformance
 class TestProtected(DeviceConformance):
     device = "protected:0"
     refused = frozenset({"channels_last", "complex_numbers"})  # torch has no such ops there
+
+
+class TestProtectedInCpp(TestProtected):
+    target = "cpp"

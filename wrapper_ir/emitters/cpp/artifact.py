@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.devices import CPP, CPU, CppSide, DeviceKind, accelerators
+from wrapper_ir.devices import CPP, CPU, CppSide, DeviceKind, kind_of
 from wrapper_ir.emitters.base import WRAPPER, SourceFiles, kernel_file
 from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
 from wrapper_ir.emitters.triton import GpuUnit
@@ -58,22 +58,23 @@ class Manifest:
     Attributes:
         parts: The parts of the runtime that they use.
         levels: The levels of their probes, each once, in the order of the program.
+        type: Torch's type of the device that the program runs on: the CPU if it needs no other.
     """
 
     parts: frozenset[Part] = frozenset()
     levels: tuple[ProbeLevel, ...] = ()
+    type: str = CPU.type
 
     @property
     def device(self) -> DeviceKind:
-        """The accelerator that the program runs on; the CPU for one that needs none."""
-        own = (kind for kind in accelerators() if kind.cpp and kind.cpp.part in self.parts)
-        return next(own, CPU)
+        """The kind of that device."""
+        return kind_of(self.type)
 
     @property
-    def libraries(self) -> tuple[CppSide, ...]:
-        """The libraries of PyTorch that the program runs beside, the CPU's first."""
-        kinds = dict.fromkeys((CPU, self.device))
-        return tuple(kind.cpp for kind in kinds if kind.cpp is not None)
+    def sides(self) -> tuple[CppSide, ...]:
+        """The C++ sides of the host, and of the device if it is another."""
+        sides = (kind_of(each).cpp for each in dict.fromkeys((CPU.type, self.type)))
+        return tuple(side for side in sides if side is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

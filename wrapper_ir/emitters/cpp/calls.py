@@ -71,7 +71,7 @@ class CallLines(RegionBase):
         definition = self.context.program.kernels[line.kernel]
         name = self.context.names["kernel", line.kernel]
         language = definition.source.language
-        problem = launch_problem(definition.source, line.device)
+        problem = launch_problem(definition.source, line.device, in_cpp=True)
         if problem:
             self.unsupported(line, problem)
             return
@@ -82,7 +82,7 @@ class CallLines(RegionBase):
             self.mark(line)
         pairs = zip(definition.params, line.args, strict=True)
         args = [self._kernel_argument(line, param, arg) for param, arg in pairs]
-        self.put_call(line, f"{call(name, *args)};")
+        self.put_call(line, f"{call(name, *args)};", line.device.kind.around_kernels)
 
     def _launch(self, line: KernelCall, definition: KernelDefinition) -> None:
         """Renders the launch of a kernel over a grid, which may fail."""
@@ -165,7 +165,7 @@ class CallLines(RegionBase):
         if len(away) != 1 or not is_together:
             return None
         side = away.pop().kind.cpp
-        return None if side is None else side.name
+        return None if side is None else side.shim
 
     def _call_shim(self, line: ExternKernel, shim: Shim, schema: OpSchema) -> bool:
         """Calls a function of the C shim, if it does exactly what the op does."""

@@ -62,9 +62,9 @@ _MACROS: Final = frozenset("""
 
 #: What the files call things of their own.
 _FILE_NAMES: Final = frozenset("""
-    at c10 call constants create_state destroy_state frame heap inputs kConstants kInputs kLines
-    kOutputs kProbeOperands kProbes kept_bytes main outputs run serving state State Frame
-    std torch wir wir_program wir_program_info
+    around at c10 call constants create_state destroy_state frame heap inputs kConstants kInputs
+    kLines kOutputs kProbeOperands kProbes kept_bytes main mark outputs run serving state State
+    Frame std torch wir wir_program wir_program_info
     """.split())  # noqa: SIM905 - as above
 
 _RESERVED: Final = _KEYWORDS | _MACROS | _FILE_NAMES
@@ -106,7 +106,8 @@ class Context(TextRun):
 
     Attributes:
         statics: What is kept between calls.
-        accelerator: The one that it runs on, of several the first; None where it needs none.
+        accelerator: The device besides the host that it runs on, of several the first, or None.
+        side: The C++ side of that.
         products: Which of its lines call cuBLAS themselves.
         graphs: How a library captures its calls as CUDA graphs; ``None`` if it does not.
         objects: The objects that belong to the program, which are its last inputs here.
@@ -141,6 +142,7 @@ class Context(TextRun):
         #: How regions print expressions: their symbols are parameters.
         self.exprs = self.printer("")
         self.accelerator = next(iter(accelerators_of(program)), None)
+        self.side = None if self.accelerator is None else side_of(self.accelerator)
         #: Whether a tensor of the program is complex.
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
         #: Headers of the runtime part that the files include, and parts of it that they use.
@@ -158,7 +160,7 @@ class Context(TextRun):
 
     def _need_what_is_known(self) -> None:
         """Notes what the files need whatever the lines are."""
-        own = "" if self.accelerator is None else side_of(self.accelerator).part
+        own = "" if self.side is None else self.side.part
         for is_needed, header, part in (
             (bool(own), own, Part(own) if own else None),
             (self.profiles, "mark", None),

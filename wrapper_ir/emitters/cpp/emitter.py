@@ -21,7 +21,7 @@ from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.layout import DType
+from wrapper_ir.lines.layout import CPU, DType
 from wrapper_ir.lines.memory import Free, Reinterpret
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
@@ -87,10 +87,11 @@ class CppEmitter(Captures, Emitter):
         if problems.found:  # what is on a device has no form from here on
             return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
         files = render_files(context, origins=self.origins)
-        sources = {name: writer.text() for name, writer in files.writers.items()}
+        own = {} if context.side is None else context.side.headers
+        sources = {**own, **{name: writer.text() for name, writer in files.writers.items()}}
         whole = CodeWriter()
         for name, writer in files.writers.items():
-            if len(sources) > 1:
+            if len(files.writers) > 1:
                 whole.line(f"// {name}")
                 whole.blank()
             whole.extend(writer)
@@ -99,7 +100,11 @@ class CppEmitter(Captures, Emitter):
             sources,
             files.declared.callees.units,
             files.declared.launched.units,
-            Manifest(frozenset(context.parts), tuple(levels)),
+            Manifest(
+                frozenset(context.parts),
+                tuple(levels),
+                CPU.type if context.accelerator is None else context.accelerator.type,
+            ),
             source=whole.text(),
             source_map=whole.source_map(),
             program=program,
@@ -154,6 +159,7 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
     Quantised tensors come out of ops and go into ops; nothing else can be done with them here.
     Tensors that have no data (``meta``) may be inputs, too.
     """
+    _refuse_mixtures(program, problems)
     away = {name for name, each in program.buffers.items() if each.device.kind.cpp is None}
     quantised = {name for name, layout in program.buffers.items() if layout.dtype in _QUANTISED}
     if not away and not quantised:
@@ -174,3 +180,16 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
                 problems.add(line, path, told)
             elif name in quantised:
                 problems.add(line, path, f"'{name}' is quantised, which C++ has no form for yet")
+
+
+def _refuse_mixtures(program: Program, problems: Problems) -> None:
+    """Notes the first line on a second type of devices: a call has the guard of one."""
+    first, *others = dict.fromkeys(each.type for each in accelerators_of(program)) or ("",)
+    for path, line in walk(program) if others else ():
+        found = effects(line, program)
+        for name in (*found.defines, *found.touched):
+            if program.layout(name).device.type in others:
+                told = f"'{name}' is on {program.layout(name).device}, and others on {first}; "
+                told += "a C++ program runs on one type of device besides the CPU"
+                problems.add(line, path, told)
+                return

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.devices import number_of
+from wrapper_ir.devices import TYPE_NUMBERS
 from wrapper_ir.emitters.writer import PLAIN
 from wrapper_ir.emitters.writer import prose as plain_prose
 
@@ -90,9 +90,9 @@ def device_index(device: Device) -> int:
 
 
 def device_parts(device: Device) -> tuple[str, str]:
-    """Type and index of a device; any index where it has none, but for accelerators: the first."""
+    """Type and index of a device; without one, any index, or the first where programs run."""
     kind = device.kind
-    has_number = kind.is_accelerator or (kind.has_index and device.index is not None)
+    has_number = kind.has_index and (kind.cpp is not None or device.index is not None)
     return device_type(device), str(device_index(device) if has_number else -1)
 
 
@@ -101,11 +101,8 @@ ANYWHERE: Final = ("wir::device::any", "-1")
 
 
 def device_type(device: Device) -> str:
-    """The number of a type of devices, by its name where generated files know one."""
-    side = device.kind.cpp
-    if side is not None:
-        return f"wir::device::{side.name}"
-    return str(number_of(device.type))
+    """The number of a type of devices, by its name; that of private backends for one without."""
+    return f"wir::device::{device.type if device.type in TYPE_NUMBERS else 'privateuseone'}"
 
 
 # Statements broken over lines: filled up to the margin, continued four columns further in.

@@ -15,7 +15,7 @@ from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
-from wrapper_ir.emitters.cpp.literals import UNIT, device_index, side_of, statement
+from wrapper_ir.emitters.cpp.literals import UNIT, device_index, statement
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
@@ -211,8 +211,9 @@ class _Module:
 
     def _serve(self, file: CodeWriter) -> None:
         """Writes what holds while ``run`` runs: the device, memory that ops are served from."""
-        if (device := self._context.accelerator) is not None:
-            type_, name = side_of(device).guard
+        device, side = self._context.accelerator, self._context.side
+        if device is not None and side is not None and all(side.guard):
+            type_, name = side.guard
             file.line(f"const {type_} {name}(call, {device_index(device)});")
         program = self._program
         if any(stream.captured for stream in program.streams):
@@ -255,6 +256,8 @@ class _Module:
         file.lines("#include <memory>", "#include <utility>", "")
         names = (*_HEADERS, *sorted(needed.difference(_HEADERS, _LATER)), *_LATER)
         file.lines(*(f"#include <wir/{name}.h>" for name in names if name in needed))
+        own = () if self._context.side is None else self._context.side.headers
+        file.lines(*(f'#include "{name}"' for name in own))
         file.blank()
         if "externs" in self._context.sections:
             file.extend(self._context.section("externs"))

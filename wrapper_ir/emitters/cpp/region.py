@@ -105,17 +105,26 @@ class RegionBase(TextWalker["Context"]):
         """Writes a statement."""
         self.context.put(self.writer, text)
 
-    def put_call(self, line: KernelCall | ExternKernel, text: str) -> None:
-        """Writes the statement of a call, which the profiler is shown where that is asked for."""
-        if not self.context.profiles:
+    def put_call(self, line: KernelCall | ExternKernel, text: str, around: str = "") -> None:
+        """Writes the statement of a call, and objects that live as long as it runs.
+
+        Args:
+            line: The call; the profiler is shown it where that is asked for.
+            text: The statement.
+            around: The type of an object that the device wants there, if it wants one.
+        """
+        objects = [f"const {around} around{{}};"] if around else []
+        if self.context.profiles:
+            name = line.kernel if isinstance(line, KernelCall) else line.op
+            name = literals.string(self.context.range_of(line, name))
+            objects.insert(0, f"const wir::Mark mark({name});")
+        if not objects:
             self.put(text)
             return
-        name = line.kernel if isinstance(line, KernelCall) else line.op
-        name = self.context.range_of(line, name)
         self.put("{")
         with self.writer.indent():
-            self.put(f"const wir::Mark mark({literals.string(name)});")
-            self.put(text)
+            for each in (*objects, text):
+                self.put(each)
         self.put("}")
 
     def shown(self, line: AnyLine, name: str, value: str) -> str:

@@ -13,11 +13,11 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table, has_packing, write_packing
 from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType
 from wrapper_ir.emitters.cpp.lines import write_probes
-from wrapper_ir.emitters.cpp.literals import device_index, side_of, table
+from wrapper_ir.emitters.cpp.literals import device_index, table
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput
-from wrapper_ir.lines.layout import DType
+from wrapper_ir.lines.layout import CPU, DType
 from wrapper_ir.lines.program import GraphRole, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, ComputeSymbol, ItemOf
 from wrapper_ir.lines.walk import walk
@@ -121,7 +121,7 @@ _TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
 _PLAIN_TYPES = {"kInteger": DType.INT64, "kReal": DType.FLOAT64, "kBool": DType.BOOL}
 """The dtype of a result of each kind as a tensor, unless the table says otherwise."""
 
-_DEFAULTS = ("0, nullptr, nullptr", "0, nullptr", "nullptr", "false", "-1")
+_DEFAULTS = ("0, nullptr, nullptr", "0, nullptr", "nullptr", "false", "-1", '"cpu"')
 
 _WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
 
@@ -232,14 +232,16 @@ class Tables:
     def _extras(self, state: StateMembers) -> list[str]:
         """The rows that have defaults, up to the last one that differs from its own."""
         context = self._context
-        kept, device = state.kept_bytes(), context.accelerator
+        kept, device, side = state.kept_bytes(), context.accelerator, context.side
         rows = [
             f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
             "nullptr" if kept is None else "wir_program::kept_bytes",
             _truth(context.takes_out),
+            literals.string(CPU.type if device is None else device.type),
             str(-1 if device is None else device_index(device)),
-            # States that hold nothing of an accelerator serve any stream.
-            (device and kept and side_of(device).stream) or "nullptr",
+            # States that hold nothing of a device serve any stream.
+            (side and kept and side.stream) or "nullptr",
+            (side and self._constants.entries and side.wait) or "nullptr",
             "nullptr" if context.graphs is None else "&wir_program::kGraphs",
             self._objects(),
             "wir_program::pack" if has_packing(self._program) else "nullptr",

@@ -67,7 +67,7 @@ _DUNDERS: Final = frozenset("""
 
 def caller(device: Device) -> Device:
     """Return the device for which a C++ kernel is compiled: one for all that call it alike."""
-    return CPU if device.kind.python.calls_plainly else Device(device.type)
+    return CPU if device.kind.calls_plainly else Device(device.type)
 
 
 class Context(TextRun):

@@ -31,6 +31,7 @@ from wrapper_ir.lines.walk import walk
 if TYPE_CHECKING:
 
     from wrapper_ir.emitters.python.context import Context
+    from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
 
 
@@ -159,7 +160,7 @@ class KernelSection:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._groups: dict[tuple[str, str, tuple[str, ...]], tuple[str, list[str]]] = {}
+        self._groups: dict[tuple[Device, str, tuple[str, ...]], tuple[str, list[str]]] = {}
 
     def add(self, line: KernelDefinition) -> None:
         """Adds a kernel for each kind of device that calls it; a ValueError says why not."""
@@ -169,7 +170,7 @@ class KernelSection:
         callers = {caller(device): None for device in self._context.launched_on(line.name)}
         for device in callers or (CPU,):
             name = self._context.kernel(line.name, device)
-            collection = self._group(source, name, device.kind.python.kernels)
+            collection = self._group(source, name, device)
             code = self._context.source(line)
             args: list[Node] = [literals.string(name), tuple_of(types), code]
             if source.entry != "kernel":
@@ -177,15 +178,17 @@ class KernelSection:
             for text in statement(call(f"{collection}.add", *args), 0):
                 self._context.section("kernels").verbatim(text)
 
-    def _group(self, source: CppKernel, kernel: str, collected_by: str) -> str:
-        """The collection, of a class, that kernels with these flags go into."""
-        key = (collected_by, source.isa, source.flags)
+    def _group(self, source: CppKernel, kernel: str, device: Device) -> str:
+        """The collection that kernels with these flags, for a kind of device, go into."""
+        collected_by, options = device.kind.collection
+        key = (device, source.isa, source.flags)
         if key not in self._groups:
             name = self._context.names.fresh("kernels") if self._groups else "kernels"
             args: list[Node] = [literals.string(source.isa)] if source.isa else []
             if source.flags:
                 flags = tuple_of([literals.string(flag) for flag in source.flags])
                 args.append(keyword("extra_flags", flags))
+            args += [keyword(each, literals.string(options[each])) for each in options]
             make = call(self._context.imported(collected_by), *args)
             self._context.define("kernels", name, make)
             self._groups[key] = (name, [])

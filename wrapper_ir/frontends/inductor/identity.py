@@ -146,7 +146,7 @@ class PackageKeys:
 def _of_device(device: str) -> str:
     """Return what the kind of a device says of what is emitted: a vendor's may change."""
     kind = kind_of(device)
-    return repr((kind.scheduling, kind.languages, kind.memory, kind.python, kind.queues))
+    return repr((kind.scheduling, kind.languages, kind.memory, kind.python, kind.cpp, kind.queues))
 
 
 def _refuse_uncacheable(session: Session) -> None:

@@ -24,17 +24,18 @@ c10::IValue toIValue(pybind11::handle value, const c10::TypePtr& type, std::opti
 
 namespace wir_py {
 
-// Dispatch keys of tensors whose elements are plainly in memory, or that have none. A tensor with any other one
-// (sparse, quantised, a subclass that computes otherwise, functorch's wrappers) is no input.
+// Dispatch keys of tensors whose elements are plainly in memory of some device, or that have none. A
+// tensor with any other one (sparse, quantised, a subclass that computes otherwise, functorch's
+// wrappers) is no input.
 inline bool is_plain(c10::DispatchKeySet keys) {
   using c10::DispatchKey;
-  static const c10::DispatchKeySet plain{
-      DispatchKey::CPU,         DispatchKey::AutogradCPU,     DispatchKey::AutocastCPU,
-      DispatchKey::CUDA,        DispatchKey::AutogradCUDA,    DispatchKey::AutocastCUDA,
-      DispatchKey::Meta,        DispatchKey::AutogradMeta,
-      DispatchKey::Conjugate,   DispatchKey::Negative,        DispatchKey::ADInplaceOrView};
-  return (keys.raw_repr() & ~plain.raw_repr()) == 0 &&
-         (keys.has(DispatchKey::CPU) || keys.has(DispatchKey::CUDA) || keys.has(DispatchKey::Meta));
+  static const c10::DispatchKeySet plain =
+      c10::DispatchKeySet(c10::DispatchKeySet::RAW, c10::full_backend_mask) |
+      c10::autocast_dispatch_keyset |
+      c10::DispatchKeySet{DispatchKey::Dense, DispatchKey::AutogradFunctionality,
+                          DispatchKey::Conjugate, DispatchKey::Negative,
+                          DispatchKey::ADInplaceOrView};
+  return (keys.raw_repr() & ~plain.raw_repr()) == 0 && keys.has(DispatchKey::Dense);
 }
 
 inline bool is_on(const wir::TensorSpec& spec, c10::Device device) {

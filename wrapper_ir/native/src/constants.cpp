@@ -1,7 +1,6 @@
 #include "constants.h"
 
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include <wir/error.h>
@@ -9,9 +8,6 @@
 
 #include "modes.h"
 #include "storage.h"
-
-// Of src/gpu.cpp, which is linked where a program runs on a GPU.
-extern "C" [[gnu::weak, gnu::visibility("hidden")]] void wir_gpu_wait(std::int32_t gpu) noexcept;
 
 namespace wir::runtime {
 namespace {
@@ -97,14 +93,14 @@ void take_over(const ProgramInfo& program, const Given& given, Constants& made) 
 
 }  // namespace
 
-void wait_for_gpus(const ProgramInfo& program) {
-  if (wir_gpu_wait == nullptr) return;
-  std::set<std::int32_t> gpus;
+void wait_for_devices(const ProgramInfo& program) {
+  if (program.wait == nullptr) return;
+  std::int32_t last = INT32_MIN;  // waiting once more costs nothing
   for (std::size_t i = 0; i < program.num_constants; ++i) {
     const TensorSpec& tensor = program.constants[i].tensor;
-    if (tensor.device_type == device::cuda) gpus.insert(tensor.device_index);
+    if (tensor.device_type == device::cpu || tensor.device_index == last) continue;
+    program.wait(last = tensor.device_index);
   }
-  for (const std::int32_t gpu : gpus) wir_gpu_wait(gpu);
 }
 
 bool covers_all(const ProgramInfo& program, const Given& given) {

@@ -42,7 +42,7 @@ class Constants {
 // Waits until the GPUs that constants lie on have done all that was asked of them. Work on one
 // stream does not wait for another: new values have to be there before a run on whatever stream
 // reads them, and old ones must last until those before have read them.
-void wait_for_gpus(const ProgramInfo& program);
+void wait_for_devices(const ProgramInfo& program);
 
 // A value that somebody wants a constant to have.
 struct NewValue {

@@ -48,15 +48,16 @@ void check_program(const ProgramInfo& program) {
   if (problem != nullptr) throw Error("WIR2163", problem);
 }
 
-void check_gpu(const ProgramInfo& program, const char* device) {
-  const std::string made_for = "cuda:" + std::to_string(program.gpu);
+void check_accelerator(const ProgramInfo& program, const char* device) {
+  const std::string made_for =
+      std::string(program.device) + ":" + std::to_string(program.device_index);
   const std::string given = device == nullptr ? "" : device;
-  if (given == "cuda" || given == made_for) return;
+  if (given == program.device || given == made_for) return;
   throw Error("WIR2163", "the program was made for '" + made_for + "', not for '" + given + "'");
 }
 
 void check_device(const ProgramInfo& program, const char* device) {
-  if (program.gpu >= 0) return check_gpu(program, device);
+  if (program.device_index >= 0) return check_accelerator(program, device);
   const bool on_cpu = device != nullptr && std::strncmp(device, "cpu", 3) == 0;
   bool wanted = true;
   for (std::size_t i = 0; i < program.num_inputs; ++i) {
@@ -210,12 +211,12 @@ void Container::drop_state(Runner& runner) {
 void Container::drop(Runner& runner) {
   runner.graphs.reset();
   drop_state(runner);
-  if (runner.constants != nullptr && runner.constants->superseded) wait_for_gpus(program_);
+  if (runner.constants != nullptr && runner.constants->superseded) wait_for_devices(program_);
   runner.constants.reset();  // after those that have views of them
 }
 
 GpuStream Container::current_stream() const {
-  return program_.current_stream == nullptr ? GpuStream{} : program_.current_stream(program_.gpu);
+  return program_.current_stream == nullptr ? GpuStream{} : program_.current_stream(program_.device_index);
 }
 
 void Container::set_stream_affinity(bool on) {
@@ -223,9 +224,10 @@ void Container::set_stream_affinity(bool on) {
   if (idle_.size() != runners_.size()) {
     throw Error("WIR2163", "calls are running", "set the affinity of streams before or after them");
   }
-  if (on && program_.gpu < 0) {
+  if (on && program_.device_index < 0) {
     throw Error("WIR2163", "the program runs on the CPU, where there are no streams");
   }
+  if (on) check_streams();
   owners_.assign(on ? runners_.size() : 0, nullptr);
 }
 
@@ -357,7 +359,7 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
 
   SmallArray<Slot> out(num_outputs);
   const WithoutGil without_gil;
-  const OnStream on_stream(program_.gpu, stream);
+  const OnStream on_stream(program_.device_index, stream);
   Turn turn(*this, stream);
   turn.run(call, in.data(), out.data());
   hand_over(out.data(), outputs);
@@ -425,7 +427,7 @@ void Container::update_from_bytes(const std::uint8_t* bytes) {
 }
 
 void Container::publish(std::shared_ptr<const Constants> made, bool inactive) {
-  wait_for_gpus(program_);  // the new values are there
+  wait_for_devices(program_);  // the new values are there
   std::vector<Runner> stale;
   {
     const std::lock_guard lock(mutex_);
@@ -434,7 +436,7 @@ void Container::publish(std::shared_ptr<const Constants> made, bool inactive) {
     if (!inactive) stale = take_stale();
   }
   for (Runner& runner : stale) drop(runner);
-  if (made != nullptr) wait_for_gpus(program_);  // nothing reads the old ones any more
+  if (made != nullptr) wait_for_devices(program_);  // nothing reads the old ones any more
 }
 
 // What idle runners keep of constants that are no longer in use; those at work give theirs back.
@@ -471,7 +473,7 @@ void Container::free_inactive() {
     const std::lock_guard lock(mutex_);
     freed.swap(inactive_);
   }
-  if (freed != nullptr) wait_for_gpus(program_);
+  if (freed != nullptr) wait_for_devices(program_);
 }
 
 std::size_t Container::release() {

@@ -201,6 +201,14 @@ GpuStream current_stream(std::int32_t device) {
   return found;
 }
 
+void wait_for_gpu(std::int32_t device) noexcept {
+  try {
+    const Current current(gpu_of(device).context);
+    Driver::get().synchronize();  // what went wrong there is told to whoever uses it next
+  } catch (const Error&) {
+  }
+}
+
 }  // namespace wir
 
 // What the container asks for; it is compiled without knowing of GPUs.
@@ -212,14 +220,6 @@ extern "C" [[gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t gpu, v
   CUDAStreamGuardOpaque* guard = nullptr;
   wir::check(aoti_torch_create_cuda_stream_guard(stream, gpu, &guard));
   return guard;
-}
-
-extern "C" [[gnu::visibility("hidden")]] void wir_gpu_wait(std::int32_t gpu) noexcept {
-  try {
-    const wir::Current current(wir::gpu_of(gpu).context);
-    wir::Driver::get().synchronize();  // what went wrong there is told to whoever uses it next
-  } catch (const wir::Error&) {
-  }
 }
 
 extern "C" [[gnu::visibility("hidden")]] void wir_gpu_leave(void* entered) {

@@ -199,7 +199,7 @@ const char* why_no_recorder() {
 }
 
 std::shared_ptr<Recorder> make_recorder(const ProgramInfo& program) {
-  return std::make_shared<CudaRecorder>(program.gpu);
+  return std::make_shared<CudaRecorder>(program.device_index);
 }
 
 }  // namespace wir::runtime

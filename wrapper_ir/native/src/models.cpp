@@ -28,7 +28,7 @@ struct Taken {
 
 struct Model {
   explicit Model(const std::vector<NewValue>& given)
-      : container(wir_program_info, 1, wir_program_info.gpu < 0 ? "cpu" : "cuda", nullptr,
+      : container(wir_program_info, 1, wir_program_info.device, nullptr,
                   given.empty() ? nullptr : &given) {}
 
   Container container;

@@ -96,6 +96,8 @@ class Rounds {
   // `before` is what it carried before the first one.
   explicit Rounds(AtenTensorHandle before) : before_(share(before)) {
     check(aoti_torch_get_dtype(before, &options_.dtype));
+    check(aoti_torch_get_device_type(before, &options_.device_type));
+    check(aoti_torch_get_device_index(before, &options_.device_index));
     check(aoti_torch_get_dim(before, &rank_));
   }
   void add(AtenTensorHandle value) { values_.push_back(clone(value)); }

@@ -2,6 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+// Of libc10: what a vendor calls the device in PyTorch's slot for private ones.
+namespace c10 {
+[[gnu::weak]] std::string get_privateuse1_backend(bool lower_case);
+}
 
 namespace wir {
 
@@ -39,8 +45,15 @@ enum : std::int32_t { WIR_DTYPES(WIR_NUMBERED) };
 #undef WIR_NUMBERED
 }  // namespace dtype
 
+// Each type of device with PyTorch's name and number.
+#define WIR_DEVICES(OF)                                                                    \
+  OF(cpu, 0) OF(cuda, 1) OF(hip, 6) OF(xla, 9) OF(xpu, 12) OF(mps, 13) OF(meta, 14)        \
+  OF(hpu, 15) OF(mtia, 19) OF(privateuseone, 20)
+
 namespace device {
-enum : std::int32_t { any = -1, cpu = 0, cuda = 1 };
+#define WIR_NUMBERED(name, number) name = number,
+enum : std::int32_t { any = -1, WIR_DEVICES(WIR_NUMBERED) };
+#undef WIR_NUMBERED
 }  // namespace device
 
 inline const char* dtype_name(std::int32_t dtype) {
@@ -53,16 +66,17 @@ inline const char* dtype_name(std::int32_t dtype) {
   }
 }
 
-inline const char* device_name(std::int32_t type) {
+[[gnu::cold, gnu::noinline]] inline const char* device_name(std::int32_t type) {
+  if (type == device::privateuseone && c10::get_privateuse1_backend != nullptr) {
+    static const std::string own = c10::get_privateuse1_backend(true);
+    return own.c_str();
+  }
   switch (type) {
     case device::any: return "any device";
-    case device::cpu: return "cpu";
-    case device::cuda: return "cuda";
-    case 12: return "xpu";
-    case 13: return "mps";
-    case 14: return "meta";
-    case 15: return "hpu";
-    case 20: return "privateuseone";
+#define WIR_NAMED(name, number) \
+  case device::name: return #name;
+    WIR_DEVICES(WIR_NAMED)
+#undef WIR_NAMED
     default: return "unknown";
   }
 }

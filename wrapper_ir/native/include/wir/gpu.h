@@ -119,4 +119,7 @@ class Branches {
 // The caller's stream, and whether its work is being captured into a graph.
 GpuStream current_stream(std::int32_t device);
 
+// Waits until all work on a GPU is done.
+void wait_for_gpu(std::int32_t device) noexcept;
+
 }  // namespace wir

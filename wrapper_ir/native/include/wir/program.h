@@ -20,7 +20,7 @@ class Branches;
 class Tensor;
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 10;
+inline constexpr std::uint32_t kContract = 11;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
@@ -234,10 +234,14 @@ struct ProgramInfo {
 
   bool takes_out = false;  // whether callers may give memory for outputs
 
-  // The GPU that the program runs on; -1: none. Where states hold memory of it, such a state serves
-  // one stream: work on another one would not wait. `current_stream` then says which that is.
-  std::int32_t gpu = -1;
-  GpuStream (*current_stream)(std::int32_t gpu) = nullptr;
+  // The device that the program runs on: its type by PyTorch's name and its number; -1: the host
+  // alone. Where states hold memory of it, such a state serves one stream: work on another one would
+  // not wait. `current_stream` then says which that is. `wait` is for work that goes on behind
+  // calls; null where there is none, or nothing that it reads and others free.
+  const char* device = "cpu";
+  std::int32_t device_index = -1;
+  GpuStream (*current_stream)(std::int32_t device_index) = nullptr;
+  void (*wait)(std::int32_t device_index) noexcept = nullptr;
 
   const GraphInfo* graphs = nullptr;  // null: calls run as they are
 

@@ -303,6 +303,8 @@ extern "C" const wir::ProgramInfo wir_program_info = {
   nullptr,
   wir_program::kept_bytes,
   false,
+  "cuda",
   0,
   wir::current_stream,
+  wir::wait_for_gpu,
 };

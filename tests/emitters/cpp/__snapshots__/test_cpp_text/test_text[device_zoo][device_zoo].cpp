@@ -53,8 +53,9 @@ constexpr wir::InputSpec kInputs[] = {
   { "a", wir::Kind::kTensor, false, false,
       { wir::dtype::float4_e2m1fn_x2, wir::device::cuda, 0, 1, dims_4, dims_1 } },
   { "b", wir::Kind::kTensor, false, false,
-      { wir::dtype::float8_e8m0fnu, 12, 1, 1, dims_4, dims_1 } },
-  { "c", wir::Kind::kTensor, false, false, { wir::dtype::qint8, 13, -1, 1, dims_4, dims_1 } },
+      { wir::dtype::float8_e8m0fnu, wir::device::xpu, 1, 1, dims_4, dims_1 } },
+  { "c", wir::Kind::kTensor, false, false,
+      { wir::dtype::qint8, wir::device::mps, -1, 1, dims_4, dims_1 } },
   { "d", wir::Kind::kTensor, false, false,
       { wir::dtype::bfloat16, wir::device::cpu, -1, 1, dims_4, dims_1 } },
 };

@@ -117,5 +117,6 @@ extern "C" const wir::ProgramInfo wir_program_info = {
   nullptr,
   nullptr,
   false,
+  "cuda",
   0,
 };
