@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import KernelLanguage
@@ -13,6 +14,68 @@ if TYPE_CHECKING:
     import torch
 
 LOOPS = KernelLanguage("loops", has_grid=True, launcher="tests.devices.loops:Loops")
+
+IN_CPP = replace(LOOPS, cpp_launcher="loops::Kernel")
+
+HEADER = """\
+#pragma once
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <string>
+
+#include <wir/error.h>
+#include <wir/launch.h>
+
+namespace loops {
+
+template <class... Params>
+class Kernel {
+ public:
+  explicit Kernel(const wir::KernelText& text) : text_(text) {}
+
+  void load(std::int32_t) {
+    const std::lock_guard lock(mutex_);
+    if (function_ != nullptr) return;
+    char stem[] = "/tmp/loops-XXXXXX";
+    close(mkstemp(stem));
+    const std::string source = std::string(stem) + ".c";
+    {
+      std::ofstream file(source);
+      for (std::size_t n = 0; n < text_.num_options; ++n) {
+        file << "#define " << text_.options[n].name << ' ' << text_.options[n].value << '\\n';
+      }
+      file << "#include <stdint.h>\\n" << text_.code;
+    }
+    const bool failed = std::system(("cc -w -shared -fPIC " + source + " -o " + stem).c_str()) != 0;
+    void* library = failed ? nullptr : dlopen(stem, RTLD_NOW);
+    unlink(stem);
+    unlink(source.c_str());
+    if (library == nullptr) {
+      throw wir::Error("LOOPS1", std::string("kernel '") + text_.name + "' does not compile");
+    }
+    function_ = reinterpret_cast<Function>(dlsym(library, text_.entry));
+  }
+
+  void operator()(wir::Call&, const wir::Grid& grid, Params... params) const {
+    const std::int64_t group = text_.group[0] == 0 ? 1 : text_.group[0];
+    for (std::int64_t at = 0; at < grid.x * group; ++at) function_(at, params...);
+  }
+
+ private:
+  using Function = void (*)(std::int64_t, Params...);
+
+  const wir::KernelText& text_;
+  std::mutex mutex_;
+  Function function_ = nullptr;
+};
+
+}  // namespace loops
+"""
 
 _NUMBERS = {"i64": "int64_t", "f64": "double"}
 

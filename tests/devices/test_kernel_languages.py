@@ -9,12 +9,13 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from tests.devices.loops import LOOPS
+from tests.devices.loops import HEADER, IN_CPP, LOOPS
 from wrapper_ir import devices
 from wrapper_ir.lines import DeviceKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TEXT = """
 wir 2
@@ -106,9 +107,67 @@ def test_other_emitters_refuse_it_by_name(emitter: str) -> None:
 
 
 @pytest.mark.usefixtures("loops")
-def test_the_interpreter_refuses_it_by_name() -> None:
-    with pytest.raises(wir.WrapperIRError, match="kernel 'double'"):
-        wir.interpret(wir.parse(TEXT), torch.ones(2))
+def test_the_interpreter_launches_it() -> None:
+    (y,) = wir.interpret(wir.parse(TEXT), torch.ones(3))
+    assert y.tolist() == [2] * 3
+
+
+@pytest.fixture
+def in_cpp() -> Iterator[None]:
+    """A CPU for whose further language C++ programs have a launcher."""
+    assert devices.CPU.cpp is not None
+    side = dataclasses.replace(devices.CPU.cpp, headers={"loops.h": HEADER})
+    languages = (*devices.CPU.languages, IN_CPP)
+    taught = dataclasses.replace(devices.CPU, languages=languages, cpp=side)
+    devices.register_device(taught, over=devices.CPU)
+    try:
+        yield
+    finally:
+        devices.register_device(devices.CPU, over=taught)
+
+
+OBJECT = """\
+inline constexpr wir::KernelOption double_1_options[] = {
+  {"K", "2"},
+};
+inline constexpr wir::KernelText double_1_text = {
+  .name = "double",
+  .code =
+    "void f(int64_t at, const float* x, float* y, int64_t n) {\\n"
+    "    if (at < n) y[at] = K * x[at];\\n"
+    "}\\n",
+  .entry = "f",
+  .params = "in f32, out f32, i64",
+  .group = {2},
+  .num_options = 1,
+  .options = double_1_options,
+};
+inline loops::Kernel<const float*, float*, std::int64_t> double_1{double_1_text};
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_cpp")
+def test_a_launcher_in_a_vendors_header_runs_it_in_cpp(tmp_path: Path) -> None:
+    artifact = wir.emit(wir.parse(TEXT), "cpp")
+    assert artifact.sources["loops.h"] == HEADER
+    assert OBJECT in artifact.source
+    assert "double_1.load(0);" in artifact.source
+    assert "double_1(call, {" in artifact.source
+    packaged = wir.load_package(artifact.export(tmp_path / "m.pt2"))
+    for call in (artifact.load(), packaged):
+        for size in (1, 6, 7):
+            x = torch.randn(size)
+            (y,) = call(x)
+            assert torch.equal(y, 2 * x)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_cpp")
+def test_what_its_launcher_throws_is_told() -> None:
+    text = TEXT.replace("K * x[at]", "no such thing")
+    with pytest.raises(wir.WrapperIRError, match="kernel 'double' does not compile"):
+        wir.compile(wir.parse(text), "cpp")(torch.ones(2))
 
 
 def test_names_of_languages_that_emitters_know_are_not_those_of_vendors() -> None:

@@ -28,6 +28,8 @@ class KernelLanguage:
         launcher: The class that compiles and launches its kernels, ``package.module:Class``, for a
             language that a vendor brings (see :class:`Launcher`); empty for
             those that emitters know themselves.
+        cpp_launcher: The class template that does so in C++, which the C++ side of the device has
+            a header for (see ``wir/launch.h``); empty where only Python launches them.
         stream: ``(index)``: the current stream of the device of that number, which launches are
             given behind the grid; empty where they look it up themselves. A name of
             ``wrapper_ir.runtime``, or ``package.module:name``.
@@ -40,6 +42,7 @@ class KernelLanguage:
     package: str = ""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     launcher: str = ""
+    cpp_launcher: str = ""
     stream: str = ""
     suffix: str = ".txt"
 

@@ -111,7 +111,7 @@ def launch_problem(
         return None
     if not device.kind.runs(language):
         return language.refuse(device)
-    if language.launcher and not launchers:
+    if language.launcher and not (launchers or (in_cpp and language.cpp_launcher)):
         return f"kernels in {language.name} are launched from Python; its launcher is a class there"
     kind = device.kind
     if language is not CPP or launchers or kind.calls_plainly or (in_cpp and kind.around_kernels):

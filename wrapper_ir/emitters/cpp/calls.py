@@ -61,7 +61,7 @@ class CallLines(RegionBase):
         try:
             if isinstance(line.source, CppKernel):
                 self.declared.callees.kernel(line)
-            elif isinstance(line.source, TritonKernel):
+            elif isinstance(line.source, TritonKernel) or line.source.language.cpp_launcher:
                 self.declared.launched.add(line)
         except ValueError as error:
             self.unsupported(line, str(error))

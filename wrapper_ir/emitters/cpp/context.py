@@ -20,6 +20,7 @@ from wrapper_ir.emitters.facts import accelerators_of, placed_results
 from wrapper_ir.emitters.names import NamePlan
 from wrapper_ir.emitters.regions import TextRun, wanted_names
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.toolchain.parts import Part
 
@@ -143,6 +144,13 @@ class Context(TextRun):
         self.exprs = self.printer("")
         self.accelerator = next(iter(accelerators_of(program)), None)
         self.side = None if self.accelerator is None else side_of(self.accelerator)
+        #: Headers that vendors bring, text by name.
+        self.own_headers = {
+            name: text
+            for side in dict.fromkeys((CPU.kind.cpp, self.side))
+            if side is not None
+            for name, text in side.headers.items()
+        }
         #: Whether a tensor of the program is complex.
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
         #: Headers of the runtime part that the files include, and parts of it that they use.

@@ -87,8 +87,7 @@ class CppEmitter(Captures, Emitter):
         if problems.found:  # what is on a device has no form from here on
             return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
         files = render_files(context, origins=self.origins)
-        own = {} if context.side is None else context.side.headers
-        sources = {**own, **{name: writer.text() for name, writer in files.writers.items()}}
+        texts = {name: writer.text() for name, writer in files.writers.items()}
         whole = CodeWriter()
         for name, writer in files.writers.items():
             if len(files.writers) > 1:
@@ -97,7 +96,7 @@ class CppEmitter(Captures, Emitter):
             whole.extend(writer)
         levels = dict.fromkeys(row.line.level for row in context.probes)
         return CppArtifact(
-            sources,
+            {**context.own_headers, **texts},
             files.declared.callees.units,
             files.declared.launched.units,
             Manifest(

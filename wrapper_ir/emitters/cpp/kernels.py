@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.artifact import KernelUnit
-from wrapper_ir.emitters.cpp.exprs import parameter_type
+from wrapper_ir.emitters.cpp.launched import LaunchedKernels
 from wrapper_ir.emitters.cpp.literals import statement
-from wrapper_ir.emitters.cpp.state import StateMembers, element_type
-from wrapper_ir.emitters.cpp.triton import GpuKernels
+from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling
 from wrapper_ir.emitters.kernel_types import cpp_source
-from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.kernels import BufferParam, KernelDefinition, Param
 from wrapper_ir.toolchain.parts import OWN_OPS, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.toolchain.source import CppSource
 
 
@@ -113,7 +111,7 @@ class Callees:
             return name
         described = dataclasses.replace(cpp_source(definition), name=name)
         symbol = _symbol_of(described)
-        declared = ", ".join(map(_declared_type, definition.params))
+        declared = ", ".join(map(parameter_spelling, definition.params))
         writer = self._context.section("kernels")
         if symbol not in self._units:
             self._units[symbol] = KernelUnit(symbol, described)
@@ -148,14 +146,6 @@ class Callees:
         return name
 
 
-def _declared_type(param: Param) -> str:
-    """The type that the wrapper declares: the same to the machine."""
-    if not isinstance(param, BufferParam):
-        return parameter_type(param.type).spelling
-    element = element_type(param.dtype)
-    return f"const {element}*" if param.access is Access.READ else f"{element}*"
-
-
 def _symbol_of(source: CppSource) -> str:
     """A C symbol made from all that decides what a kernel does; its name is no part of that."""
     parts = (source.code, source.entry, source.isa, *source.extra_flags, *source.arg_types)
@@ -175,10 +165,10 @@ class Declarations:
 
     state: StateMembers
     callees: Callees
-    launched: GpuKernels
+    launched: LaunchedKernels
 
     @classmethod
     def of(cls, context: Context) -> Declarations:
         """Return those of a run, none of which is declared yet."""
         state = StateMembers(context)
-        return cls(state, Callees(context), GpuKernels(context, state))
+        return cls(state, Callees(context), LaunchedKernels(context, state))

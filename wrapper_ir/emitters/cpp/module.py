@@ -45,7 +45,7 @@ HEADER: Final = "program_parts.h"
 _HEADERS: Final = ("arena", "blas", "heap", "control", "generated")
 """Headers of the runtime part, in the order in which files include them."""
 
-_LATER: Final = ("mark", "out")
+_LATER: Final = ("launch", "mark", "out")
 """Likewise, behind those of devices."""
 
 _OPEN: Final = 'namespace [[gnu::visibility("hidden")]] wir_program {'
@@ -256,8 +256,7 @@ class _Module:
         file.lines("#include <memory>", "#include <utility>", "")
         names = (*_HEADERS, *sorted(needed.difference(_HEADERS, _LATER)), *_LATER)
         file.lines(*(f"#include <wir/{name}.h>" for name in names if name in needed))
-        own = () if self._context.side is None else self._context.side.headers
-        file.lines(*(f'#include "{name}"' for name in own))
+        file.lines(*(f'#include "{name}"' for name in self._context.own_headers))
         file.blank()
         if "externs" in self._context.sections:
             file.extend(self._context.section("externs"))

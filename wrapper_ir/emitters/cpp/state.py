@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.exprs import parameter_type
 from wrapper_ir.emitters.cpp.literals import call, device_index, device_type
 from wrapper_ir.emitters.cpp.statics import same_view, source_of
 from wrapper_ir.emitters.kernel_types import ELEMENTS
+from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Dim, dim
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+from wrapper_ir.lines.kernels import BufferParam, ExternKernel, KernelCall
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.memory import (
     Allocate,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import KeptView
     from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.kernels import Param
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
@@ -41,6 +44,19 @@ def element_type(dtype: DType) -> str:
     if "::" in spelled:
         return "void"
     return f"std::{spelled}" if spelled.endswith("_t") else spelled
+
+
+def pointer_to(param: BufferParam) -> str:
+    """The type of a kernel's parameter that takes an address."""
+    element = element_type(param.dtype)
+    return f"const {element}*" if param.access is Access.READ else f"{element}*"
+
+
+def parameter_spelling(param: Param) -> str:
+    """The type of a kernel's parameter as the wrapper declares it: the same to the machine."""
+    if isinstance(param, BufferParam):
+        return pointer_to(param)
+    return parameter_type(param.type).spelling
 
 
 @dataclass(slots=True)

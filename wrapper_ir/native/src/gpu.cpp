@@ -84,7 +84,7 @@ const GpuImage* fitting(const GpuImage* images, int arch) {
          "build the library again, with gpu_arch='" + arch_name(arch) + "'");
 }
 
-[[noreturn, gnu::cold]] void refuse_grid(const char* name, const GpuGrid& grid) {
+[[noreturn, gnu::cold]] void refuse_grid(const char* name, const Grid& grid) {
   refuse(name, "it cannot be launched over [" + std::to_string(grid.x) + ", " +
                    std::to_string(grid.y) + ", " + std::to_string(grid.z) + "] blocks");
 }
@@ -139,7 +139,7 @@ void GpuCode::load(std::int32_t device) {
   function_ = function;
 }
 
-void GpuCode::launch(const Call& call, const GpuGrid& grid, void** params, void*& scratch) const {
+void GpuCode::launch(const Call& call, const Grid& grid, void** params, void*& scratch) const {
   if (!(fits(grid.x) && fits(grid.y) && fits(grid.z))) refuse_grid(name_, grid);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // nothing to do
   Tensor memory;  // goes when the launch is under way: what takes it over runs after it
@@ -165,7 +165,7 @@ void GpuCode::launch(const Call& call, const GpuGrid& grid, void** params, void*
   }
 }
 
-CUresult GpuCode::launch_on(void* stream, const GpuGrid& grid, void** params) const {
+CUresult GpuCode::launch_on(void* stream, const Grid& grid, void** params) const {
   const auto x = static_cast<unsigned>(grid.x);
   const auto y = static_cast<unsigned>(grid.y);
   const auto z = static_cast<unsigned>(grid.z);

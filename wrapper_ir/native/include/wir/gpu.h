@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <wir/launch.h>
 #include <wir/program.h>
 
 namespace wir {
@@ -24,13 +25,6 @@ struct GpuImage {
 };
 static_assert(sizeof(GpuImage) == 40);  // the build writes them in assembler
 
-// Over how many blocks a kernel is launched.
-struct GpuGrid {
-  std::int64_t x;
-  std::int64_t y = 1;
-  std::int64_t z = 1;
-};
-
 // One kernel of a program, on one GPU.
 class GpuCode {
  public:
@@ -41,10 +35,10 @@ class GpuCode {
   void load(std::int32_t device);
 
  protected:
-  void launch(const Call& call, const GpuGrid& grid, void** params, void*& scratch) const;
+  void launch(const Call& call, const Grid& grid, void** params, void*& scratch) const;
 
  private:
-  int launch_on(void* stream, const GpuGrid& grid, void** params) const;
+  int launch_on(void* stream, const Grid& grid, void** params) const;
 
   const char* name_;
   const GpuImage* images_;
@@ -59,7 +53,7 @@ class GpuKernel : public GpuCode {
  public:
   using GpuCode::GpuCode;
 
-  void operator()(const Call& call, const GpuGrid& grid, Params... params) const {
+  void operator()(const Call& call, const Grid& grid, Params... params) const {
     // Triton's kernels take two pointers more: scratch memory, and what profilers want.
     void *scratch = nullptr, *profile = nullptr;
     void* addresses[] = { &params..., &scratch, &profile };

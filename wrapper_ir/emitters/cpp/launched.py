@@ -1,0 +1,188 @@
+"""Kernels over a grid: what the generated files declare, and data for the build.
+
+The build has Triton compile Triton kernels. What is in a vendor's language is compiled by the
+launcher that the vendor's headers have, when a program is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.exprs import CType
+from wrapper_ir.emitters.cpp.literals import device_index, statement
+from wrapper_ir.emitters.cpp.state import parameter_spelling, pointer_to
+from wrapper_ir.emitters.kernel_types import declared_type
+from wrapper_ir.emitters.triton import GpuUnit, source_of
+from wrapper_ir.lines.kernels import (
+    BufferParam,
+    DeviceKernel,
+    KernelCall,
+    KernelDefinition,
+    TritonKernel,
+)
+from wrapper_ir.lines.layout import CPU, Device
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.cpp.state import StateMembers
+    from wrapper_ir.lines.kernels import Param
+
+
+_NUMBERS: Final = {
+    "i1": CType.BOOL,
+    "u1": CType.BOOL,
+    "i32": CType.INT32,
+    "i64": CType.INT64,
+    "u64": CType.UINT64,
+    "fp32": CType.FLOAT,
+    "f32": CType.FLOAT,
+    "fp64": CType.REAL,
+    "f64": CType.REAL,
+}
+"""Triton's types of numbers, as C++ passes them."""
+
+
+def parameter_of(type_: str) -> CType | None:
+    """The type of a number that a Triton kernel takes, ``None`` for pointers.
+
+    Raises:
+        ValueError: C++ programs cannot pass such numbers.
+    """
+    if type_.startswith("*"):
+        return None
+    found = _NUMBERS.get(type_.removesuffix(":16"))
+    if found is None:
+        raise ValueError(f"a number of Triton's type '{type_}' cannot be passed in C++")
+    return found
+
+
+class LaunchedKernels:
+    """The kernels of a program that run over a grid: each is declared where it is defined.
+
+    A kernel is an object for each device that it is launched on, of ``wir::GpuKernel`` for Triton's
+    and of the class that a vendor's language names. A new state loads it, a call calls it.
+    """
+
+    def __init__(self, context: Context, state: StateMembers) -> None:
+        self._context = context
+        self._state = state
+        self._units: dict[str, GpuUnit] = {}
+        self._names: dict[tuple[str, Device], str] = {}
+
+    @property
+    def units(self) -> tuple[GpuUnit, ...]:
+        """The Triton kernels to compile, each once."""
+        return tuple(self._units.values())
+
+    def add(self, definition: KernelDefinition) -> None:
+        """Declares a kernel; a ValueError says why it cannot be one."""
+        source = definition.source
+        if isinstance(source, TritonKernel):
+            type_, made_of = self._of_triton(definition, source)
+        else:
+            assert isinstance(source, DeviceKernel)
+            type_, made_of = self._of_vendor(definition, source)
+        devices = self._context.launches.get(definition.name, ())
+        for device in sorted(set(map(_numbered, devices)), key=str):
+            name = self._name(definition.name, device)
+            for line in statement(f"inline {type_} {name}{{{made_of}}};"):
+                self._context.section("kernels").line(line)
+            self._state.load_kernel(name, device_index(device))
+
+    def _of_triton(self, definition: KernelDefinition, source: TritonKernel) -> tuple[str, str]:
+        """The type of the object of a kernel, and what it is made of."""
+        if self._context.accelerator is None:
+            raise ValueError("the program has no buffer on a GPU")
+        pairs = zip(definition.params, source.signature, strict=True)
+        types = [_declared_type(param, type_) for param, (_, type_) in pairs]
+        described = source_of(definition.name, source)
+        digest = hashlib.sha256(described.identity.encode("utf-8", "backslashreplace")).hexdigest()
+        symbol = f"wir_t_{digest[:20]}"
+        if symbol not in self._units:
+            self._units[symbol] = GpuUnit(symbol, described)
+            text = f'extern "C" const wir::GpuImage {symbol}[];'
+            self._context.section("externs").line(text)
+        return (
+            f"wir::GpuKernel<{', '.join(types)}>",
+            f"{literals.string(definition.name)}, ::{symbol}",
+        )
+
+    def _of_vendor(self, definition: KernelDefinition, source: DeviceKernel) -> tuple[str, str]:
+        """Likewise, of a kernel in a vendor's language; writes a description of it."""
+        context = self._context
+        context.headers.add("launch")
+        writer, wanted = context.section("kernels"), context.names["kernel", definition.name]
+        described = context.names.fresh(f"{wanted}_text")
+        options = [
+            f"{{{literals.string(name)}, {literals.string(_plain(value))}}}"
+            for name, value in source.options
+        ]
+        table = context.names.fresh(f"{wanted}_options") if options else "nullptr"
+        if options:
+            head = f"inline constexpr wir::KernelOption {table}[]"
+            writer.lines(*literals.table(head, options))
+        group = ", ".join(map(str, source.group))
+        writer.lines(f"inline constexpr wir::KernelText {described} = {{")
+        with writer.indent():
+            *rows, last = source.code.splitlines(keepends=True) or [""]
+            writer.lines(f".name = {literals.string(definition.name)},", ".code =")
+            with writer.indent():
+                writer.lines(*map(literals.string, rows), f"{literals.string(last)},")
+            params = ", ".join(map(declared_type, definition.params))
+            writer.lines(
+                f".entry = {literals.string(source.entry)},",
+                f".params = {literals.string(params)},",
+                f".group = {{{group}}},",
+                f".num_options = {len(options)},",
+                f".options = {table},",
+            )
+        writer.line("};")
+        types = ", ".join(map(parameter_spelling, definition.params))
+        return f"{source.language.cpp_launcher}<{types}>", described
+
+    def launched(
+        self, line: KernelCall, definition: KernelDefinition
+    ) -> tuple[str, tuple[CType | None, ...]] | None:
+        """Return the name of what a call launches, and the types of its numbers, None for pointers.
+
+        None for a kernel whose definition was refused. The types are those of Triton's signature;
+        where there is none, numbers are of their parameters' types.
+        """
+        types: tuple[CType | None, ...] = (None,) * len(definition.params)
+        if isinstance(definition.source, TritonKernel):
+            try:
+                types = tuple(parameter_of(type_) for _, type_ in definition.source.signature)
+            except ValueError:
+                return None
+        return self._name(line.kernel, _numbered(line.device)), types
+
+    def _name(self, kernel: str, device: Device) -> str:
+        """The identifier of a kernel on a device."""
+        context, wanted = self._context, self._context.names["kernel", kernel]
+        if device == (context.accelerator or _numbered(CPU)):
+            return wanted
+        key = (kernel, device)
+        if key not in self._names:
+            self._names[key] = context.names.fresh(f"{wanted}_on_{device_index(device)}")
+        return self._names[key]
+
+
+def _numbered(device: Device) -> Device:
+    return Device(device.type, device_index(device))
+
+
+def _plain(value: object) -> str:
+    """An option as the launcher reads it: a number, ``true`` or ``false``, or text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _declared_type(param: Param, type_: str) -> str:
+    """The type of a parameter: the same to the machine as what Triton's text says."""
+    number = parameter_of(type_)
+    if number is not None:
+        return number.spelling
+    if not isinstance(param, BufferParam):
+        raise ValueError(f"parameter '{param.name}' is a pointer to Triton, and a number here")
+    return pointer_to(param)
