@@ -300,7 +300,7 @@ def test_the_bisector_blames_us_and_names_the_graph(
 ) -> None:
     *found, graph = told[f"bisected-{way}"]
     assert found == [backend, "wrapper_ir", 1]
-    assert graph == "a forward of aten.addmm.default, aten.mm.default"
+    assert graph == "a graph of aten.addmm.default, aten.mm.default"
 
 
 @pytest.mark.parametrize("way", ["install", "backend"])
