@@ -1,4 +1,4 @@
-"""Ranges in PyTorch's profiler: one a call, by the name of its kernel or op, where asked for."""
+"""Ranges in PyTorch's profiler, where asked for: one a call, one an allocation, by their names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_without_it_there_is_no_trace_of_it(emitter: str) -> None:
     program = wir.capture(made, (x,))
     assert "aten::addmm.out" not in shown(wir.compile(program, emitter), x)
     plain = wir.emit(program, emitter).source
-    assert "record_function" not in plain
+    assert "shown_range" not in plain
     assert "Mark" not in plain
 
 
@@ -68,6 +68,24 @@ def test_results_of_calls_are_seen_after_the_range(emitter: str) -> None:
     for found, wanted in zip(run(x), function(x), strict=True):
         assert torch.equal(found, wanted)
     assert "aten::nonzero" in shown(run, x)
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+@pytest.mark.parametrize("options", [{"keep_buffers": 0}, {"arena": "kept"}], ids=str)
+def test_memory_has_the_names_of_buffers(emitter: str, options: dict[str, Any]) -> None:
+    """What a range allocates is the profiler's to count; kept memory is allocated once."""
+    x = torch.randn(64, 64)
+    program = wir.capture(lambda x: torch.mm(torch.mm(x, x), x), (x,))
+    function = wir.compile(program, emitter, profile=True, **options)
+    function(x)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        function(x)
+    taken = {e.name: e.cpu_memory_usage for e in seen.events() or () if e.cpu_memory_usage}
+    kept = {} if "arena" in options else {"allocate buf0": x.nbytes}
+    assert {k: v for k, v in taken.items() if k.startswith("allocate")} == {
+        **kept,
+        "allocate buf1": x.nbytes,
+    }
 
 
 @pytest.mark.parametrize("emitter", EMITTERS)

@@ -312,3 +312,11 @@ class Checks(enum.StrEnum):
 def test_what_no_text_stands_for_is_no_value() -> None:
     with pytest.raises(OptionValueError, match="a plain value"):
         Settings.from_options({"checks": Checks.ALWAYS})
+
+
+def test_options_that_do_not_go_together() -> None:
+    assert Settings.from_options({"arena": "kept", "memory": "pool"}).arena == "kept"
+    with pytest.raises(OptionValueError, match=r"'arena' cannot be 'kept'.*'none'"):
+        Settings.from_options({"arena": "kept", "memory": "none"})
+    with pytest.raises(OptionValueError, match="'out' cannot be True"):
+        Settings.from_options({"out": True})

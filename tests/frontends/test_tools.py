@@ -1,4 +1,4 @@
-"""PyTorch's tools see in graphs of ours what they see in Inductor's, and whose fault it is."""
+"""PyTorch's tools see in graphs of ours what they see in Inductor's, and whose a fault is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.pages import ROOT
 from wrapper_ir.frontends.inductor import Settings, install
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = [
     # PyTorch 2.11 says so of every profiler, the first time.
@@ -39,23 +39,11 @@ pytestmark = [
 ]
 
 #: What ``TORCH_LOGS`` can show of Inductor's work, in some release.
-LOGS = [
-    "output_code",
-    "kernel_code",
-    "schedule",
-    "perf_hints",
-    "fusion",
-    "ir_pre_fusion",
-    "ir_post_fusion",
-    "pre_grad_graphs",
-    "post_grad_graphs",
-    "aot_graphs",
-    "compute_dependencies",
-    "loop_ordering",
-    "inductor_metrics",
-    "benchmarking",
-    "cudagraphs",
-]
+LOGS = (
+    *("output_code", "kernel_code", "schedule", "perf_hints", "fusion", "loop_ordering"),
+    *("pre_grad_graphs", "post_grad_graphs", "aot_graphs", "ir_pre_fusion", "ir_post_fusion"),
+    *("compute_dependencies", "inductor_metrics", "benchmarking", "cudagraphs"),
+)
 
 WAYS_OF_OURS = ("backend", "install", "cpp")
 
@@ -94,15 +82,19 @@ class Seen:
 
 
 class _Keeping(logging.Handler):
-    def __init__(self, keep: Any) -> None:
+    def __init__(self, keep: Callable[[Any], None]) -> None:
         super().__init__()
-        self.emit = keep
+        self._keep = keep
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._keep(record)
 
 
 @contextmanager
 def _logging(seen: Seen) -> Iterator[None]:
-    known = inspect.signature(torch._logging.set_logs).parameters
-    torch._logging.set_logs(**{name: True for name in LOGS if name in known})
+    logs: Any = torch._logging
+    known = inspect.signature(logs.set_logs).parameters
+    logs.set_logs(**{name: True for name in LOGS if name in known})
 
     def trace(record: Any) -> None:
         told = getattr(record, "metadata", {})
@@ -111,7 +103,8 @@ def _logging(seen: Seen) -> Iterator[None]:
             seen.traced[name] = getattr(record, "payload", None)
 
     handlers = [(logging.getLogger("torch.__trace"), _Keeping(trace))]
-    for name in log_registry.get_artifact_log_qnames():
+    registry: Any = log_registry
+    for name in registry.get_artifact_log_qnames():
         messages = seen.logs.setdefault(name.rpartition(".__")[2], [])
         keep = _Keeping(lambda record, kept=messages: kept.append(record.getMessage()))
         handlers.append((logging.getLogger(name), keep))
@@ -122,7 +115,7 @@ def _logging(seen: Seen) -> Iterator[None]:
     finally:
         for logger, handler in handlers:
             logger.removeHandler(handler)
-        torch._logging.set_logs()
+        logs.set_logs()
 
 
 @cache
@@ -169,6 +162,10 @@ def test_traces_have_ours_beside_stock_s(who: str) -> None:
     stock, ours = set(seen("stock").traced), set(seen(who).traced)
     assert ours - stock == {f"wrapper_ir_{part}" for part in ("program", "plan", "diff")}
     assert stock - ours <= {"str"}  # names of files, each traced once in a process
+    program, plan = (seen(who).traced[f"wrapper_ir_{part}"] for part in ("program", "plan"))
+    assert program == str(wir.parse(seen(who).files["program.wir"]))
+    assert wir.parse(plan) != wir.parse(program)
+    assert "logical -> planned" in seen(who).traced["wrapper_ir_diff"]
 
 
 @pytest.mark.parametrize("who", WAYS_OF_OURS)
@@ -303,7 +300,7 @@ def test_the_bisector_blames_us_and_names_the_graph(
 ) -> None:
     *found, graph = told[f"bisected-{way}"]
     assert found == [backend, "wrapper_ir", 1]
-    assert graph == "a forward of aten.addmm.default, aten.mm.default"
+    assert graph == "a graph of aten.addmm.default, aten.mm.default"
 
 
 @pytest.mark.parametrize("way", ["install", "backend"])

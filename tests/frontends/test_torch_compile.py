@@ -1,15 +1,12 @@
-"""What torch.compile takes besides a backend, and what it shows of a compilation."""
+"""What torch.compile takes besides a backend; arenas kept between the calls of what it makes."""
 
 from __future__ import annotations
 
-import logging
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._inductor.codecache import output_code_log
 
 import wrapper_ir as wir
 from wrapper_ir.frontends.inductor import install
@@ -64,6 +61,16 @@ def test_a_whole_graph_of_any_size_is_one_program() -> None:
     assert len(programs) == 1
 
 
+def test_a_step_begins_where_no_graph_is_captured() -> None:
+    block = Block(0)
+    with wir.record() as programs, torch.no_grad():
+        compiled = torch.compile(block, backend="wrapper_ir", mode="reduce-overhead")
+        for _ in range(3):
+            torch.compiler.cudagraph_mark_step_begin()
+            torch.testing.assert_close(compiled(X), block(X))
+    assert len(programs) == 1
+
+
 def test_blocks_that_are_compiled_each_share_a_program() -> None:
     blocks = [Block(seed) for seed in range(3)]
     with wir.record() as programs, torch.no_grad():
@@ -98,41 +105,27 @@ def test_compiled_autograd() -> None:
         torch.testing.assert_close(each.grad, grad)
 
 
-@contextmanager
-def _records(logger: str) -> Iterator[list[logging.LogRecord]]:
-    found: list[logging.LogRecord] = []
+def test_training_and_inference_keep_arenas() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 16), nn.GELU())
+    kept = torch.compile(net, backend="wrapper_ir", options={"arena": "kept"})
 
-    class Keeping(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            found.append(record)
+    def gradients(model: nn.Module, x: Tensor) -> list[Tensor]:
+        net.zero_grad()
+        model(x).square().sum().backward()
+        return [p.grad for p in net.parameters() if p.grad is not None]
 
-    handler, target = Keeping(), logging.getLogger(logger)
-    target.addHandler(handler)
-    try:
-        yield found
-    finally:
-        target.removeHandler(handler)
-
-
-def test_tools_see_what_we_made() -> None:
-    """TORCH_LOGS=output_code shows our text; TORCH_TRACE, our program, its plan, what changed."""
-    torch._logging.set_logs(output_code=True)
-    try:
-        with (
-            _records("torch.__trace") as traced,
-            _records(output_code_log.name) as logged,
-            wir.record() as programs,
-        ):
-            torch.compile(lambda x: (x @ x.T).sin() + 13, backend="wrapper_ir")(X)
-    finally:
-        torch._logging.set_logs()
-    (program,) = programs
-    assert any("Written by wrapper_ir" in record.getMessage() for record in logged)
-    artefacts: dict[str, Any] = {
-        record.metadata["artifact"]["name"]: record.payload  # type: ignore[attr-defined]
-        for record in traced
-        if "artifact" in getattr(record, "metadata", {})
-    }
-    assert artefacts["wrapper_ir_program"] == str(program)
-    assert wir.parse(artefacts["wrapper_ir_plan"]) != wir.parse(artefacts["wrapper_ir_program"])
-    assert "logical -> planned" in artefacts["wrapper_ir_diff"]
+    for _ in range(3):
+        x = torch.randn(4, 8)
+        for ours, theirs in zip(gradients(kept, x), gradients(net, x), strict=True):
+            torch.testing.assert_close(ours, theirs)
+        with torch.no_grad():
+            torch.testing.assert_close(kept(x), net(x))
+    wir.release()
+    with torch.no_grad():
+        first = kept(torch.ones(4, 8))
+        before = first.clone()
+        kept(torch.zeros(4, 8))
+    assert torch.equal(first, before)
+    assert wir.release() >= 4 * 16 * 4

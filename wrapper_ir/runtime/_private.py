@@ -68,7 +68,7 @@ The increment is in elements and counts from the tensor's own offset.
 
 
 kernel_log: Final = logging.getLogger("torch._inductor.async_compile.__kernel_code")
-"""What shows the kernels of loaded modules, where ``TORCH_LOGS=kernel_code`` asks for it."""
+"""Inductor's log of kernels, which ``TORCH_LOGS=kernel_code`` shows."""
 
 shown_range: Final[Callable[[str], AbstractContextManager[Any]]] = getattr(
     getattr(torch._C, "_profiler", None), "_RecordFunctionFast", record_function

@@ -28,6 +28,7 @@ from wrapper_ir.frontends.inductor.captured import (
 from wrapper_ir.frontends.inductor.compat import cache_dir, compile_lock, inductor_config
 from wrapper_ir.frontends.inductor.emission import artifact_of
 from wrapper_ir.frontends.inductor.exported import free_sizes, shape_env_of, warn_of_fixed_sizes
+from wrapper_ir.frontends.inductor.identity import is_bisected_away
 from wrapper_ir.frontends.inductor.inductor_options import delivery_of
 from wrapper_ir.frontends.inductor.session import (
     announce,
@@ -38,7 +39,6 @@ from wrapper_ir.frontends.inductor.session import (
     use_session,
 )
 from wrapper_ir.frontends.inductor.settings import Settings
-from wrapper_ir.frontends.inductor.tools import is_bisected_away
 from wrapper_ir.options import options_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(model_, examples, *args, config_patches=patches, **kwargs)
 
         session = current_session()
-        if session is None or session.capture or is_bisected_away(session):
+        if session is None or session.capture or is_bisected_away(session, model_.graph):
             with use_session(session if session is not None and session.capture else None):
                 return run(config_patches)
         try:

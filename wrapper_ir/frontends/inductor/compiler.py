@@ -15,9 +15,9 @@ from wrapper_ir.frontends.inductor.compat import (
     inductor_config,
 )
 from wrapper_ir.frontends.inductor.device_scheduling import settings_for
+from wrapper_ir.frontends.inductor.identity import saved_for_minifier
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
-from wrapper_ir.frontends.inductor.tools import saved_for_minifier
 from wrapper_ir.runtime.triton import prepare_launcher
 from wrapper_ir.toolchain import prepare
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import ValueWithLineMap
-from wrapper_ir.frontends.inductor.tools import show_program
+from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
 from wrapper_ir.runtime.calls import pass_by
 
 if TYPE_CHECKING:
@@ -91,8 +90,37 @@ def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program
     emitter = make_emitter(settings.emitter, options)
     passes = pipeline_for(emitter, printer, strategy=settings.memory)
     planned = run_passes(program, passes)
-    show_program(program, planned)
+    _show(program, planned)
     return emit(planned, settings.emitter, **options), planned
+
+
+def _show(program: Program, planned: Program) -> None:
+    """Show a program, its plan and what the passes changed, to whoever looks at compilations.
+
+    They are artefacts of a ``TORCH_TRACE``, and files of ``TORCH_COMPILE_DEBUG=1`` beside those of
+    Inductor, there with the origins of lines.
+    """
+
+    def changes() -> str:
+        from wrapper_ir.diffing import diff  # noqa: PLC0415 - only here
+
+        return str(diff(program, planned))
+
+    texts = {"program": program.__str__, "plan": planned.__str__, "diff": changes}
+    for name, text in texts.items():
+        about = {"name": f"wrapper_ir_{name}", "encoding": "string"}
+        trace_structured("artifact", about.copy, payload_fn=text)
+    if getattr(V.debug, "_path", None):
+        from wrapper_ir.text import print_program  # noqa: PLC0415 - only here
+
+        files = {
+            "program.wir": print_program(program, origins=True),
+            "plan.wir": print_program(planned, origins=True),
+            "plan.diff": changes(),
+        }
+        for file, content in files.items():
+            with V.debug.fopen(file, encoding="utf-8") as target:
+                target.write(content)
 
 
 def _text_around(passing: Passing) -> str:

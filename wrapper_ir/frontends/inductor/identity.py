@@ -1,4 +1,4 @@
-"""Who makes a graph, and cache keys that keep our entries apart from Inductor's.
+"""Who makes a graph: caches keep our entries apart by it, and tools know whose a fault is.
 
 Whoever made a graph's forward makes its backward. An installation is a state of a context, and a
 backward is compiled when it is first run: after the block, or in a thread of autograd's, where
@@ -12,6 +12,9 @@ the other way round. Both keys do contain the ``uuid`` of the pass in a device's
 (``device_custom_pass``). So we put a pass there that changes nothing and says who is compiling.
 It is false in a context that is not ours: then Inductor hashes None, exactly as without us, and
 the compilations of other threads keep their keys while we are registered.
+
+PyTorch's minifier and bisector know of Inductor alone, too. Each has a place where somebody from
+outside can say a word; what we put there asks in the same way.
 """
 
 from __future__ import annotations
@@ -24,17 +27,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.devices import is_registered, kind_of
 from wrapper_ir.frontends.inductor.compat import (
+    BISECTED_BACKENDS,
     AOTAutogradBypass,
+    BisectSubsystem,
+    CompilerBisector,
     CustomGraphModulePass,
     FxGraphBypass,
     TracingContext,
+    dynamo_config,
 )
 from wrapper_ir.frontends.inductor.session import Session, current_session, open_recorders
+from wrapper_ir.options import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import torch
+
+    from wrapper_ir.frontends.inductor.settings import Settings
 
 
 class CacheBypass(FxGraphBypass, AOTAutogradBypass):
@@ -176,3 +186,80 @@ def source_digest() -> str:
 def _sources(root: Path) -> list[Path]:
     """Return the modules and tables in a folder."""
     return sorted(each for ending in ("py", "txt") for each in root.rglob(f"*.{ending}"))
+
+
+# Scripts that show a failure again, which the minifier and ``TORCH_COMPILE_DEBUG=1`` write.
+
+
+class Scripts:
+    """Text that torch's scripts of failures begin with, as long as we are registered.
+
+    Args:
+        found: What they began with before.
+    """
+
+    def __init__(self, found: str) -> None:
+        self._found = found
+
+    def __str__(self) -> str:
+        """Return what was found, and an installation where the failing graph is ours."""
+        session = maker()
+        if session is None or session.capture:
+            return self._found
+        return f"{self._found}\n{_installation(session.settings)}"
+
+
+def _installation(settings: Settings) -> str:
+    given = {option.name: getattr(settings, option.name) for option in options_of(type(settings))}
+    given = {name: value for name, value in given.items() if value is not None}
+    given |= dict(settings.emitter_options)
+    options = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    return (
+        "# Without the next two lines, Inductor's own wrapper is tried.\n"
+        "from wrapper_ir.frontends.inductor import install\n"
+        f"install({options})\n"
+    )
+
+
+def saved_for_minifier(
+    compiled: Callable[..., Any], within: Callable[[], Any]
+) -> Callable[..., Any]:
+    """Return a compiled graph such that what the minifier writes when it is called is ours, too.
+
+    The minifier looks at the results of calls; where it is off, nothing is added to them.
+
+    Args:
+        compiled: The graph.
+        within: Makes the context in which compilations are ours.
+    """
+    if dynamo_config.repro_after != "aot":
+        return compiled
+
+    @functools.wraps(compiled)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with within():
+            return compiled(*args, **kwargs)
+
+    return call
+
+
+# PyTorch's bisector: which backend is at fault, and which part of it, the how many-th time.
+
+#: What it calls us: a backend of its own, and a part of Inductor, which installations replace.
+_NAME: Final = "wrapper_ir"
+
+BISECTED_BACKENDS["inductor"].insert(0, BisectSubsystem(_NAME))
+BISECTED_BACKENDS.setdefault(_NAME, [BisectSubsystem(_NAME)])
+
+
+def is_bisected_away(session: Session, graph: torch.fx.Graph) -> bool:
+    """Return whether PyTorch's bisector tries a graph with Inductor's own wrapper."""
+
+    def in_words() -> str:
+        ops = (str(node.target) for node in graph.nodes if node.op == "call_function")
+        return f"a graph of {', '.join(dict.fromkeys(ops))}"
+
+    return not session.capture and any(
+        CompilerBisector.disable_subsystem(backend, _NAME, in_words)
+        for backend in ("inductor", _NAME)
+    )

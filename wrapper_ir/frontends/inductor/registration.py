@@ -27,16 +27,23 @@ from wrapper_ir.devices import is_registered
 from wrapper_ir.frontends.inductor.artifacts import serving
 from wrapper_ir.frontends.inductor.compat import (
     CompilePackage,
+    V,
     WrapperFxCodegen,
     codegen_common,
     inductor_entry,
     repro_writers,
 )
 from wrapper_ir.frontends.inductor.device_scheduling import codegens, entry, tell_inductor
+from wrapper_ir.frontends.inductor.emission import graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
-from wrapper_ir.frontends.inductor.identity import IdentityPass, PackageKeys, maker
+from wrapper_ir.frontends.inductor.identity import (
+    IdentityPass,
+    PackageKeys,
+    Scripts,
+    is_bisected_away,
+    maker,
+)
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
-from wrapper_ir.frontends.inductor.tools import Scripts, is_bisected_away
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
 if TYPE_CHECKING:
@@ -249,7 +256,11 @@ def _is_stock(
     *__: Any,
 ) -> bool:
     """Return whether a graph of ours goes to Inductor's own wrapper while faults are looked for."""
-    return not hasattr(parent, "session") if is_subgraph else is_bisected_away(session)
+    return (
+        not hasattr(parent, "session")
+        if is_subgraph
+        else is_bisected_away(session, graph_of(V.graph).graph)
+    )
 
 
 def _is_ours(device: str) -> bool:
