@@ -60,7 +60,7 @@ def test_two_processes_build_once_and_a_third_starts_no_compiler(
         finish(process)
     calls = counting_compiler.read_text()
     assert calls.count(" -c ") == 1
-    assert calls.count("-shared") == 1
+    assert calls.count("-shared") == 2  # the library, and an empty one that passes for PyTorch's
     another()
     assert counting_compiler.read_text() == calls
     assert len(list(directory.glob("objects/*/*.so"))) == 1
