@@ -126,12 +126,11 @@ def export(
 ) -> Path:
     """Build a program ahead of time, or write it as source that runs.
 
-    The ending of the path says what is written: ``.pt2`` a package for
-    ``torch._inductor.aoti_load_package`` and ``torch::inductor::AOTIModelPackageLoader``, ``.so``
-    the library alone; others load these without us. No ending, or a slash: a folder of source,
-    which is run and edited, :func:`check_folder` compares with its program, and CMake builds where
-    it is C++. It appears whole or not at all; what an export wrote before is replaced, but no
-    folder that was edited since. The same program gives the same bytes.
+    The path's ending says what: ``.pt2`` a package for ``torch._inductor.aoti_load_package`` and
+    ``torch::inductor::AOTIModelPackageLoader``, ``.so`` the library alone, which both run without
+    us; no ending, or a slash, a folder of source, to be run, edited and compared with its program
+    (:func:`check_folder`). It appears whole or not at all; what an export wrote before is replaced,
+    but no folder that was edited since. The same program gives the same bytes.
 
     Args:
         program: The program; ``program.data`` holds the values of its constants. Or, for a
@@ -141,13 +140,10 @@ def export(
         path: Where to.
         target: The emitter whose text a folder holds: ``"cpp"`` or ``"python"``.
         metadata: What a package is to say of itself besides; loaders return it.
-        debug: What values the library can show while it runs: a ``DebugPrinter``, or a level such
-            as ``"print"``, with which it begins; the level can be changed where it runs. Without
-            it nothing is built in, whatever the environment says here.
-        **options: How to build, the fields of :class:`wrapper_ir.aot.build.BuildOptions`: ``isa``,
-            ``constants``, ``debug_info``, ``gpu_arch``, ``jobs``, ``progress``, ... And options of
-            the emitter: with ``cuda_graph=True`` a library captures its calls. Of the former a
-            folder of Python has ``constants`` alone.
+        debug: What values the library can show: a ``DebugPrinter``, or a level such as ``"print"``,
+            with which it begins. Without it nothing is built in, whatever the environment says.
+        **options: The fields of :class:`wrapper_ir.aot.build.BuildOptions`, of which a folder of
+            Python has ``constants`` alone, and options of the emitter.
 
     Returns:
         The path.

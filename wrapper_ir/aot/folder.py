@@ -92,6 +92,15 @@ beside PyTorch, from C++ or Python:
 """
 
 
+_ROWS: Final = {
+    "program*.cpp": "the program in C++: tables of what goes in and out, and one function",
+    "CMakeLists.txt": "how a library is built of it, and of what follows",
+    "kernels*.cpp": "which kernels are compiled together",
+    "cpu.cpp": "by which the library refuses processors that it was not built for",
+}
+"""What the files are that every folder has."""
+
+
 def write_build(
     folder: Path, artifact: CppArtifact, options: BuildOptions, *, name: str
 ) -> tuple[dict[str, str], str]:
@@ -111,9 +120,9 @@ def write_build(
     table, where, chosen, archives = prepared(artifact, options)
     code = DeviceCode.of(artifact, options)
     # Not for this processor in particular: whoever builds it may have another one.
-    plain = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
-    fixed = [isa for _, isa in chosen if not isa.native]
-    check = check_text(required_features(compiler, [*plain, *fixed]), options.isa)
+    isas = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
+    isas += [isa for _, isa in chosen if not isa.native]
+    check = check_text(required_features(compiler, isas), options.isa)
     kernels = kernel_translations(chosen, compiler, options.extra_flags, included=True)
     kernel_files = [f"kernels{index}.cpp" for index in range(len(kernels))]
     texts = {file: unit.text for file, unit in zip(kernel_files, kernels, strict=True)}
@@ -123,32 +132,28 @@ def write_build(
     runtime = _copy_runtime(folder, units)
     code.write(folder, options.cache or default_cache())
     blob = linked_constants(artifact.program, table, archives, folder / target, where)
-    plain_sources = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
+    plain = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
     assembled = [*(["constants.s"] if blob else []), *([code.file] if code.file else [])]
     sides = artifact.manifest.sides
     cmake = _CMAKE.format(
         name=target,
-        sources=_listed([*runtime, *plain_sources, *kernel_files, *assembled]),
+        sources=_listed([*runtime, *plain, *kernel_files, *assembled]),
         constants=_constants_rule(target, blob, where),
         including=_INCLUDING.format(file=code.file) if code.file else "",
         libraries=" ".join(f'"${{WIR_TORCH_DIR}}/lib/{side.library}"' for side in sides),
         targets=" ".join(side.target for side in sides),
         plain_flags=" ".join(generated_flags(compiler)),
-        plain_sources=" ".join([*runtime, *plain_sources]),
+        plain_sources=" ".join([*runtime, *plain]),
         kernel_flags="".join(map(_kernel_rule, kernel_files, kernels)),
     )
     (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
     rows = {
-        "program*.cpp": "the program in C++: tables of what goes in and out, and one function",
-        "CMakeLists.txt": "how a library is built of it, and of what follows",
-        "kernels*.cpp": "which kernels are compiled together",
-        "cpu.cpp": "by which the library refuses processors that it was not built for",
+        **_ROWS,
         **({} if blob is None or where == "none" else {blob: "the values of constants, again"}),
         **code.rows,
         "runtime/": "the runtime part, the same for every program",
     }
-    device = artifact.manifest.sides[-1].runner
-    return rows, _BUILD.format(name=target, device=device, isa=_about_isa(options.isa))
+    return rows, _BUILD.format(name=target, device=sides[-1].runner, isa=_about_isa(options.isa))
 
 
 def _identifier(name: str) -> str:

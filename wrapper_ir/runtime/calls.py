@@ -67,9 +67,8 @@ def plain_function(
                 if isinstance(tensor, Tensor) and not tensor.is_inference():
                     torch.autograd.graph.increment_version(tensor)
 
-    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
-    run.__doc__ = f"Run the program '{name}' on its {inputs} inputs; gives a tuple of its results."
-    return run
+    about = f"Run the program '{name}' on its {inputs} inputs; gives a tuple of its results."
+    return _named(run, name, about)
 
 
 def differentiable(  # noqa: PLR0913 - all but two are named
@@ -101,15 +100,9 @@ def differentiable(  # noqa: PLR0913 - all but two are named
         def forward(ctx: Any, *inputs: Any) -> Values:  # noqa: ANN401 - as autograd passes them
             count = len(inputs)
             values = plain_function(forward, name=name, inputs=count, writes=writes)(*inputs)
-            given = {id(value) for value in inputs}
-            kept = values[results:]
-            ctx.numbers = [value for value in kept if not isinstance(value, Tensor)]
-            tensors = (value for value in kept if isinstance(value, Tensor))
-            # A view would keep what it is a view of, the results among it, and these the graph.
-            ctx.save_for_backward(*(t if id(t) in given else t.detach() for t in tensors))
+            _keep(ctx, inputs, values[results:])
             rest = (value for i, value in enumerate(values[:results]) if i not in tangents)
             ctx.mark_non_differentiable(*(value for value in rest if isinstance(value, Tensor)))
-            ctx.is_spent = False
             return values[:results]
 
         @staticmethod
@@ -129,8 +122,23 @@ def differentiable(  # noqa: PLR0913 - all but two are named
         made: Values = Run.apply(*inputs)
         return made
 
+    about = f"Run the program '{name}' on its inputs; gives {results} results, for autograd."
+    return _named(run, name, about)
+
+
+def _keep(ctx: Any, inputs: Values, kept: Values) -> None:  # noqa: ANN401 - as autograd passes it
+    """Keep what the backward is to be given: numbers, and tensors as autograd saves them."""
+    given = {id(value) for value in inputs}
+    ctx.numbers = [value for value in kept if not isinstance(value, Tensor)]
+    tensors = (value for value in kept if isinstance(value, Tensor))
+    # A view would keep what it is a view of, the results among it, and these the graph.
+    ctx.save_for_backward(*(t if id(t) in given else t.detach() for t in tensors))
+    ctx.is_spent = False
+
+
+def _named(run: Callable[..., Values], name: str, about: str) -> Callable[..., Values]:
     run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
-    run.__doc__ = f"Run the program '{name}' on its inputs; gives {results} results, for autograd."
+    run.__doc__ = about
     return run
 
 
