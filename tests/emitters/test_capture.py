@@ -257,6 +257,7 @@ constexpr wir::GraphInfo kGraphs = {
 };
 
   nullptr,
+  nullptr,
   &wir_program::kGraphs,
 """
 

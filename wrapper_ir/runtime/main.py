@@ -136,9 +136,16 @@ def obstacle(needs: Mapping[str, Any], device: str | None = None) -> str | None:
             return f"its kernels were written for {name!r}: {error.fields['reason']}"
     if device is not None and torch.device(device).type != needs["device"]:
         return f"it runs on {needs['device']}, and not on {device}"
-    if not torch.get_device_module(needs["device"]).is_available():
-        return f"it runs on {needs['device']}, and there is none"
-    return None
+    return _absence(needs["device"])
+
+
+def _absence(device: str) -> str | None:
+    """Return why nothing runs on a type of device here, None if there is one."""
+    try:
+        module = torch.get_device_module(device)
+    except RuntimeError:
+        return f"it runs on {device}, which PyTorch does not know here"
+    return None if module.is_available() else f"it runs on {device}, and there is none"
 
 
 def _release(version: str) -> tuple[int, ...]:
