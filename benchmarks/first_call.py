@@ -163,17 +163,41 @@ def _norms() -> Callable[[], Tensor]:
 def _resnet() -> Callable[[], Tensor]:
     import torchvision  # type: ignore[import-not-found]  # of who has it
 
-    module = torchvision.models.resnet50().to(memory_format=torch.channels_last)
+    module = torchvision.models.resnet50().to("cuda", memory_format=torch.channels_last)
     x = torch.randn(64, 3, 224, 224).to(memory_format=torch.channels_last)
     return _step(lambda x: module(x).square().mean(), x)
+
+
+def _float8() -> Callable[[], Tensor]:
+    limit = torch.finfo(torch.float8_e4m3fn).max
+
+    def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
+        scale = limit / x.abs().amax().float().clamp(min=1e-12)
+        return (x.float() * scale).clamp(-limit, limit).to(torch.float8_e4m3fn), 1 / scale
+
+    weight, of_weight = quantised(torch.randn(4096, 4096, dtype=HALF, device="cuda"))
+
+    def linear(x: Tensor) -> Tensor:
+        narrow, of_x = quantised(x)
+        product = torch._scaled_mm(narrow, weight.t(), of_x, of_weight, out_dtype=HALF)
+        return functional.gelu(product)
+
+    return _step(linear, torch.randn(4096, 4096, dtype=HALF))
 
 
 def _line() -> Callable[[], Tensor]:
     return _step(lambda x: functional.softplus(x).sum(), torch.randn(33, requires_grad=True))
 
 
-#: Each makes a step of training to compile.
-MODELS = {"machine": _line, "norms": _norms, "llama": _decoder, "unet": _unet, "resnet": _resnet}
+#: Each makes a step to compile: of training, but for the product in float8.
+MODELS = {
+    "machine": _line,
+    "norms": _norms,
+    "float8": _float8,
+    "llama": _decoder,
+    "unet": _unet,
+    "resnet": _resnet,
+}
 
 _way: dict[str, Any] = {}
 _trains = True
@@ -190,7 +214,8 @@ def _step(module: Callable[..., Tensor], *args: Tensor) -> Callable[[], Tensor]:
             with torch.no_grad():
                 return run(*on_gpu)
         loss = run(*on_gpu)
-        torch.autograd.backward(loss)
+        if loss.requires_grad:
+            torch.autograd.backward(loss)
         return loss
 
     return step

@@ -45,8 +45,14 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
         NotAProgramError: What was given is no program.
     """
     as_program(program, "wir.emit")
-    emitter = make_emitter(target, options)
-    return emitter.emit(run_passes(program, pipeline_for(emitter)))
+    return _emitted(program, target, options)
+
+
+def _emitted(
+    program: Program, target: str, options: Mapping[str, Any], printer: DebugPrinter | None = None
+) -> Artifact:
+    emitter = make_emitter(target, options)  # a word that it does not know is no reason to plan
+    return emitter.emit(run_passes(program, pipeline_for(emitter, printer)))
 
 
 def compile(
@@ -79,8 +85,7 @@ def compile(
     """
     as_program(program, "wir.compile")
     printer = make_printer(debug)
-    emitter = make_emitter(target, options)  # a word that it does not know is no reason to plan
-    artifact = emitter.emit(run_passes(program, pipeline_for(emitter, printer)))
+    artifact = _emitted(program, target, options, printer)
     with faults_of(emitter_class(target), "what it made was loaded"):
         function = artifact.load()
     if printer is None or printer.hook is None:
@@ -160,10 +165,8 @@ def export(
     build, rest = shipping.split(options, target)
     models = shipping.arranged(program, path, shipping.check(path, metadata, target, **build))
     printer = None if debug is None else make_printer(debug)
-    emitter = make_emitter(target, rest)
-    passes = pipeline_for(emitter, printer)
     artifacts = {
-        name: [emitter.emit(run_passes(each, passes)) for each in variants]
+        name: [_emitted(each, target, rest, printer) for each in variants]
         for name, variants in models.items()
     }
     return shipping.export(artifacts, path, metadata=metadata, **build)

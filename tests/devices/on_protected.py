@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import dataclasses
+import importlib
 import re
 import sys
 from typing import Any
@@ -94,6 +95,19 @@ def package() -> None:
     assert same([ours(x.to("protected"))], wanted)
     with pytest.raises(wir.WrapperIRError, match="it runs on protected, and not on cpu"):
         wir.load_package(file, device="cpu")
+
+
+def folder() -> None:
+    """Folders of source, in Python and in C++."""
+    program, x = captured(), torch.randn(5, 8)
+    wanted = wir.compile(moved(program))(x)
+    sys.path.insert(0, sys.argv[3])
+    for target in ("python", "cpp"):
+        folder = wir.export(program, f"{sys.argv[3]}/in_{target}/", target)
+        assert same(importlib.import_module(f"in_{target}").run(x.to("protected")), wanted)
+        assert wir.check_folder(folder) == []
+    torch.save(x, f"{sys.argv[3]}/x.pt")
+    torch.save(wanted[0], f"{sys.argv[3]}/wanted.pt")
 
 
 def training(emitter: str = "python") -> None:

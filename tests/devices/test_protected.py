@@ -15,6 +15,7 @@ import pytest
 
 import wrapper_ir as wir
 from tests import warm
+from tests.export.deploy import TORCH, compile_program, needs_cmake
 from tests.pages import ROOT
 
 PACKAGE = ROOT / "examples" / "device_protected"
@@ -108,6 +109,29 @@ def test_its_packages_are_loaded_by_our_loader_and_by_torchs(site: Path, tmp_pat
     told = "it runs on protected, which PyTorch does not know here"
     with pytest.raises(wir.WrapperIRError, match=told):
         wir.load_package(tmp_path / "m.pt2")
+
+
+@pytest.mark.long  # CMake compiles the runtime part anew
+@pytest.mark.slow
+@needs_cmake
+def test_its_folders_run_and_are_built_by_cmake(site: Path, tmp_path: Path) -> None:
+    done = run(site, "folder", tmp_path)
+    assert done.stdout.endswith("done\n"), done.stderr
+    configure = ["cmake", "-S", tmp_path / "in_cpp", "-B", tmp_path, f"-DWIR_TORCH_DIR={TORCH}"]
+    refused = subprocess.run(configure, capture_output=True, text=True, check=False)
+    assert "where is libdevice_protected.so?" in refused.stderr
+    (library,) = site.rglob("libdevice_protected.so")
+    program = compile_program(tmp_path, CASES.with_name("run_protected.cpp"))
+    for command in (
+        [*configure, f"-DWIR_LIBDEVICE_PROTECTED={library}"],
+        ["cmake", "--build", tmp_path],
+        [program, library, tmp_path / "in_cpp.so", tmp_path],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "same\n"
+    page = (tmp_path / "in_cpp" / "README.md").read_text()
+    assert 'getAOTIModelRunnerRegistry().at("protected")' in page
 
 
 @pytest.mark.slow

@@ -1,18 +1,24 @@
-"""Compiling the C++ program of ``examples/deploy_cpp`` without CMake."""
+"""Compiling C++ programs, that of ``examples/deploy_cpp`` among them, and finding CMake."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 import torch
 
 SOURCES = Path(__file__).parents[2] / "examples" / "deploy_cpp"
 TORCH = Path(torch.__path__[0])
 
+needs_cmake = pytest.mark.skipif(
+    shutil.which("cmake") is None or shutil.which("make") is None, reason="there is no CMake here"
+)
 
-def compile_program(folder: Path) -> Path:
-    """Compile the program into a folder."""
+
+def compile_program(folder: Path, source: Path = SOURCES / "main.cpp") -> Path:
+    """Compile the program, or another of one file, into a folder."""
     target = folder / "deploy"
     includes = (TORCH / "include", TORCH / "include" / "torch" / "csrc" / "api" / "include")
     lib = TORCH / "lib"
@@ -24,7 +30,7 @@ def compile_program(folder: Path) -> Path:
             f"-D_GLIBCXX_USE_CXX11_ABI={torch.compiled_with_cxx11_abi():d}",
         ),
         *(f"-I{path}" for path in includes),
-        *(str(SOURCES / "main.cpp"), "-o", str(target)),
+        *(str(source), "-o", str(target)),
         *(f"-L{lib}", f"-Wl,-rpath,{lib}", "-ltorch", "-ltorch_cpu", "-lc10", "-ldl"),
         *(("-Wl,--no-as-needed", "-ltorch_cuda") if torch.version.cuda else ()),
     ]

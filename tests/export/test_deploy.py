@@ -12,15 +12,11 @@ import torch
 
 import wrapper_ir as wir
 from tests import warm
-from tests.export.deploy import SOURCES, TORCH, compile_program
+from tests.export.deploy import SOURCES, TORCH, compile_program, needs_cmake
 from tests.export.support import captured, nested, run
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-needs_cmake = pytest.mark.skipif(
-    shutil.which("cmake") is None or shutil.which("make") is None, reason="there is no CMake here"
-)
 
 
 def _built(folder: Path) -> Path:

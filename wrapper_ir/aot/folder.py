@@ -7,6 +7,7 @@ headers and as a library to load beside.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shutil
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.aot.build import BuildOptions
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
     from wrapper_ir.toolchain.objects import Translation
 
 
@@ -45,7 +46,7 @@ cmake_minimum_required(VERSION 3.18)
 project({name} LANGUAGES CXX ASM)
 
 set(WIR_TORCH_DIR "" CACHE PATH "The directory of PyTorch; empty to look for it")
-if(WIR_TORCH_DIR)
+{devices}if(WIR_TORCH_DIR)
   set(torch_includes
     "${{WIR_TORCH_DIR}}/include" "${{WIR_TORCH_DIR}}/include/torch/csrc/api/include")
   set(torch_library {libraries})
@@ -59,7 +60,7 @@ add_library({name} MODULE
 {sources})
 set_target_properties({name} PROPERTIES PREFIX "" SUFFIX ".so" SKIP_BUILD_RPATH ON)
 target_include_directories({name} PRIVATE runtime/include ${{torch_includes}})
-target_link_libraries({name} PRIVATE ${{torch_library}})
+target_link_libraries({name} PRIVATE ${{torch_library}}{linked})
 target_link_options({name} PRIVATE
   "-Wl,--version-script=${{CMAKE_CURRENT_SOURCE_DIR}}/exports.map"
   -Wl,--gc-sections -Wl,-z,noexecstack -Wl,--strip-all)
@@ -82,13 +83,30 @@ _BUILD: Final = """
 `cmake` builds `{name}.so` without wrapper_ir; how is said at the top of `CMakeLists.txt`. Load it
 beside PyTorch, from C++ or Python:
 
+{runner}
+
+{isa}
+"""
+
+_RUNNER: Final = """\
     torch::inductor::AOTIModelContainerRunner{device} runner("build/{name}.so");
     std::vector<at::Tensor> results = runner.run({{input}});
 
     runner = torch._C._aoti.AOTIModelContainerRunner{device}("build/{name}.so", 1)
-    results = runner.run([input])
+    results = runner.run([input])"""
 
-{isa}
+#: Of a device that is not torch's: its library has told torch of a runner.
+_VENDORS_RUNNER: Final = """\
+    auto make = torch::inductor::getAOTIModelRunnerRegistry().at("{type}");
+    auto runner = make("build/{name}.so", 1, "{type}", "", false);
+    std::vector<at::Tensor> results = runner->run({{input}});"""
+
+#: Before the first use of a library that is not torch's.
+_VENDORS_LIBRARY: Final = """\
+set({variable} "" CACHE FILEPATH "{library}, which the program runs beside")
+if(NOT EXISTS "${{{variable}}}")
+  message(FATAL_ERROR "where is {library}? Say it: -D{variable}=/path/to/{library}")
+endif()
 """
 
 
@@ -123,9 +141,9 @@ def write_build(
     isas = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
     isas += [isa for _, isa in chosen if not isa.native]
     check = check_text(required_features(compiler, isas), options.isa)
-    kernels = kernel_translations(chosen, compiler, options.extra_flags, included=True)
-    kernel_files = [f"kernels{index}.cpp" for index in range(len(kernels))]
-    texts = {file: unit.text for file, unit in zip(kernel_files, kernels, strict=True)}
+    compiled = kernel_translations(chosen, compiler, options.extra_flags, included=True)
+    kernels = {f"kernels{index}.cpp": unit for index, unit in enumerate(compiled)}
+    texts = {file: unit.text for file, unit in kernels.items()}
     for file, text in {**texts, "cpu.cpp": check, "exports.map": EXPORTS}.items():
         (folder / file).write_text(text, encoding="utf-8")
     units = native_units(needed_parts(artifact.manifest.parts, alone=True))
@@ -134,17 +152,15 @@ def write_build(
     blob = linked_constants(artifact.program, table, archives, folder / target, where)
     plain = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
     assembled = [*(["constants.s"] if blob else []), *([code.file] if code.file else [])]
-    sides = artifact.manifest.sides
     cmake = _CMAKE.format(
         name=target,
-        sources=_listed([*runtime, *plain, *kernel_files, *assembled]),
+        sources=_listed([*runtime, *plain, *kernels, *assembled]),
         constants=_constants_rule(target, blob, where),
         including=_INCLUDING.format(file=code.file) if code.file else "",
-        libraries=" ".join(f'"${{WIR_TORCH_DIR}}/lib/{side.library}"' for side in sides),
-        targets=" ".join(side.target for side in sides),
+        **_libraries(artifact.manifest),
         plain_flags=" ".join(generated_flags(compiler)),
         plain_sources=" ".join([*runtime, *plain]),
-        kernel_flags="".join(map(_kernel_rule, kernel_files, kernels)),
+        kernel_flags="".join(itertools.starmap(_kernel_rule, kernels.items())),
     )
     (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
     rows = {
@@ -153,7 +169,36 @@ def write_build(
         **code.rows,
         "runtime/": "the runtime part, the same for every program",
     }
-    return rows, _BUILD.format(name=target, device=sides[-1].runner, isa=_about_isa(options.isa))
+    return rows, _build_page(target, artifact.manifest, options)
+
+
+def _build_page(target: str, manifest: Manifest, options: BuildOptions) -> str:
+    """How a library is built of the folder and loaded, in words."""
+    device = manifest.sides[-1].runner
+    said = _RUNNER if device else _VENDORS_RUNNER
+    runner = said.format(name=target, device=device, type=manifest.type)
+    return _BUILD.format(name=target, runner=runner, isa=_about_isa(options.isa))
+
+
+def _libraries(manifest: Manifest) -> dict[str, str]:
+    """The libraries that a program is linked with, as ``_CMAKE`` names their places.
+
+    Torch's are found by its package for CMake, or in its directory. A vendor's is given by a
+    variable of its name.
+    """
+    torchs = [side for side in manifest.sides if side.target]
+    vendors = {
+        f"WIR_{_identifier(side.library.partition('.')[0]).upper().replace('-', '_')}": side.library
+        for side in manifest.sides
+        if side.library and not side.target
+    }
+    rules = (_VENDORS_LIBRARY.format(variable=v, library=name) for v, name in vendors.items())
+    return {
+        "libraries": " ".join(f'"${{WIR_TORCH_DIR}}/lib/{side.library}"' for side in torchs),
+        "targets": " ".join(side.target for side in torchs),
+        "devices": "".join(rules),
+        "linked": "".join(f' "${{{variable}}}"' for variable in vendors),
+    }
 
 
 def _identifier(name: str) -> str:

@@ -256,7 +256,7 @@ class TextRun(Run):
         return self.names["symbol", name]
 
     def range_of(self, line: AnyLine, name: str) -> str:
-        """What the profiler calls a line: its handle in Inductor's provenance, or else ``name``."""
+        """The profiler's name for a line: its handle in Inductor's provenance, or else ``name``."""
         origin = self.program.origin_of(line)
         return name if origin is None else origin.handle or name
 

@@ -35,7 +35,7 @@ class DuplicateEmitterError(WrapperIRError):
 
 
 class NotAnEmitterError(WrapperIRError):
-    """What is registered cannot be an emitter.
+    """Raised for a registered object that cannot be an emitter.
 
     Fields: the name of the ``emitter``, and the ``reason``.
     """

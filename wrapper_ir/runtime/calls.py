@@ -118,12 +118,8 @@ def differentiable(  # noqa: PLR0913 - all but two are named
             with no_autocast():
                 return backward(given)
 
-    def run(*inputs: object) -> Values:
-        made: Values = Run.apply(*inputs)
-        return made
-
     about = f"Run the program '{name}' on its inputs; gives {results} results, for autograd."
-    return _named(run, name, about)
+    return _named(lambda *inputs: Run.apply(*inputs), name, about)
 
 
 def _keep(ctx: Any, inputs: Values, kept: Values) -> None:  # noqa: ANN401 - as autograd passes it

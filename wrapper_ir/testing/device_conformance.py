@@ -223,7 +223,7 @@ class DeviceConformance:
 
     @pytest.mark.parametrize("links", [1, 2, 16])
     def test_events_order_streams(self, links: int) -> None:
-        """What waits for an event sees all that was put before it, on another stream."""
+        """A stream that waits for an event sees all work before it on another stream."""
         if Device.parse(self.device).kind.queues is None:
             pytest.skip("programs have the caller's stream alone")
         run = compile_program(self.lower(_chain(self.device, links)), self.target)

@@ -107,7 +107,7 @@ class WatchedPrograms:
 
     @_MEASURES
     def test_calls_leave_nothing(self) -> None:
-        """When results are gone, so is all that a call allocated; also if it raised."""
+        """Nothing that a call allocated outlives its results; also if the call raised."""
         function = self._compiled(witnesses.witness("reused"))
         w = torch.zeros(8, dtype=torch.int64)
         function(w)

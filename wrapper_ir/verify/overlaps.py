@@ -184,7 +184,7 @@ def _meet(a: Layout, b: Layout) -> bool:
 
 
 class _Search:
-    """Whether a number is a sum of multiples: the largest steps first, cut where none can fit."""
+    """A search for a number as a sum of multiples: the largest steps first, cut where none fit."""
 
     def __init__(self, terms: list[tuple[int, int]]) -> None:
         self.terms = terms
