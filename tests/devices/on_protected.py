@@ -16,10 +16,14 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 import wrapper_ir as wir
+from tests.models.harness import loss
+from tests.models.zoo import CASES, TRAINING
 from wrapper_ir import devices
 from wrapper_ir.lines import CppKernel, KernelDefinition
+from wrapper_ir.planning import plan
 from wrapper_ir.testing import assert_equivalent, example_inputs
 
 
@@ -45,7 +49,9 @@ def moved(program: wir.Program) -> wir.Program:
 
 def is_same_on_the_cpu(program: wir.Program, target: str = "python") -> bool:
     inputs = example_inputs(moved(program))
+    torch.manual_seed(0)
     here = wir.compile(program, target)(*(to(value, "protected") for value in inputs))
+    torch.manual_seed(0)
     return same(here, wir.compile(moved(program))(*inputs))
 
 
@@ -108,6 +114,43 @@ def folder() -> None:
         assert wir.check_folder(folder) == []
     torch.save(x, f"{sys.argv[3]}/x.pt")
     torch.save(wanted[0], f"{sys.argv[3]}/wanted.pt")
+
+
+def zoo() -> None:
+    """Models of the zoo: each program does what it does on the CPU, and holds no more memory."""
+    emitter, names = sys.argv[3], sys.argv[4:]
+    for case in (case for case in CASES if case.name in names):
+        trains = case in TRAINING
+        host, args = case.make()
+        there = copy.deepcopy(host.train(trains)).to("protected")
+        found = []
+        for module, device in ((host, "cpu"), (there, "protected")):
+            torch._dynamo.reset()
+            torch.manual_seed(case.seed)
+            run = torch.compile(module, backend="wrapper_ir", options={"emitter": emitter})
+            with wir.record() as programs, torch.set_grad_enabled(trains):
+                found.append(results_and_gradients(module, run, copies(args, device)))
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(to(other, "cpu"), one)
+        for program in programs:
+            assert is_same_on_the_cpu(program, emitter), case.name
+            peaks = [plan(each, "pool").report.peak_bytes for each in (program, moved(program))]
+            assert peaks[0] <= peaks[1]
+        assert len(programs) == (2 if trains else 1) or case.name == "graph_breaks"
+        print(case.name, flush=True)
+
+
+def copies(args: Any, device: str) -> Any:
+    return tree_map_only(torch.Tensor, lambda value: value.clone().to(device), args)
+
+
+def results_and_gradients(module: nn.Module, call: Any, args: Any) -> list[Any]:
+    results = call(*args)
+    gradients = []
+    if module.training:
+        loss(copies(results, "cpu")).backward()
+        gradients = [parameter.grad for parameter in module.parameters()]
+    return [*tree_leaves(results), *gradients]
 
 
 def training(emitter: str = "python") -> None:

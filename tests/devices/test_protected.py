@@ -21,6 +21,12 @@ from tests.pages import ROOT
 PACKAGE = ROOT / "examples" / "device_protected"
 CASES = Path(__file__).with_name("on_protected.py")
 
+#: Of the zoo's, those whose ops torch has for such a device; the first five are trained.
+ZOO = (
+    *("mlp", "encoder", "attention", "experts", "graph_breaks", "torch_encoder", "input_mutation"),
+    *("views_and_duplicates", "mixed_dtypes", "bert", "t5", "llama"),
+)
+
 BETWEEN = (*(tokenize.COMMENT, tokenize.NL), tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
@@ -90,6 +96,14 @@ def test_a_device_takes_150_lines() -> None:
 def test_it_runs_what_the_front_end_makes(site: Path, case: str) -> None:
     done = run(site, case)
     assert done.stdout.endswith("done\n"), done.stderr
+
+
+@pytest.mark.long  # a minute each
+@pytest.mark.slow
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_models_of_the_zoo_run_there(site: Path, emitter: str) -> None:
+    done = run(site, "zoo", emitter, *ZOO)
+    assert set(done.stdout.split()) == {*ZOO, "done"}, done.stderr
 
 
 @pytest.mark.long  # the whole corpus

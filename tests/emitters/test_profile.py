@@ -11,6 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import wrapper_ir as wir
 from wrapper_ir.lines.kernels import KernelCall
+from wrapper_ir.runtime import shown_gpu_range
 
 EMITTERS = ("python", "cpp")
 
@@ -52,6 +53,19 @@ def test_without_it_there_is_no_trace_of_it(emitter: str) -> None:
     plain = wir.emit(program, emitter).source
     assert "shown_range" not in plain
     assert "Mark" not in plain
+
+
+def test_on_a_gpu_the_range_names_memory_in_snapshots() -> None:
+    """What the context does there, a test on a GPU looks at."""
+    b = wir.Builder("p")
+    x = b.input("x", "f32", (4,), device="cuda:0")
+    y = b.allocate("f32", (4,), device="cuda:0")
+    b.returns(b.extern("aten::copy_(Tensor(a!) self, Tensor src) -> Tensor(a!)", y, x))
+    text = wir.emit(b.build(), "python", profile=True).source
+    assert 'with shown_gpu_range("allocate ' in text
+    assert "shown_range" not in text
+    with shown_gpu_range("anything"):
+        pass
 
 
 @pytest.mark.parametrize("emitter", EMITTERS)

@@ -142,3 +142,21 @@ def test_kept_arenas_and_graphs_together() -> None:
         x = t(2, 10, 64)
         assert all(map(same, function(x), plain(x)))
     assert function.cuda_graphs.status.replays >= 3
+
+
+def test_snapshots_of_memory_have_the_names_of_buffers() -> None:
+    x = torch.randn(64, 64, device="cuda")
+    program = wir.capture(lambda x: torch.mm(torch.mm(x, x), x).nonzero(), (x,))
+    function = wir.compile(program, profile=True)
+    function(x)
+    torch.cuda.memory._record_memory_history(context=None)
+    try:
+        torch.cuda.memory._set_memory_metadata("the caller's")
+        function(x)
+        assert torch.cuda.memory._get_memory_metadata() == "the caller's"
+        traces = torch.cuda.memory._snapshot()["device_traces"][0]
+    finally:
+        torch.cuda.memory._set_memory_metadata("")
+        torch.cuda.memory._record_memory_history(enabled=None)
+    named = [e["user_metadata"] for e in traces if e["action"] == "alloc"]
+    assert {"allocate buf0", "allocate buf1", "aten::nonzero"} <= set(named)

@@ -37,7 +37,12 @@ CUDA: Final = DeviceKind(
     products=frozenset(("cublas",)),
     # As PyTorch's allocator aligns. An allocation costs the host half a kernel's launch.
     memory=Memory(alignment=512, keeps_arenas=True, keep_factor=32),
-    python=PythonSide(allocator="empty_strided_cuda", arena="KeptGpuArena", guard="on_device"),
+    python=PythonSide(
+        allocator="empty_strided_cuda",
+        arena="KeptGpuArena",
+        guard="on_device",
+        range="shown_gpu_range",
+    ),
     cpp=CppSide(
         library="libtorch_cuda.so",
         guard=("wir::GpuCall", "on_gpu"),

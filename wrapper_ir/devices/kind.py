@@ -95,12 +95,15 @@ class PythonSide:
         kernels: ``(isa, *, extra_flags)``: a class of your own that compiles C++ kernels and
             returns a callable for each, with the methods of ``runtime.CppKernels``. Empty for that
             one, which calls them as :class:`CppSide` says.
+        range: ``(name)``: a context around what a line runs or allocates, with ``profile``; empty
+            for one that PyTorch's profiler alone is shown.
     """
 
     allocator: str = ""
     arena: str = ""
     guard: str = ""
     kernels: str = ""
+    range: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ programs are made.
 from math import ceil, cos, exp, floor, log, log2, sin, sqrt, tanh
 
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor, shown_range
-from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda
+from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda, shown_gpu_range
 from wrapper_ir.runtime.calls import (
     differentiable,
     past_autograd,
@@ -142,6 +142,7 @@ __all__ = [
     "run_while",
     "run_while_stacked",
     "save_constants",
+    "shown_gpu_range",
     "shown_range",
     "sin",
     "sqrt",

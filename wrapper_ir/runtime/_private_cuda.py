@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.runtime._private import shown_range
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from torch import Tensor
 
-__all__ = ["clear_workspaces", "current_stream", "empty_strided_cuda", "mend_capture"]
+__all__ = [
+    "clear_workspaces",
+    "current_stream",
+    "empty_strided_cuda",
+    "mend_capture",
+    "shown_gpu_range",
+]
 
 
 def _public_empty_strided_cuda(
@@ -37,6 +46,40 @@ current_stream: Final[Callable[[int], int]] = getattr(
     torch._C, "_cuda_getCurrentRawStream", _public_current_stream
 )
 """``(device index)``: the raw handle of a GPU's current stream."""
+
+
+# No build without CUDA has them.
+_is_recorded: Any = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+_metadata: Any = getattr(torch._C, "_cuda_getMemoryMetadata", None)
+_set_metadata: Any = getattr(torch._C, "_cuda_setMemoryMetadata", None)
+
+
+class _NamedRange:
+    """A range that snapshots of memory know, too: what it allocates is said to be of its name."""
+
+    __slots__ = ("_before", "_name", "_range")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._range = shown_range(name)
+
+    def __enter__(self) -> None:
+        # Asked each time: it costs nothing, and recording may begin at any moment.
+        self._before = _metadata() if _is_recorded() else None
+        if self._before is not None:
+            _set_metadata(self._name)
+        self._range.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:  # noqa: ANN401 - as Python passes them
+        self._range.__exit__(*raised)
+        if self._before is not None:
+            _set_metadata(self._before)
+
+
+shown_gpu_range: Final[Callable[[str], AbstractContextManager[Any]]] = (
+    shown_range if _set_metadata is None else _NamedRange
+)
+"""A context of this name that PyTorch's profiler shows, and ``torch.cuda.memory._snapshot``."""
 
 
 def _clear_nothing() -> None:

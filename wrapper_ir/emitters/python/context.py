@@ -37,7 +37,7 @@ HELPERS: Final = frozenset("""
     check_layout check_number check_object check_result check_symbol check_that current_stream
     empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
     random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
-    run_while run_while_stacked shown_range user_object
+    run_while run_while_stacked shown_gpu_range shown_range user_object
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
 """Everything that emitted files may import from the runtime package."""
 

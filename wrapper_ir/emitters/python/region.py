@@ -132,7 +132,9 @@ class RegionBase(TextWalker["Context"]):
             yield
             return
         name = literals.string(self.context.range_of(line, name))
-        self.writer.line(f"with {self.context.helper('shown_range')}({name}):")
+        device = self.context.accelerator or CPU
+        shown = self.context.imported(device.kind.python.range or "shown_range")
+        self.writer.line(f"with {shown}({name}):")
         with self.writer.indent():
             yield
 
