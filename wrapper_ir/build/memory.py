@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wrapper_ir.build.errors import ArgumentError, LayoutError
@@ -34,6 +35,7 @@ from wrapper_ir.lines import (
     Layout,
     MemoryKind,
     MemoryPool,
+    OpaqueKind,
     RecordEvent,
     Reinterpret,
     Reuse,
@@ -62,6 +64,7 @@ class Memory(Part):
         name: str | None = None,
         memory: MemoryKind = MemoryKind.DEFAULT,
         zeroed: bool = False,
+        opaque: str | None = None,
     ) -> Buffer:
         """New storage; its contents are undefined unless ``zeroed``.
 
@@ -73,12 +76,20 @@ class Memory(Part):
             name: The buffer's name; a fresh one by default.
             memory: Which memory of the device.
             zeroed: Whether it is filled with zeros.
+            opaque: The name of a layout that only the device understands, one of those that its
+                kind declares.
 
         Raises:
             LayoutError: The arguments say no layout.
             NameTakenError: There is a buffer of that name.
         """
-        buffer = new_buffer(self._draft, name, self._layout(dtype, size, stride, device))
+        layout = self._layout(dtype, size, stride, device)
+        if opaque is not None:
+            try:
+                layout = replace(layout, kind=OpaqueKind(opaque))
+            except ValueError as error:
+                raise LayoutError(given=opaque, reason=str(error)) from None
+        buffer = new_buffer(self._draft, name, layout)
         draft = self._draft
         stream = stream_on(draft, buffer.device)
         mempool = 0 if buffer.device == CPU else draft.mempool

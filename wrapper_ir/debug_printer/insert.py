@@ -15,6 +15,7 @@ from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.layout import LayoutKind
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.traits import allocates_one, is_slice, shows
 from wrapper_ir.lines.walk import map_regions, rewrite_lines, rewrite_paths
@@ -220,6 +221,9 @@ class _Maker:
         return Probe(call.label, when, level, shown, tuple(scalars), origin=call.line.origin)
 
     def _is_shown(self, name: str) -> bool:
+        layout = self._program.buffers.get(name)
+        if layout is not None and layout.kind is not LayoutKind.STRIDED:
+            return False  # nobody but ops and the device may look at it
         qualified = self._program.qualified_names.get(name, name)
         return matches(self._printer.buffers, (name, qualified))
 

@@ -52,6 +52,21 @@ class KernelLanguage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpaqueLayout:
+    """A layout of tensors that only a device understands.
+
+    Attributes:
+        allocator: ``(size, stride, dtype)``, ``package.module:name``: a tensor of these sizes whose
+            storage has that layout.
+        tile: Numbers of elements that the last sizes are rounded up to multiples of, in memory. By
+            it plans know what a buffer takes.
+    """
+
+    allocator: str
+    tile: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """Memory of a device.
 
@@ -62,12 +77,14 @@ class Memory:
         keeps_arenas: True if an arena there can be kept from call to call.
         keep_factor: Factor for the bytes that C++ programs may keep for the next call, by what an
             allocation costs there; 0 to keep none.
+        layouts: Opaque layouts that tensors there may have, by their names.
     """
 
     alignment: int = 512
     on_host: bool = False
     keeps_arenas: bool = False
     keep_factor: int = 0
+    layouts: Mapping[str, OpaqueLayout] = field(default_factory=dict, hash=False)
 
 
 def named(place: str) -> Any:  # noqa: ANN401 - whatever has that name

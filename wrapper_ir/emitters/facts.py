@@ -286,6 +286,8 @@ def placed_results(program: Program) -> dict[str, int]:
             line = lines.get(line.source if isinstance(line, Reinterpret) else line.donor)
         if line is None or line.memory is not MemoryKind.DEFAULT:
             continue
+        if program.layout(line.out).is_opaque:  # a caller has no such memory
+            continue
         if _is_whole(program.layout(value.buffer), program.layout(line.out)):
             found.setdefault(line.out, position)
     return found

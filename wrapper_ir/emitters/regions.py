@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.control import RegionLine
     from wrapper_ir.lines.layout import Device, Layout
+    from wrapper_ir.lines.memory import Allocate
     from wrapper_ir.lines.program import AnyLine, Origin
 
 #: What Inductor writes before a call's handle; tools that show where code comes from look for it.
@@ -293,6 +294,13 @@ class RegionWalker(LineVisitor[None], Generic[R]):
         reason = needs_streams(line, self.context.program)
         if reason:
             self.unsupported(line, f"{reason}; {subject} on the caller's stream alone")
+
+    def refuse_opaque(self, line: Allocate, where: str) -> None:
+        """Notes an allocation whose layout only the device understands."""
+        layout = self.layout(line.out)
+        if layout.is_opaque:
+            reason = f"the layout '{layout.kind.value}' is made by {layout.device.type}'s allocator"
+            self.unsupported(line, f"{reason}, which is called from Python, not from {where}")
 
     def unsupported(self, line: AnyLine, reason: str) -> None:
         """Notes that a line cannot be rendered."""

@@ -107,6 +107,8 @@ class LineRunner(LineVisitor[None]):
     @override
     def visit_allocate(self, line: Allocate) -> None:
         self._refuse(line.memory)
+        if self.program.layout(line.out).is_opaque:
+            raise UnsupportedError(what="an opaque layout", where="the interpreter")
         storage = self._allocate(line.out)
         if line.zeroed:
             assert storage.block is not None

@@ -79,6 +79,7 @@ from wrapper_ir.lines.layout import (
     DType,
     Layout,
     LayoutKind,
+    OpaqueKind,
     contiguous_strides,
 )
 from wrapper_ir.lines.memory import (
@@ -199,6 +200,7 @@ __all__ = [
     "ObjectInput",
     "OpResult",
     "OpSchema",
+    "OpaqueKind",
     "Origin",
     "OriginId",
     "Packing",

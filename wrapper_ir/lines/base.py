@@ -95,6 +95,8 @@ class Trait(enum.Enum):
     """It asks for no numbers in the layouts of what it uses."""
     ANY_KIND = "any-kind"
     """It takes tensors that are not strided."""
+    OPAQUE = "opaque"
+    """It takes buffers whose layout only the device understands, besides strided ones."""
     ASSERTS = "asserts"
     """Its ``condition`` holds from here on."""
     COMPUTES = "computes"

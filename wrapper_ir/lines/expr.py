@@ -55,6 +55,7 @@ __all__ = [
     "Truncate",
     "UnsupportedExprError",
     "Where",
+    "ceil_divided",
     "dim",
     "dims",
     "free_symbols",
@@ -558,6 +559,14 @@ def quotient(value: Dim, divisor: int) -> Dim | None:
     # Half of a maximum of even numbers is whole too, but sympy writes it with fractions.
     is_plain = all(n.is_integer for n in found.atoms(sympy.Rational))
     return dim(found if is_plain else FloorDiv(value, divisor))
+
+
+def ceil_divided(value: Dim, divisor: int) -> Dim:
+    """``value / divisor``, rounded up."""
+    if isinstance(value, int):
+        return -(-value // divisor)
+    exact = quotient(value, divisor)
+    return dim(CeilDiv(value, divisor)) if exact is None else exact
 
 
 def substitute(value: Any, bindings: dict[str, int]) -> Any:

@@ -175,7 +175,7 @@ class KernelCall(Line):
     """
 
     mnemonic: ClassVar[str] = "call"
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.WORKS})
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.WORKS, Trait.OPAQUE})
     syntax: ClassVar[str] = "call {kernel}{args}[ {device}][ stream {stream}][ grid {grid}]"
     kernel: Callee
     args: tuple[Arg, ...]

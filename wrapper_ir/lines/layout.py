@@ -162,6 +162,29 @@ class LayoutKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class OpaqueKind:
+    """Kind of a layout that only the device understands: padded, tiled, or whatever it likes.
+
+    Attributes:
+        name: Its name among the device's (``wrapper_ir.devices.Memory.layouts``), an identifier.
+
+    Raises:
+        ValueError: The name is none.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not (self.name.isascii() and self.name.isidentifier()):
+            raise ValueError(f"{self.name!r} is no name of a layout: it takes an identifier")
+
+    @property
+    def value(self) -> str:
+        """As the text form and messages name it."""
+        return f"opaque {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Type, device, size, stride and storage offset of a view; counts are in elements of ``dtype``.
 
@@ -172,7 +195,8 @@ class Layout:
     line. Immutable; expressions are canonical (see :mod:`wrapper_ir.lines.expr`).
 
     A layout of another ``kind`` than strided has no elements at strides: library ops make such
-    buffers and take them, and nothing else looks inside.
+    buffers and take them, and nothing else looks inside. One that is opaque is also allocated, and
+    given to kernels in the language of the device's vendor.
     """
 
     dtype: DType
@@ -180,7 +204,7 @@ class Layout:
     size: tuple[Dim, ...]
     stride: tuple[Dim, ...]
     offset: Dim = 0
-    kind: LayoutKind = LayoutKind.STRIDED
+    kind: LayoutKind | OpaqueKind = LayoutKind.STRIDED
     _symbols: frozenset[str] | None = field(default=None, init=False, compare=False, repr=False)
     """Kept once looked for: every pass asks it of every line."""
 
@@ -198,6 +222,11 @@ class Layout:
     def rank(self) -> int:
         """Number of dimensions."""
         return len(self.size)
+
+    @property
+    def is_opaque(self) -> bool:
+        """True if only the device understands it."""
+        return isinstance(self.kind, OpaqueKind)
 
     @property
     def is_contiguous(self) -> bool:

@@ -34,7 +34,7 @@ class Allocate(Line):
 
     mnemonic: ClassVar[str] = "allocate"
     traits: ClassVar[frozenset[Trait]] = frozenset(
-        (Trait.ALLOCATES, Trait.WORKS, Trait.TAKES_MEMORY)
+        (Trait.ALLOCATES, Trait.WORKS, Trait.TAKES_MEMORY, Trait.OPAQUE)
     )
     syntax: ClassVar[str] = (
         "{out} = allocate[ {memory}][ zeroed][ kept][ stream {stream}][ mempool {mempool}]"
@@ -75,7 +75,7 @@ class Reuse(Line):
     """
 
     mnemonic: ClassVar[str] = "reuse"
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.RETAKES})
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.RETAKES, Trait.OPAQUE})
     syntax: ClassVar[str] = "{out} = reuse {donor} : {out:layout}"
     out: Def
     donor: Take

@@ -244,6 +244,8 @@ class Judge:
             return "is asked for zeroed"
         if line.memory not in _POOLED:
             return "is memory that peers address"
+        if self._program.buffers[first.owner].is_opaque:
+            return "has a layout that only the device understands"
         if nbytes_of(self._program.buffers[first.owner]) == 0:
             return "has no bytes"
         return self._why_shared(chain)

@@ -112,6 +112,8 @@ def _fixed(
         layout = program.layout(line.out)
         if not can_keep(layout.device, line.memory) or (takes_memory(line) and line.mempool):
             continue
+        if layout.is_opaque:
+            continue
         nbytes, is_host = layout.nbytes, layout.device.kind.memory.on_host
         if isinstance(nbytes, int) and layout.is_static and nbytes <= left[is_host]:
             found.add(line.out)

@@ -42,7 +42,7 @@ from wrapper_ir.planning.sizes import Heights, Sizes, held_bytes, nbytes_of, pea
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines import AnyLine, Program, Region
+    from wrapper_ir.lines import AnyLine, Layout, Program, Region
 
 LARGE: Final = 128 * 1024
 """Bytes: from here allocators get memory from the system, page by page, and give it back."""
@@ -66,6 +66,8 @@ class _Key(NamedTuple):
     nbytes: Dim
     stream: int
     mempool: int
+    opaque: Layout | None
+    """The layout, if only the device understands it: no other may follow."""
 
 
 class _Donor(NamedTuple):
@@ -235,7 +237,8 @@ class _Match:
         if nbytes == 0 or (life.before is not None and nbytes != self._nbytes(life.before)):
             return None
         itemsize = layout.dtype.itemsize
-        return _Key(layout.device, life.memory, itemsize, nbytes, life.stream, life.mempool)
+        opaque = layout if layout.is_opaque else None
+        return _Key(layout.device, life.memory, itemsize, nbytes, life.stream, life.mempool, opaque)
 
 
 def _takes_hidden_memory(line: AnyLine) -> bool:

@@ -14,13 +14,15 @@ import sympy
 
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.proof import grows
-from wrapper_ir.lines import SymbolKind, regions_of, walk
+from wrapper_ir.lines import OpaqueKind, SymbolKind, regions_of, walk
 from wrapper_ir.lines.expr import (
     Dim,
     Scalar,
     UnsupportedExprError,
+    ceil_divided,
     dim,
     free_symbols,
+    product,
     substitute,
 )
 from wrapper_ir.lines.traits import computes
@@ -139,8 +141,19 @@ def _typical(info: SymbolInfo | None) -> int:
 
 def nbytes_of(layout: Layout) -> Dim:
     """Bytes that a layout spans, multiplied out, so that equal sizes are equal values."""
+    if isinstance(layout.kind, OpaqueKind):
+        return _tiled(layout, layout.kind)
     extent = layout.extent if layout.is_static else _extent(layout)
     return extent * layout.dtype.itemsize
+
+
+def _tiled(layout: Layout, kind: OpaqueKind) -> Dim:
+    """Return the bytes of an opaque layout: its last sizes are rounded up to its tile's."""
+    declared = layout.device.kind.memory.layouts.get(kind.name)
+    tile = () if declared is None else declared.tile[-layout.rank :]
+    first = layout.rank - len(tile)
+    rounded = (ceil_divided(s, n) * n for s, n in zip(layout.size[first:], tile, strict=True))
+    return product((*layout.size[:first], *rounded, layout.dtype.itemsize))
 
 
 @lru_cache(maxsize=65536)

@@ -17,6 +17,7 @@ from wrapper_ir.lines import (
     Layout,
     LayoutKind,
     NamedArg,
+    OpaqueKind,
     OpResult,
     Param,
     Region,
@@ -127,7 +128,12 @@ class ItemParser:
         if cursor.accept("{"):
             stride = tuple(self.exprs.dim(cursor) for _ in listed(cursor, "}"))
         offset = self.exprs.dim(cursor) if cursor.accept("+") else 0
-        kind = next((k for word, k in _KINDS.items() if cursor.accept(word)), LayoutKind.STRIDED)
+        kind: LayoutKind | OpaqueKind
+        if cursor.accept("opaque"):
+            kind = OpaqueKind(cursor.identifier("the name of a layout"))
+        else:
+            words = (kind for word, kind in _KINDS.items() if cursor.accept(word))
+            kind = next(words, LayoutKind.STRIDED)
         device = self.device(cursor)
         strides = contiguous_strides(size) if stride is None else stride
         return Layout(dtype, device, size, strides, offset, kind)

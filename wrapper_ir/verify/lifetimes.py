@@ -309,6 +309,11 @@ class Lifetimes:
             return
         if donor.layout is not None and not same_device(layout.device, donor.layout.device):
             report_devices(self.state, new.name, layout, donor.name, donor.layout)
+        elif layout.is_opaque or (donor.layout is not None and donor.layout.is_opaque):
+            if layout != donor.layout:
+                name, kind = new.name, layout.kind.value
+                why = f"it is the storage of %{donor.name}, which has another layout"
+                self.state.report(rules.NOT_STRIDED, name=name, kind=kind, why=why)
         elif capacity is not None and not facts.fits(layout, capacity):
             fault = partial(self.state.report, rules.REUSE_DOES_NOT_FIT, name=new.name)
             fault(needed=end_of(layout), donor=donor.name, capacity=capacity)

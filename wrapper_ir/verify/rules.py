@@ -157,7 +157,8 @@ NOT_STRIDED = _rule(
     1017,
     "not-strided",
     "what is not strided is made by library ops, given to library ops, checked, freed and "
-    "returned, and nothing else",
+    "returned, and nothing else; what is opaque is also allocated, reused as it is, and given to "
+    "kernels in languages of vendors",
     "%{name} is {kind}, but {why}",
     "only library ops look into a tensor that is not strided: convert it with one of them",
 )

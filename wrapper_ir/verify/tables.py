@@ -10,7 +10,9 @@ from wrapper_ir.lines import BufferInput, LayoutKind
 from wrapper_ir.lines.args import Access, Arg, BufferArg, BufferValue, ListArg, NoneArg, ScalarArg
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import INT64_MAX
+from wrapper_ir.lines.kernels import DeviceKernel
 from wrapper_ir.lines.program import PACKING_OPS, AnyLine, Constant, ConstantKind, GraphRole
+from wrapper_ir.lines.traits import calls_kernel
 from wrapper_ir.text.words import IDENTIFIER
 from wrapper_ir.verify import rules
 
@@ -216,7 +218,16 @@ class Opaque:
         if self.not_strided and Trait.ANY_KIND not in line.traits:
             mentioned = self.not_strided & {*found.defines, *found.touched, *found.peeks}
             for name in sorted(mentioned):
-                self._report_kind(name, f"'{line.mnemonic}' wants strides")
+                is_opaque = self.state.program.buffers[name].is_opaque
+                if not is_opaque or not self._takes_opaque(line):
+                    self._report_kind(name, f"'{line.mnemonic}' wants strides")
+
+    def _takes_opaque(self, line: AnyLine) -> bool:
+        """Return whether a line allocates, or is for a kernel that the device's vendor compiles."""
+        if not calls_kernel(line):
+            return Trait.OPAQUE in line.traits
+        kernel = self.state.program.kernels.get(line.kernel)
+        return kernel is not None and isinstance(kernel.source, DeviceKernel)
 
     def check_results(self) -> None:
         """Checks that no region returns a packed constant."""

@@ -58,6 +58,7 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
+        self.refuse_opaque(line, "C++")
         self._allocate(line)
         if line.zeroed:
             self.mark(line)

@@ -15,11 +15,10 @@ from wrapper_ir.emitters.fx.control import ControlLines
 from wrapper_ir.emitters.fx.region import (
     RegionBase,
     Storage,
-    ceil_divided,
     extent_of,
 )
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import Dim, dim, free_symbols
+from wrapper_ir.lines.expr import Dim, ceil_divided, dim, free_symbols
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import (
     Allocate,
@@ -69,6 +68,7 @@ class MemoryLines(RegionBase):
     @override
     def visit_allocate(self, line: Allocate) -> None:
         layout = self.layout(line.out)
+        self.refuse_opaque(line, "graphs")
         if line.memory is MemoryKind.SYMMETRIC:
             self.unsupported(line, "memory that peers address is not supported in FX yet")
         node = self.empty(layout, line.out, line.memory)

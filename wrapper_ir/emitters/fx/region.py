@@ -22,7 +22,7 @@ from wrapper_ir.emitters.fx.graph_module import CallTracer
 from wrapper_ir.emitters.regions import RegionWalker
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Scalar, dim, quotient
+from wrapper_ir.lines.expr import Dim, FloorDiv, Scalar, ceil_divided, dim, quotient
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.memory import MemoryKind
 from wrapper_ir.lines.walk import Path
@@ -366,11 +366,3 @@ def _divided(value: Dim, divisor: int) -> Dim:
         return value // divisor
     exact = quotient(value, divisor)
     return dim(FloorDiv(value, divisor)) if exact is None else exact
-
-
-def ceil_divided(value: Dim, divisor: int) -> Dim:
-    """``value / divisor``, rounded up."""
-    if isinstance(value, int):
-        return -(-value // divisor)
-    exact = quotient(value, divisor)
-    return dim(CeilDiv(value, divisor)) if exact is None else exact

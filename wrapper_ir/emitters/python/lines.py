@@ -24,7 +24,7 @@ from wrapper_ir.emitters.python.region import RegionBase, StreamLines, params_of
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferArg, BufferValue
 from wrapper_ir.lines.expr import Dim, dim, free_symbols, quotient
-from wrapper_ir.lines.layout import CPU, Layout
+from wrapper_ir.lines.layout import CPU, Layout, OpaqueKind
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -108,6 +108,15 @@ class MemoryLines(RegionBase):
             self.unsupported(line, "memory that peers address is not supported in Python yet")
             return None
         allocator = layout.device.kind.python.allocator
+        if isinstance(layout.kind, OpaqueKind):
+            made = layout.device.kind.memory.layouts.get(layout.kind.name)
+            if made is None:
+                device = layout.device.kind.type
+                self.unsupported(
+                    line, f"the kind of device '{device}' has no '{layout.kind.value}'"
+                )
+                return None
+            return call(self.context.imported(made.allocator), size, stride, dtype)
         # `call` runs on the one accelerator of a program.
         is_current = layout.device in (CPU, self.context.accelerator)
         if memory is MemoryKind.DEFAULT and is_current and allocator:

@@ -1,0 +1,118 @@
+"""Layouts that only a device understands: allocated by its kind, read by its kernels alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+from tests.devices.loops import LOOPS
+from wrapper_ir import devices
+from wrapper_ir.build.errors import LayoutError
+from wrapper_ir.interpreter import interpret
+from wrapper_ir.planning import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+#: Tiles of four by four, one after the other; the last row and column of them is filled up.
+PLACE = """\
+static int64_t to(int64_t at, int64_t n) {
+    int64_t i = at / n, j = at % n;
+    return (i / 4 * ((n + 3) / 4) + j / 4) * 16 + i % 4 * 4 + j % 4;
+}
+"""
+
+
+def tiled(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    rows, columns = (-(-each // 4) * 4 for each in size)
+    return torch.full((rows * columns,), -1.0, dtype=dtype)[: size[0] * size[1]].view(*size)
+
+
+@pytest.fixture
+def tiles() -> Iterator[None]:
+    """A CPU with tiles, and kernels that know them."""
+    made = devices.OpaqueLayout(allocator=f"{__name__}:tiled", tile=(4, 4))
+    memory = dataclasses.replace(devices.CPU.memory, layouts={"tiled": made})
+    languages = (*devices.CPU.languages, LOOPS)
+    taught = dataclasses.replace(devices.CPU, memory=memory, languages=languages)
+    devices.register_device(taught, over=devices.CPU)
+    try:
+        yield
+    finally:
+        devices.register_device(devices.CPU, over=taught)
+
+
+def program(steps: int = 4) -> wir.Program:
+    """A matrix goes into tiles, is doubled there some times, and comes back."""
+    b = wir.Builder("tiles")
+    m, n = b.symbol("m", min=1, hint=5), b.symbol("n", min=1, hint=6)
+    x = b.input("x", "f32", (m, n))
+
+    def kernel(name: str, body: str) -> wir.build.Kernel:
+        code = f"{PLACE}void f(int64_t at, const float* x, float* y, int64_t n) {{ {body} }}"
+        given = {"reads": [("x", "f32")], "writes": [("y", "f32")], "scalars": ["n"]}
+        return b.device_kernel(name, code, language="loops", entry="f", **given)
+
+    pack = kernel("pack", "y[to(at, n)] = x[at];")
+    double = kernel("double", "y[to(at, n)] = 2 * x[to(at, n)];")
+    unpack = kernel("unpack", "y[at] = x[to(at, n)];")
+    inside = b.allocate("f32", (m, n), opaque="tiled")
+    b.call(pack, x, inside, n, grid=(m * n,))
+    for _ in range(steps):
+        before, inside = inside, b.allocate("f32", (m, n), opaque="tiled")
+        b.call(double, before, inside, n, grid=(m * n,))
+    y = b.allocate("f32", (m, n))
+    b.call(unpack, inside, y, n, grid=(m * n,))
+    b.returns(y)
+    return b.build()
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize("strategy", ["none", "reuse", "pool"])
+def test_it_runs_however_it_is_planned(strategy: str) -> None:
+    planned = wir.plan_memory(program(), strategy)
+    wir.verify(planned)
+    assert wir.parse(str(planned)) == planned
+    call = wir.compile(planned, debug="stats")
+    for size in ((3, 5), (8, 8), (1, 1)):
+        x = torch.randn(size)
+        assert torch.equal(call(x)[0], 16 * x)
+
+
+@pytest.mark.usefixtures("tiles")
+def test_plans_count_tiles_and_reuse_only_the_same_layout() -> None:
+    found = plan(program(), "reuse")
+    text = str(found.program)
+    assert text.count("= allocate : f32[m, n] opaque tiled") == 2
+    assert text.count("= reuse") == 3
+    assert text.count("= allocate : f32[m, n] @cpu") == 1
+    assert found.report.peak_bytes == 2 * 8 * 8 * 4  # of 5 by 6 elements
+    pooled = str(wir.plan_memory(program(), "pool"))
+    assert "from %" not in pooled.replace("reuse", "")
+    assert pooled.count("opaque tiled") == text.count("opaque tiled")
+
+
+def test_without_the_kind_it_is_read_planned_and_refused_by_name() -> None:
+    text = str(program())
+    again = wir.plan_memory(wir.parse(text), "reuse")
+    assert str(wir.parse(str(again))) == str(again)
+    for target in ("python", "cpp", "fx"):
+        with pytest.raises(wir.WrapperIRError, match="opaque tiled"):
+            wir.emit(again, target)
+
+
+@pytest.mark.usefixtures("tiles")
+def test_the_interpreter_refuses_it_by_name() -> None:
+    with pytest.raises(wir.WrapperIRError, match="an opaque layout is not supported"):
+        interpret(program(), torch.randn(3, 5))
+
+
+@pytest.mark.parametrize("name", ["", "two words", "ü", "1"])
+def test_its_name_is_an_identifier(name: str) -> None:
+    b = wir.Builder("p")
+    with pytest.raises(LayoutError, match="identifier"):
+        b.allocate("f32", (4,), opaque=name)
