@@ -49,13 +49,13 @@ current_stream: Final[Callable[[int], int]] = getattr(
 
 
 # No build without CUDA has them.
-_is_recorded: Any = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+_is_recorded: Any = getattr(torch._C, "_cuda_isHistoryEnabled", lambda: False)
 _metadata: Any = getattr(torch._C, "_cuda_getMemoryMetadata", None)
 _set_metadata: Any = getattr(torch._C, "_cuda_setMemoryMetadata", None)
 
 
 class _NamedRange:
-    """A range that snapshots of memory know, too: what it allocates is said to be of its name."""
+    """A range for snapshots of memory, too: what is allocated in it is said to be of its name."""
 
     __slots__ = ("_before", "_name", "_range")
 
@@ -64,22 +64,23 @@ class _NamedRange:
         self._range = shown_range(name)
 
     def __enter__(self) -> None:
-        # Asked each time: it costs nothing, and recording may begin at any moment.
-        self._before = _metadata() if _is_recorded() else None
-        if self._before is not None:
-            _set_metadata(self._name)
+        self._before = _metadata()
+        _set_metadata(self._name)
         self._range.__enter__()
 
     def __exit__(self, *raised: Any) -> None:  # noqa: ANN401 - as Python passes them
         self._range.__exit__(*raised)
-        if self._before is not None:
-            _set_metadata(self._before)
+        _set_metadata(self._before)
 
 
-shown_gpu_range: Final[Callable[[str], AbstractContextManager[Any]]] = (
-    shown_range if _set_metadata is None else _NamedRange
-)
-"""A context of this name that PyTorch's profiler shows, and ``torch.cuda.memory._snapshot``."""
+def shown_gpu_range(name: str) -> AbstractContextManager[Any]:
+    """Return a context that PyTorch's profiler shows, and ``torch.cuda.memory._snapshot``.
+
+    Whether memory is recorded is asked each time: that costs nothing, and may begin at any moment.
+    """
+    if _set_metadata is None or not _is_recorded():
+        return shown_range(name)
+    return _NamedRange(name)
 
 
 def _clear_nothing() -> None:
