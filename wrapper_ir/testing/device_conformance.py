@@ -178,6 +178,8 @@ class DeviceConformance:
     def test_copies_keep_what_is_there(self, size: tuple[int, ...], dtype: torch.dtype) -> None:
         """There and back, turned, from within: the same values, however soon the source changes."""
         value = torch.randint(0, 2, size).to(dtype)
+        if size:
+            value[:1] = 1  # a row of zeros would not show that it was overwritten
         source = value.clone()
         there = source.to(self.device)
         source.fill_(1)
