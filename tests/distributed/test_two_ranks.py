@@ -16,9 +16,12 @@ from tests.distributed.ranks import CASES
 
 PROGRAM = Path(__file__).with_name("ranks.py")
 
-pytestmark = pytest.mark.skipif(
-    not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
+    ),
+    pytest.mark.long,  # both ranks compile everything four times: two minutes
+]
 
 
 @pytest.fixture(scope="module")

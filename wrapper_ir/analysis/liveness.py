@@ -64,6 +64,8 @@ class Life:
     leaves: bool = False
     """Whether a name of it is a result."""
     memory: MemoryKind = MemoryKind.DEFAULT
+    space: str = ""
+    """The device's memory space that it lies in; empty for the usual one."""
     is_allocation: bool = False
     """Whether the line that made it, or that made what it took over, is a plain allocation."""
     is_pool: bool = False
@@ -195,7 +197,7 @@ class Liveness:
             else:
                 life = Life(name, position, position, is_allocation=allocates_one(line))
                 if allocates(line):
-                    life.memory = line.memory
+                    life.memory, life.space = line.memory, line.space
                     life.is_pool = Trait.POOL in line.traits
                 elif is_slice(line):
                     life.pool = next(iter(self.of(line.pool)), None)
@@ -223,6 +225,7 @@ class Liveness:
             old.end, old.was_taken = position, True
             life.before = old.first
             life.memory, life.is_allocation, life.pool = old.memory, old.is_allocation, old.pool
+            life.space = old.space
             life.stream, life.mempool = old.stream, old.mempool
         self._add(name, life)
 

@@ -64,6 +64,7 @@ class Memory(Part):
         name: str | None = None,
         memory: MemoryKind = MemoryKind.DEFAULT,
         zeroed: bool = False,
+        space: str = "",
         opaque: str | None = None,
     ) -> Buffer:
         """New storage; its contents are undefined unless ``zeroed``.
@@ -76,6 +77,8 @@ class Memory(Part):
             name: The buffer's name; a fresh one by default.
             memory: Which memory of the device.
             zeroed: Whether it is filled with zeros.
+            space: The name of a memory space that the device's kind declares; the usual memory by
+                default.
             opaque: The name of a layout that only the device understands, one of those that its
                 kind declares.
 
@@ -93,7 +96,8 @@ class Memory(Part):
         draft = self._draft
         stream = stream_on(draft, buffer.device)
         mempool = 0 if buffer.device == CPU else draft.mempool
-        draft.emit(Allocate(buffer.name, memory, zeroed, stream, mempool, origin=here(draft)))
+        name, origin = buffer.name, here(draft)
+        draft.emit(Allocate(name, memory, zeroed, stream, mempool, space=space, origin=origin))
         return buffer
 
     @located
@@ -144,6 +148,7 @@ class Memory(Part):
         device: Device | str | None = None,
         name: str | None = None,
         memory: MemoryKind = MemoryKind.DEFAULT,
+        space: str = "",
     ) -> Buffer:
         """Storage of so many bytes, to be cut up.
 
@@ -152,10 +157,11 @@ class Memory(Part):
             device: Where; by default the builder's device.
             name: The pool's name; a fresh one by default.
             memory: Which memory of the device.
+            space: The name of a memory space that the device's kind declares.
         """
         layout = self._layout(DType.UINT8, (nbytes,), None, device)
         buffer = new_buffer(self._draft, name, layout, "pool")
-        self._draft.emit(AllocatePool(buffer.name, memory, origin=here(self._draft)))
+        self._draft.emit(AllocatePool(buffer.name, memory, space=space, origin=here(self._draft)))
         return buffer
 
     @located

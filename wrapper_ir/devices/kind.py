@@ -78,6 +78,8 @@ class Memory:
         keep_factor: Factor for the bytes that C++ programs may keep for the next call, by what an
             allocation costs there; 0 to keep none.
         layouts: Opaque layouts that tensors there may have, by their names.
+        spaces: Memory spaces besides the usual one, by their names: the allocator of each,
+            ``(size, stride, dtype)``, as ``package.module:name``.
     """
 
     alignment: int = 512
@@ -85,6 +87,7 @@ class Memory:
     keeps_arenas: bool = False
     keep_factor: int = 0
     layouts: Mapping[str, OpaqueLayout] = field(default_factory=dict, hash=False)
+    spaces: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def named(place: str) -> Any:  # noqa: ANN401 - whatever has that name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, schema_of
@@ -17,7 +17,7 @@ from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInpu
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, RecordEvent, Synchronize, WaitEvent
-from wrapper_ir.lines.layout import CPU, Device
+from wrapper_ir.lines.layout import CPU, Device, OpaqueKind
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -61,6 +61,7 @@ def kept_arenas(
         if isinstance(line, AllocatePool)
         and line.kept
         and line.memory is MemoryKind.DEFAULT
+        and not line.space
         and program.layout(line.out).device.kind.python.arena
     }
     steady = {name: views for name, views in found.items() if program.layout(name).is_static}
@@ -107,6 +108,26 @@ def _start(layout: Layout, base: int) -> int | None:
         return None
     start = base + layout.offset * layout.dtype.itemsize
     return start if start % layout.dtype.itemsize == 0 else None
+
+
+class OwnMemory(NamedTuple):
+    """Memory of a device that its kind declares: an opaque layout or a memory space."""
+
+    name: str
+    allocator: str | None
+    """As the kind names it; None where it declares none."""
+
+
+def own_memory(line: Allocate | AllocatePool, layout: Layout) -> OwnMemory | None:
+    """Return the memory of the device's own that a line allocates; None if it is the usual one."""
+    memory = layout.device.kind.memory
+    if not isinstance(layout.kind, OpaqueKind):
+        space = line.space
+        return OwnMemory(f"memory space '{space}'", memory.spaces.get(space)) if space else None
+    made = memory.layouts.get(layout.kind.name)
+    if line.space:
+        return OwnMemory(f"layout '{layout.kind.value}' in a memory space", None)
+    return OwnMemory(f"layout '{layout.kind.value}'", None if made is None else made.allocator)
 
 
 def needs_streams(line: AnyLine, program: Program) -> str:
@@ -247,7 +268,9 @@ def kept_buffers(
             continue
         lives = storages.lives.storages((line.out,))
         is_arena = arenas and isinstance(line, AllocatePool) and line.out not in storages.handled
-        if line.memory is MemoryKind.DEFAULT and (is_arena or lives.isdisjoint(resized)):
+        if line.memory is not MemoryKind.DEFAULT or line.space:
+            continue
+        if is_arena or lives.isdisjoint(resized):
             found.append(line.out)
     return tuple(found)
 
@@ -286,7 +309,7 @@ def placed_results(program: Program) -> dict[str, int]:
             line = lines.get(line.source if isinstance(line, Reinterpret) else line.donor)
         if line is None or line.memory is not MemoryKind.DEFAULT:
             continue
-        if program.layout(line.out).is_opaque:  # a caller has no such memory
+        if line.space or program.layout(line.out).is_opaque:  # a caller has no such memory
             continue
         if _is_whole(program.layout(value.buffer), program.layout(line.out)):
             found.setdefault(line.out, position)

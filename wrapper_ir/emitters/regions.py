@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import free_region_symbols, launches, needs_streams, random_states
+from wrapper_ir.emitters.facts import (
+    free_region_symbols,
+    launches,
+    needs_streams,
+    own_memory,
+    random_states,
+)
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.control import RegionLine
     from wrapper_ir.lines.layout import Device, Layout
-    from wrapper_ir.lines.memory import Allocate
+    from wrapper_ir.lines.memory import Allocate, AllocatePool
     from wrapper_ir.lines.program import AnyLine, Origin
 
 #: What Inductor writes before a call's handle; tools that show where code comes from look for it.
@@ -295,12 +301,10 @@ class RegionWalker(LineVisitor[None], Generic[R]):
         if reason:
             self.unsupported(line, f"{reason}; {subject} on the caller's stream alone")
 
-    def refuse_opaque(self, line: Allocate, where: str) -> None:
-        """Notes an allocation whose layout only the device understands."""
-        layout = self.layout(line.out)
-        if layout.is_opaque:
-            reason = f"the layout '{layout.kind.value}' is made by {layout.device.type}'s allocator"
-            self.unsupported(line, f"{reason}, which is called from Python, not from {where}")
+    def refuse_own_memory(self, line: Allocate | AllocatePool, where: str) -> None:
+        """Notes an allocation of memory that a device's kind declares: only Python makes it."""
+        if own := own_memory(line, self.layout(line.out)):
+            self.unsupported(line, f"the {own.name} is allocated from Python, not from {where}")
 
     def unsupported(self, line: AnyLine, reason: str) -> None:
         """Notes that a line cannot be rendered."""

@@ -106,9 +106,7 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
-        self._refuse(line.memory)
-        if self.program.layout(line.out).is_opaque:
-            raise UnsupportedError(what="an opaque layout", where="the interpreter")
+        self._refuse(line)
         storage = self._allocate(line.out)
         if line.zeroed:
             assert storage.block is not None
@@ -116,12 +114,19 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
-        self._refuse(line.memory)
+        self._refuse(line)
         self._allocate(line.out).is_pool = True
 
-    def _refuse(self, memory: MemoryKind) -> None:
-        if memory is MemoryKind.SYMMETRIC:
-            raise UnsupportedError(what="memory that peers address", where="the interpreter")
+    def _refuse(self, line: Allocate | AllocatePool) -> None:
+        what = ""
+        if line.memory is MemoryKind.SYMMETRIC:
+            what = "memory that peers address"
+        elif line.space:
+            what = "a memory space"
+        elif self.program.layout(line.out).is_opaque:
+            what = "an opaque layout"
+        if what:
+            raise UnsupportedError(what=what, where="the interpreter")
 
     def _allocate(self, name: str) -> Storage:
         layout = self.program.layout(name)

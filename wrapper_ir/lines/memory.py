@@ -28,8 +28,9 @@ class Allocate(Line):
 
     Its contents are undefined unless ``zeroed``. Work on ``stream`` may use it at once, since what
     the memory was used for before is done on that stream. ``mempool`` is a memory pool of the
-    program's, 0 the allocator's own. If ``kept``, a target may keep the memory for the next call:
-    nothing looks at it after the program has freed it.
+    program's, 0 the allocator's own. ``space`` names one of the device's own memory spaces, empty
+    for the usual one. If ``kept``, a target may keep the memory for the next call: nothing looks at
+    it after the program has freed it.
     """
 
     mnemonic: ClassVar[str] = "allocate"
@@ -37,15 +38,17 @@ class Allocate(Line):
         (Trait.ALLOCATES, Trait.WORKS, Trait.TAKES_MEMORY, Trait.OPAQUE)
     )
     syntax: ClassVar[str] = (
-        "{out} = allocate[ {memory}][ zeroed][ kept][ stream {stream}][ mempool {mempool}]"
-        " : {out:layout}"
+        "{out} = allocate[ {memory}][ space {space}][ zeroed][ kept][ stream {stream}]"
+        "[ mempool {mempool}] : {out:layout}"
     )
+    nouns: ClassVar[Mapping[str, str]] = {"space": "the name of a memory space"}
     out: Def
     memory: MemoryKind = MemoryKind.DEFAULT
     zeroed: bool = False
     stream: int = 0
     mempool: int = 0
     kept: bool = False
+    space: str = ""
 
 
 @final
@@ -100,15 +103,18 @@ class Reinterpret(Line):
 class AllocatePool(Line):
     """``%out = allocate_pool : layout`` — storage to be cut up by ``allocate_from_pool``.
 
-    Its layout is one-dimensional. It may be ``kept`` as the storage of ``allocate`` may.
+    Its layout is one-dimensional. It may be ``kept``, and lie in a ``space``, as the storage of
+    ``allocate`` may.
     """
 
     mnemonic: ClassVar[str] = "allocate_pool"
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ALLOCATES, Trait.POOL})
-    syntax: ClassVar[str] = "{out} = allocate_pool[ {memory}][ kept] : {out:layout}"
+    syntax: ClassVar[str] = "{out} = allocate_pool[ {memory}][ space {space}][ kept] : {out:layout}"
+    nouns: ClassVar[Mapping[str, str]] = {"space": "the name of a memory space"}
     out: Def
     memory: MemoryKind = MemoryKind.DEFAULT
     kept: bool = False
+    space: str = ""
 
 
 @final

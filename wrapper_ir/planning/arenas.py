@@ -136,15 +136,16 @@ _CALLERS: Final = frozenset((0,))
 
 
 class Place(NamedTuple):
-    """Device, memory and symbols that the storages of one arena have in common."""
+    """Device and memory that the storages of one arena have in common."""
 
     device: Device
     memory: MemoryKind
+    space: str
 
     @property
     def is_keepable(self) -> bool:
         """True if an arena there can be kept from call to call."""
-        return can_keep(self.device, self.memory)
+        return can_keep(self.device, self.memory, self.space)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ def _tenants(region: Region, program: Program, cut: Cut) -> Iterable[tuple[Place
         if end is None or judge.why_outside(chain):
             continue
         layout = program.buffers[first.owner]
-        place = Place(layout.device, first.memory)
+        place = Place(layout.device, first.memory, first.space)
         yield place, Tenant(first.owner, first.start, end, nbytes_of(layout))
 
 

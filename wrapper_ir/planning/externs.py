@@ -234,7 +234,9 @@ class _Finder:
         if old.is_pool or old.pool is not None:  # a slice has to end before its pool
             return False
         new = self.liveness.of(out)[0]
-        if (old.memory, old.stream, old.mempool) != (new.memory, new.stream, new.mempool):
+        if (old.memory, old.space) != (new.memory, new.space):
+            return False
+        if (old.stream, old.mempool) != (new.stream, new.mempool):
             return False
         if len(old.streams) > 1:  # the order of lines is not theirs
             return False

@@ -29,9 +29,9 @@ ARENAS: Final = ARENA.choices
 """How long arenas can last."""
 
 
-def can_keep(device: Device, memory: MemoryKind) -> bool:
+def can_keep(device: Device, memory: MemoryKind, space: str) -> bool:
     """Return whether arenas there can be kept from call to call."""
-    return device.kind.memory.keeps_arenas and memory is MemoryKind.DEFAULT
+    return device.kind.memory.keeps_arenas and memory is MemoryKind.DEFAULT and not space
 
 
 def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str,
         if life.is_pool
         and life.end is not None
         and not (life.leaves or life in seen)
-        and can_keep(program.buffers[life.owner].device, life.memory)
+        and can_keep(program.buffers[life.owner].device, life.memory, life.space)
     )
 
 
@@ -110,9 +110,9 @@ def _fixed(
         if line is None or not allocates(line) or line.out in besides:
             continue
         layout = program.layout(line.out)
-        if not can_keep(layout.device, line.memory) or (takes_memory(line) and line.mempool):
+        if layout.is_opaque or (takes_memory(line) and line.mempool):
             continue
-        if layout.is_opaque:
+        if not can_keep(layout.device, line.memory, line.space):
             continue
         nbytes, is_host = layout.nbytes, layout.device.kind.memory.on_host
         if isinstance(nbytes, int) and layout.is_static and nbytes <= left[is_host]:

@@ -130,7 +130,7 @@ class _Pooling:
             offsets = [expression(low, alignment) for low in lows]
             height = dim(top * alignment)
         self.buffers[name] = Layout(DType.UINT8, lease.place.device, (height,), (1,))
-        edit.before[begin].append(AllocatePool(name, lease.place.memory))
+        edit.before[begin].append(AllocatePool(name, lease.place.memory, space=lease.place.space))
         for tenant, offset in zip(tenants, offsets, strict=True):
             edit.slices[tenant.start] = (name, offset)
         edit.behind[end].append(Free(name))

@@ -62,6 +62,7 @@ class _Key(NamedTuple):
 
     device: Device
     memory: MemoryKind
+    space: str
     itemsize: int
     nbytes: Dim
     stream: int
@@ -238,7 +239,8 @@ class _Match:
             return None
         itemsize = layout.dtype.itemsize
         opaque = layout if layout.is_opaque else None
-        return _Key(layout.device, life.memory, itemsize, nbytes, life.stream, life.mempool, opaque)
+        where = (layout.device, life.memory, life.space)
+        return _Key(*where, itemsize, nbytes, life.stream, life.mempool, opaque)
 
 
 def _takes_hidden_memory(line: AnyLine) -> bool:

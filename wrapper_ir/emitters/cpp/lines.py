@@ -58,7 +58,6 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
-        self.refuse_opaque(line, "C++")
         self._allocate(line)
         if line.zeroed:
             self.mark(line)
@@ -85,6 +84,7 @@ class MemoryLines(RegionBase):
 
     def _allocate(self, line: Allocate | AllocatePool) -> None:
         layout = self.layout(line.out)
+        self.refuse_own_memory(line, "C++")
         if line.memory is not MemoryKind.DEFAULT:
             self.unsupported(line, f"{line.memory.value} memory is not supported in C++ yet")
         if self.declared.state.has(line.out):

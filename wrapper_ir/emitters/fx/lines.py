@@ -68,7 +68,7 @@ class MemoryLines(RegionBase):
     @override
     def visit_allocate(self, line: Allocate) -> None:
         layout = self.layout(line.out)
-        self.refuse_opaque(line, "graphs")
+        self.refuse_own_memory(line, "graphs")
         if line.memory is MemoryKind.SYMMETRIC:
             self.unsupported(line, "memory that peers address is not supported in FX yet")
         node = self.empty(layout, line.out, line.memory)
@@ -84,6 +84,7 @@ class MemoryLines(RegionBase):
         right as long as the graph is run as it is, and give wrong numbers once torch has made it
         functional.
         """
+        self.refuse_own_memory(line, "graphs")
         if line.memory is MemoryKind.SYMMETRIC:
             self.unsupported(line, "memory that peers address is not supported in FX yet")
         spans: dict[DType, list[tuple[Dim, Dim]]] = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import last_uses
+from wrapper_ir.emitters.facts import own_memory
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.cuda_graphs import render_piece
@@ -24,7 +25,7 @@ from wrapper_ir.emitters.python.region import RegionBase, StreamLines, params_of
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferArg, BufferValue
 from wrapper_ir.lines.expr import Dim, dim, free_symbols, quotient
-from wrapper_ir.lines.layout import CPU, Layout, OpaqueKind
+from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -107,16 +108,13 @@ class MemoryLines(RegionBase):
         if memory is MemoryKind.SYMMETRIC:
             self.unsupported(line, "memory that peers address is not supported in Python yet")
             return None
-        allocator = layout.device.kind.python.allocator
-        if isinstance(layout.kind, OpaqueKind):
-            made = layout.device.kind.memory.layouts.get(layout.kind.name)
-            if made is None:
-                device = layout.device.kind.type
-                self.unsupported(
-                    line, f"the kind of device '{device}' has no '{layout.kind.value}'"
-                )
+        if own := own_memory(line, layout):
+            if own.allocator is None:
+                kind = layout.device.kind.type
+                self.unsupported(line, f"devices of the kind '{kind}' have no {own.name}")
                 return None
-            return call(self.context.imported(made.allocator), size, stride, dtype)
+            return call(self.context.imported(own.allocator), size, stride, dtype)
+        allocator = layout.device.kind.python.allocator
         # `call` runs on the one accelerator of a program.
         is_current = layout.device in (CPU, self.context.accelerator)
         if memory is MemoryKind.DEFAULT and is_current and allocator:

@@ -1,4 +1,4 @@
-"""Layouts that only a device understands: allocated by its kind, read by its kernels alone."""
+"""Memory of a device's own: layouts that only it understands, and memory spaces."""
 
 from __future__ import annotations
 
@@ -32,11 +32,21 @@ def tiled(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> tor
     return torch.full((rows * columns,), -1.0, dtype=dtype)[: size[0] * size[1]].view(*size)
 
 
+def fast(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    made.append(tuple(size))
+    return torch.empty_strided(size, stride, dtype=dtype)
+
+
+made: list[tuple[int, ...]] = []
+"""Sizes of what was allocated in the fast memory."""
+
+
 @pytest.fixture
 def tiles() -> Iterator[None]:
     """A CPU with tiles, and kernels that know them."""
-    made = devices.OpaqueLayout(allocator=f"{__name__}:tiled", tile=(4, 4))
-    memory = dataclasses.replace(devices.CPU.memory, layouts={"tiled": made})
+    layout = devices.OpaqueLayout(allocator=f"{__name__}:tiled", tile=(4, 4))
+    spaces = {"fast": f"{__name__}:fast"}
+    memory = dataclasses.replace(devices.CPU.memory, layouts={"tiled": layout}, spaces=spaces)
     languages = (*devices.CPU.languages, LOOPS)
     taught = dataclasses.replace(devices.CPU, memory=memory, languages=languages)
     devices.register_device(taught, over=devices.CPU)
@@ -116,3 +126,59 @@ def test_its_name_is_an_identifier(name: str) -> None:
     b = wir.Builder("p")
     with pytest.raises(LayoutError, match="identifier"):
         b.allocate("f32", (4,), opaque=name)
+
+
+# Memory spaces.
+
+ADD = "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)"
+
+
+def in_spaces() -> wir.Program:
+    """Four buffers in turns, in the fast memory and in the usual one, and a result in the fast."""
+    b = wir.Builder("spaces")
+    x = b.input("x", "f32", (64,))
+    for space in ("fast", "", "fast", "", "fast"):
+        y = b.allocate("f32", (64,), space=space)
+        b.extern(ADD, x, x, out=y)
+        x = y
+    b.returns(x)
+    return b.build()
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize(("strategy", "allocations"), [("none", 3), ("reuse", 1), ("pool", 2)])
+def test_storage_stays_in_its_space(strategy: str, allocations: int) -> None:
+    planned = wir.plan_memory(in_spaces(), strategy)
+    assert wir.parse(str(planned)) == planned
+    call, x = wir.compile(planned), torch.randn(64)
+    made.clear()
+    assert torch.equal(call(x)[0], 32 * x)
+    assert len(made) == allocations
+
+
+@pytest.mark.usefixtures("tiles")
+def test_arenas_are_of_one_space() -> None:
+    b = wir.Builder("arenas")
+    x = b.input("x", "f32", (64,))
+    ys = [b.allocate("f32", (64,), space=space) for space in ("fast", "", "fast", "")]
+    for y in ys:
+        b.extern(ADD, x, x, out=y)
+    out = b.allocate("f32", (64,))
+    for y in ys:
+        b.extern(ADD, y, y, out=out)
+    b.returns(out)
+    planned = wir.plan_memory(b.build(), "pool")
+    assert str(planned).count('= allocate_pool space "fast" :') == 1
+    assert str(planned).count("= allocate_pool :") == 1
+    x_ = torch.randn(64)
+    for options in ({}, {"arena": "kept"}):
+        assert torch.equal(wir.compile(planned, **options)(x_)[0], 4 * x_)
+
+
+def test_a_space_that_nobody_declares_is_refused_by_name() -> None:
+    planned = wir.plan_memory(in_spaces(), "reuse")
+    for target in ("python", "cpp", "fx"):
+        with pytest.raises(wir.WrapperIRError, match="memory space 'fast'"):
+            wir.emit(planned, target)
+    with pytest.raises(wir.WrapperIRError, match="a memory space is not supported"):
+        interpret(planned, torch.randn(64))
