@@ -119,6 +119,7 @@ def folder() -> None:
 def zoo() -> None:
     """Models of the zoo: each program does what it does on the CPU, and holds no more memory."""
     emitter, names = sys.argv[3], sys.argv[4:]
+    torch.set_num_threads(1)  # atomic additions of several come in any order
     for case in (case for case in CASES if case.name in names):
         trains = case in TRAINING
         host, args = case.make()

@@ -17,6 +17,7 @@ from wrapper_ir.planning import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 #: Tiles of four by four, one after the other; the last row and column of them is filled up.
 PLACE = """\
@@ -83,7 +84,10 @@ def program(steps: int = 4) -> wir.Program:
 
 @pytest.mark.usefixtures("tiles")
 @pytest.mark.parametrize("strategy", ["none", "reuse", "pool"])
-def test_it_runs_however_it_is_planned(strategy: str) -> None:
+def test_it_runs_however_it_is_planned(
+    strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where probes write
     planned = wir.plan_memory(program(), strategy)
     wir.verify(planned)
     assert wir.parse(str(planned)) == planned

@@ -115,6 +115,7 @@ _ROWS: Final = {
     "CMakeLists.txt": "how a library is built of it, and of what follows",
     "kernels*.cpp": "which kernels are compiled together",
     "cpu.cpp": "by which the library refuses processors that it was not built for",
+    "runtime/": "the runtime part, the same for every program",
 }
 """What the files are that every folder has."""
 
@@ -144,10 +145,8 @@ def write_build(
     compiled = kernel_translations(chosen, compiler, options.extra_flags, included=True)
     kernels = {f"kernels{index}.cpp": unit for index, unit in enumerate(compiled)}
     texts = {file: unit.text for file, unit in kernels.items()}
-    for file, text in {**texts, "cpu.cpp": check, "exports.map": EXPORTS}.items():
-        (folder / file).write_text(text, encoding="utf-8")
-    units = native_units(needed_parts(artifact.manifest.parts, alone=True))
-    runtime = _copy_runtime(folder, units)
+    parts = needed_parts(artifact.manifest.parts, alone=True)
+    runtime = _copy_runtime(folder, native_units(parts))
     code.write(folder, options.cache or default_cache())
     blob = linked_constants(artifact.program, table, archives, folder / target, where)
     plain = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
@@ -162,12 +161,13 @@ def write_build(
         plain_sources=" ".join([*runtime, *plain]),
         kernel_flags="".join(itertools.starmap(_kernel_rule, kernels.items())),
     )
-    (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
+    texts |= {"cpu.cpp": check, "exports.map": EXPORTS, "CMakeLists.txt": cmake}
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
     rows = {
         **_ROWS,
         **({} if blob is None or where == "none" else {blob: "the values of constants, again"}),
         **code.rows,
-        "runtime/": "the runtime part, the same for every program",
     }
     return rows, _build_page(target, artifact.manifest, options)
 

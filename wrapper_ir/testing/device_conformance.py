@@ -39,6 +39,7 @@ from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from wrapper_ir.lines.program import Program
 
@@ -122,6 +123,11 @@ class DeviceConformance:
     refused: ClassVar[frozenset[str]] = frozenset()
     tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
     op_tolerance: ClassVar[tuple[float, float]] = (1e-5, 1e-6)
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Run in a folder of its own: programs that save values leave files."""
+        monkeypatch.chdir(tmp_path)
 
     def lower(self, program: Program) -> Program:
         """Give library ops of a program kernels, before its memory is planned; here, none."""
