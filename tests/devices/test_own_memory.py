@@ -158,6 +158,8 @@ def test_storage_stays_in_its_space(strategy: str, allocations: int) -> None:
     made.clear()
     assert torch.equal(call(x)[0], 32 * x)
     assert len(made) == allocations
+    assert torch.equal(interpret(planned, x)[0], 32 * x)
+    assert len(made) == 2 * allocations
 
 
 @pytest.mark.usefixtures("tiles")
@@ -184,5 +186,5 @@ def test_a_space_that_nobody_declares_is_refused_by_name() -> None:
     for target in ("python", "cpp", "fx"):
         with pytest.raises(wir.WrapperIRError, match="memory space 'fast'"):
             wir.emit(planned, target)
-    with pytest.raises(wir.WrapperIRError, match="a memory space is not supported"):
+    with pytest.raises(wir.WrapperIRError, match="the memory space 'fast', which nobody declares"):
         interpret(planned, torch.randn(64))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
+from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter.calls import Watch, bind_results, buffers_in, find_op, settle, value_of
 from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
@@ -107,7 +108,7 @@ class LineRunner(LineVisitor[None]):
     @override
     def visit_allocate(self, line: Allocate) -> None:
         self._refuse(line)
-        storage = self._allocate(line.out)
+        storage = self._allocate(line)
         if line.zeroed:
             assert storage.block is not None
             storage.block.bytes.zero_()
@@ -115,25 +116,31 @@ class LineRunner(LineVisitor[None]):
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
         self._refuse(line)
-        self._allocate(line.out).is_pool = True
+        self._allocate(line).is_pool = True
 
     def _refuse(self, line: Allocate | AllocatePool) -> None:
         what = ""
         if line.memory is MemoryKind.SYMMETRIC:
             what = "memory that peers address"
-        elif line.space:
-            what = "a memory space"
         elif self.program.layout(line.out).is_opaque:
             what = "an opaque layout"
         if what:
             raise UnsupportedError(what=what, where="the interpreter")
 
-    def _allocate(self, name: str) -> Storage:
-        layout = self.program.layout(name)
+    def _allocate(self, line: Allocate | AllocatePool) -> Storage:
+        layout, allocator = self.program.layout(line.out), None
+        if line.space:
+            declared = layout.device.kind.memory.spaces.get(line.space)
+            if declared is None:
+                what = f"the memory space '{line.space}', which nobody declares,"
+                raise UnsupportedError(what=what, where="the interpreter")
+            allocator = named(declared)
         at = self.frame.dim(layout.offset) * layout.dtype.itemsize
-        block = Block(at + self.frame.nbytes(layout), torch.device(str(layout.device)))
-        storage = Storage(name, Kind.OWNED, block.bytes, block.start, block.bytes.numel(), block)
-        self.frame.own(self.enter(storage), self.frame.place(name, storage, layout))
+        nbytes = at + self.frame.nbytes(layout)
+        block = Block(nbytes, torch.device(str(layout.device)), allocator)
+        size = block.bytes.numel()
+        storage = Storage(line.out, Kind.OWNED, block.bytes, block.start, size, block)
+        self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
         return storage
 
     @override

@@ -14,7 +14,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime.views import reinterpret_as
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # Errors that the interpreter raises: broken promises, with the line's path and origin.
 
@@ -128,6 +128,8 @@ class Block:
     Args:
         nbytes: Bytes of the storage.
         device: Where it is.
+        allocator: ``(size, stride, dtype)``: what the memory space that it lies in is allocated by;
+            None for the usual memory.
 
     Attributes:
         bytes: The storage, as a tensor of bytes; on the host one that cannot be resized.
@@ -135,12 +137,16 @@ class Block:
         is_dead: Whether the storage has ended, so that nothing may write here.
     """
 
-    def __init__(self, nbytes: int, device: torch.device) -> None:
+    def __init__(
+        self, nbytes: int, device: torch.device, allocator: Callable[..., Tensor] | None = None
+    ) -> None:
         total = nbytes + 2 * _RED_ZONE + _ALIGNMENT
         self._pattern = pattern.get()
         self._raw = bytearray(self._pattern * (-(-total // 2)))
         whole = torch.frombuffer(self._raw, dtype=torch.uint8)
         self._away = None if device.type == "cpu" else whole.to(device)
+        if allocator is not None:
+            self._away = allocator(tuple(whole.size()), (1,), whole.dtype).copy_(whole)
         address = (whole if self._away is None else self._away).data_ptr()
         self._start = _RED_ZONE + -address % _ALIGNMENT
         self._end = self._start + nbytes
