@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.devices import KernelLanguage
+from wrapper_ir.devices import CPU, KernelLanguage, register_device
 from wrapper_ir.runtime import CppKernels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import torch
+
+    from wrapper_ir.devices import DeviceKind
 
 LOOPS = KernelLanguage("loops", has_grid=True, launcher="tests.devices.loops:Loops")
 
@@ -76,6 +79,18 @@ class Kernel {
 
 }  // namespace loops
 """
+
+
+@contextmanager
+def cpu_with(**changes: Any) -> Iterator[DeviceKind]:
+    """A CPU whose kind is another in some fields, for the length of a block."""
+    taught = replace(CPU, **changes)
+    register_device(taught, over=CPU)
+    try:
+        yield taught
+    finally:
+        register_device(CPU, over=taught)
+
 
 _NUMBERS = {"i64": "int64_t", "f64": "double"}
 

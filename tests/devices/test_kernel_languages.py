@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from tests.devices.loops import HEADER, IN_CPP, LOOPS
+from tests.devices.loops import HEADER, IN_CPP, LOOPS, cpu_with
 from wrapper_ir import devices
 from wrapper_ir.lines import DeviceKernel
 
@@ -40,12 +40,8 @@ return %y
 @pytest.fixture
 def loops() -> Iterator[None]:
     """A CPU that runs one language more."""
-    taught = dataclasses.replace(devices.CPU, languages=(*devices.CPU.languages, LOOPS))
-    devices.register_device(taught, over=devices.CPU)
-    try:
+    with cpu_with(languages=(*devices.CPU.languages, LOOPS)):
         yield
-    finally:
-        devices.register_device(devices.CPU, over=taught)
 
 
 def test_the_text_form_carries_it() -> None:
@@ -118,12 +114,8 @@ def in_cpp() -> Iterator[None]:
     assert devices.CPU.cpp is not None
     side = dataclasses.replace(devices.CPU.cpp, headers={"loops.h": HEADER})
     languages = (*devices.CPU.languages, IN_CPP)
-    taught = dataclasses.replace(devices.CPU, languages=languages, cpp=side)
-    devices.register_device(taught, over=devices.CPU)
-    try:
+    with cpu_with(languages=languages, cpp=side):
         yield
-    finally:
-        devices.register_device(devices.CPU, over=taught)
 
 
 OBJECT = """\

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from tests.devices.loops import LOOPS
+from tests.devices.loops import LOOPS, cpu_with
 from wrapper_ir import devices
 from wrapper_ir.build.errors import LayoutError
 from wrapper_ir.interpreter import interpret
+from wrapper_ir.lines import MemoryKind
 from wrapper_ir.planning import plan
 
 if TYPE_CHECKING:
@@ -48,13 +49,8 @@ def tiles() -> Iterator[None]:
     layout = devices.OpaqueLayout(allocator=f"{__name__}:tiled", tile=(4, 4))
     spaces = {"fast": f"{__name__}:fast"}
     memory = dataclasses.replace(devices.CPU.memory, layouts={"tiled": layout}, spaces=spaces)
-    languages = (*devices.CPU.languages, LOOPS)
-    taught = dataclasses.replace(devices.CPU, memory=memory, languages=languages)
-    devices.register_device(taught, over=devices.CPU)
-    try:
+    with cpu_with(memory=memory, languages=(*devices.CPU.languages, LOOPS)):
         yield
-    finally:
-        devices.register_device(devices.CPU, over=taught)
 
 
 def program(steps: int = 4) -> wir.Program:
@@ -106,7 +102,7 @@ def test_plans_count_tiles_and_reuse_only_the_same_layout() -> None:
     assert text.count("= allocate : f32[m, n] @cpu") == 1
     assert found.report.peak_bytes == 2 * 8 * 8 * 4  # of 5 by 6 elements
     pooled = str(wir.plan_memory(program(), "pool"))
-    assert "from %" not in pooled.replace("reuse", "")
+    assert "allocate_from_pool" not in pooled
     assert pooled.count("opaque tiled") == text.count("opaque tiled")
 
 
@@ -130,6 +126,16 @@ def test_its_name_is_an_identifier(name: str) -> None:
     b = wir.Builder("p")
     with pytest.raises(LayoutError, match="identifier"):
         b.allocate("f32", (4,), opaque=name)
+
+
+@pytest.mark.usefixtures("tiles")
+def test_plans_know_tiles_of_other_ranks_than_the_tensors() -> None:
+    for size, nbytes in (((), 4), ((5,), 8 * 4), ((3, 5, 5), 3 * 8 * 8 * 4), ((0, 5), 0)):
+        b = wir.Builder("p")
+        b.returns(b.allocate("f32", size, opaque="tiled"))
+        assert plan(b.build(), "reuse").report.peak_bytes == nbytes
+    with pytest.raises(ValueError, match="at least one element"):
+        devices.OpaqueLayout(allocator="a:b", tile=(4, 0))
 
 
 # Memory spaces.
@@ -179,6 +185,14 @@ def test_arenas_are_of_one_space() -> None:
     x_ = torch.randn(64)
     for options in ({}, {"arena": "kept"}):
         assert torch.equal(wir.compile(planned, **options)(x_)[0], 4 * x_)
+
+
+@pytest.mark.usefixtures("tiles")
+def test_pinned_memory_of_a_space_is_refused_by_name() -> None:
+    b = wir.Builder("p")
+    b.returns(b.allocate("f32", (4,), memory=MemoryKind.PINNED, space="fast"))
+    with pytest.raises(wir.WrapperIRError, match="no pinned memory in the memory space 'fast'"):
+        wir.emit(b.build())
 
 
 def test_a_space_that_nobody_declares_is_refused_by_name() -> None:

@@ -60,10 +60,17 @@ class OpaqueLayout:
             storage has that layout.
         tile: Numbers of elements that the last sizes are rounded up to multiples of, in memory. By
             it plans know what a buffer takes.
+
+    Raises:
+        ValueError: A number of the tile is less than 1.
     """
 
     allocator: str
     tile: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(count < 1 for count in self.tile):
+            raise ValueError(f"a tile of {self.tile}: it takes at least one element each way")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

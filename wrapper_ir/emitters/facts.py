@@ -120,14 +120,13 @@ class OwnMemory(NamedTuple):
 
 def own_memory(line: Allocate | AllocatePool, layout: Layout) -> OwnMemory | None:
     """Return the memory of the device's own that a line allocates; None if it is the usual one."""
-    memory = layout.device.kind.memory
-    if not isinstance(layout.kind, OpaqueKind):
-        space = line.space
-        return OwnMemory(f"memory space '{space}'", memory.spaces.get(space)) if space else None
-    made = memory.layouts.get(layout.kind.name)
-    if line.space:
-        return OwnMemory(f"layout '{layout.kind.value}' in a memory space", None)
-    return OwnMemory(f"layout '{layout.kind.value}'", None if made is None else made.allocator)
+    memory, space = layout.device.kind.memory, line.space
+    if isinstance(layout.kind, OpaqueKind):
+        made = memory.layouts.get(layout.kind.name)
+        return OwnMemory(f"layout '{layout.kind.value}'", None if made is None else made.allocator)
+    if space and line.memory is not MemoryKind.DEFAULT:
+        return OwnMemory(f"{line.memory.value} memory in the memory space '{space}'", None)
+    return OwnMemory(f"memory space '{space}'", memory.spaces.get(space)) if space else None
 
 
 def needs_streams(line: AnyLine, program: Program) -> str:

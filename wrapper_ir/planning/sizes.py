@@ -150,7 +150,8 @@ def nbytes_of(layout: Layout) -> Dim:
 def _tiled(layout: Layout, kind: OpaqueKind) -> Dim:
     """Return the bytes of an opaque layout: its last sizes are rounded up to its tile's."""
     declared = layout.device.kind.memory.layouts.get(kind.name)
-    tile = () if declared is None else declared.tile[-layout.rank :]
+    tile = () if declared is None else declared.tile
+    tile = tile[max(len(tile) - layout.rank, 0) :]
     first = layout.rank - len(tile)
     rounded = (ceil_divided(s, n) * n for s, n in zip(layout.size[first:], tile, strict=True))
     return product((*layout.size[:first], *rounded, layout.dtype.itemsize))

@@ -6,20 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.proof import end_of, same
-from wrapper_ir.lines import BufferInput, LayoutKind
+from wrapper_ir.lines import BufferInput, LayoutKind, MemoryKind
 from wrapper_ir.lines.args import Access, Arg, BufferArg, BufferValue, ListArg, NoneArg, ScalarArg
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import INT64_MAX
 from wrapper_ir.lines.kernels import DeviceKernel
 from wrapper_ir.lines.program import PACKING_OPS, AnyLine, Constant, ConstantKind, GraphRole
-from wrapper_ir.lines.traits import calls_kernel
+from wrapper_ir.lines.traits import allocates_one, calls_kernel
 from wrapper_ir.text.words import IDENTIFIER
 from wrapper_ir.verify import rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from wrapper_ir.lines import Device, Dim, Effects, Layout, Program
+    from wrapper_ir.lines import Allocate, Device, Dim, Effects, Layout, Program
     from wrapper_ir.verify.state import Place, State
 
 
@@ -221,6 +221,8 @@ class Opaque:
                 is_opaque = self.state.program.buffers[name].is_opaque
                 if not is_opaque or not self._takes_opaque(line):
                     self._report_kind(name, f"'{line.mnemonic}' wants strides")
+                elif allocates_one(line) and not _is_plain(line):
+                    self._report_kind(name, "it is zeroed, or in memory that 'allocate' names")
 
     def _takes_opaque(self, line: AnyLine) -> bool:
         """Return whether a line allocates, or is for a kernel that the device's vendor compiles."""
@@ -241,6 +243,11 @@ class Opaque:
     def _report_kind(self, name: str, why: str) -> None:
         kind = self.state.program.buffers[name].kind.value
         self.state.report(rules.NOT_STRIDED, name=name, kind=kind, why=why)
+
+
+def _is_plain(line: Allocate) -> bool:
+    """Return whether a line leaves to the allocator where memory is, and what is in it."""
+    return line.memory is MemoryKind.DEFAULT and not (line.zeroed or line.space)
 
 
 def _is_number(arg: Arg) -> bool:
