@@ -194,7 +194,11 @@ def test_provenance_leads_from_the_model_to_text_and_events(who: str) -> None:
     mappings = "inductor_provenance_tracking_node_mappings"
     assert json.loads(ours.traced[mappings]) == json.loads(stock.traced[mappings])
     for each in (stock, ours):
-        assert set(HANDLE.findall(each.traced["inductor_output_code"])) == set(stacks)
+        code = each.traced["inductor_output_code"]
+        assert set(HANDLE.findall(code)) == set(stacks)
+        # tlparse takes the next line with the name for the call, and so for what the handle is of.
+        for handle, until in re.findall(r"handles\] (\S+)\n(.*?)(?=handles\]|\Z)", code, re.DOTALL):
+            assert handle.partition(":")[0] in until
     assert Counter(name for name in ours.ranges if name in stacks) == Counter(stacks.keys())
 
 

@@ -20,7 +20,7 @@ from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
 from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.symbols import (
     AssertLayout,
@@ -367,6 +367,9 @@ class TextWalker(RegionWalker[T]):
             self.writer.lines(*self.comment(text.strip()))
         if origin.handle:
             self.writer.lines(*self.comment(f"{_HANDLE} {origin.handle}"))
+            if not isinstance(line, KernelCall):
+                # tlparse marks the next line with the handle's name; our calls of ops have others.
+                self.writer.lines(*self.comment(origin.handle.partition(":")[0]))
 
     def shown_place(self, origin: Origin) -> str:
         """Return the place in the model's source that stands for an origin."""
