@@ -7,7 +7,7 @@ import re
 import threading
 import time
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -20,6 +20,9 @@ from wrapper_ir.emitters.cuda_graphs.cuts import cut
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines import Program, Switch
 from wrapper_ir.lines.walk import walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OPS = """
 extern aten::mm(Tensor self, Tensor mat2) -> Tensor
@@ -323,3 +326,23 @@ return %g
     status = module.cuda_graphs.status
     assert status.graphs == 4
     assert not status.reasons
+
+
+@pytest.mark.parametrize("longest", [400, 6])
+def test_the_pieces_of_a_library(
+    longest: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What a GPU is needed for is in tests/gpu; the rest is that all files are compiled."""
+    monkeypatch.setattr("wrapper_ir.emitters.cpp.module.LONG", longest)
+    monkeypatch.setattr("wrapper_ir.emitters.cpp.module.FUNCTION", longest)
+    program = wir.parse(TEXT).replace(data={"w": torch.zeros(4, 4)})
+    source = wir.emit(program, "cpp", cuda_graph=True).source
+    rows = re.findall(r'\{\.name = "(\w+)"(?:[^{}]|\{[^{}]*\})*\}', source)
+    assert rows == ["x_1", "y_1", "a_1", "b_1", "c_1", "d_2", "bt_2", "c_2", "y_2", "f_2", "g_2"]
+    for word, names in (("settled", ["bt_2", "c_2"]), ("shared", ["b_1", "c_1"])):
+        found = [each for each in re.split(r"\.name = ", source) if f".{word} = true" in each]
+        assert [each.split('"')[1] for each in found] == names
+    assert source.count("->run(&state, call") == 2
+    assert "kGraphs" not in source
+    assert "->run(" not in wir.emit(program, "cpp", cuda_graph=True, cuda_graph_cuts=False).source
+    wir.export(program, tmp_path / "cut.so", cuda_graph=True)

@@ -4,15 +4,18 @@
 //   results: y, y[1:], x[1:], bias, the rows of x, total
 //
 // What is launched runs at once, or is put into the recording that is being made.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include <wir/error.h>
 #include <wir/layout.h>
+#include <wir/pieces.h>
 #include <wir/program.h>
 #include <wir/tensor.h>
 
@@ -141,6 +144,38 @@ alignas(64) const float blob[64] = {1, 2, 3, 4};
 const char* const reasons[] = {"body[9]: it says \"no\"", "body[10]: it does, too"};
 GraphInfo graphs = {2, false, false, false, 0, reasons};
 
+#ifdef PIECES
+// The same as the only piece of a program, whose first two results stay in the graph's memory. A
+// result of the piece becomes a result of the program.
+InputSpec piece_inputs[4];
+OutputSpec piece_outputs[6];
+const ProgramInfo piece_info_ = piece_info("queued at body[0]", 4, piece_inputs, 6, piece_outputs,
+                                           run, "cpu", -1, &graphs);
+
+struct Whole {
+  State own;
+  std::unique_ptr<Piece> piece;
+};
+
+void* create_whole(const AtenTensorHandle* values) {
+  std::copy(inputs, inputs + 4, piece_inputs);
+  std::copy(outputs, outputs + 6, piece_outputs);
+  piece_inputs[0].settled = true;
+  piece_outputs[0].shared = piece_outputs[1].shared = true;
+  return new Whole{{values[0]}, std::make_unique<Piece>(piece_info_)};
+}
+
+void destroy_whole(void* state) { delete static_cast<Whole*>(state); }
+std::size_t bytes_of_whole(const void* state) {
+  return static_cast<const Whole*>(state)->piece->kept_bytes();
+}
+
+void run_whole(void* opaque, Call& call, const Slot* in, Slot* out) {
+  Whole& whole = *static_cast<Whole*>(opaque);
+  whole.piece->run(&whole.own, call, in, out);
+}
+#endif
+
 }  // namespace
 
 namespace wir::runtime {
@@ -166,6 +201,13 @@ extern "C" const ProgramInfo wir_program_info = {
     nullptr,
     256,
     DIGEST,
+#ifdef PIECES
+    create_whole,
+    destroy_whole,
+    run_whole,
+    0, nullptr,
+    bytes_of_whole,
+#else
     create_state,
     destroy_state,
     run,
@@ -177,6 +219,7 @@ extern "C" const ProgramInfo wir_program_info = {
     nullptr,
     nullptr,
     &graphs,
+#endif
 };
 
 // For tests: the version script shows what begins so.

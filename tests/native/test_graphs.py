@@ -32,6 +32,11 @@ def queued(toolbox: Toolbox) -> Path:
     return toolbox.build("queued", source=SOURCE, graphs=True)
 
 
+@pytest.fixture(scope="module")
+def pieced(toolbox: Toolbox) -> Path:
+    return toolbox.build("pieced", "PIECES", source=SOURCE, graphs=True)
+
+
 class Call(NamedTuple):
     """What one call is given."""
 
@@ -252,6 +257,40 @@ def test_memory_is_released(model: Model) -> None:
     for _ in range(3):
         model.check(call())
     assert model.status.captures == 2
+
+
+def test_a_piece_works_with_the_state_of_its_program(pieced: Path) -> None:
+    with Model(pieced) as model:
+        given = call()
+        first, *later = [model.check(given) for _ in range(4)]
+        assert len({each[0].data_ptr() for each in later}) == 1  # they stay in the graph's memory
+        assert later[0][0].data_ptr() != first[0].data_ptr()
+        status = model.status
+        assert status.program == "queued at body[0]"
+        assert (status.captures, status.replays, status.plain) == (1, 3, 1)
+        model.bias = BIAS + 1
+        model.update("UpdateConstantBufferPairs", {"linear.bias": model.bias}, False, False)
+        model.check(given)
+        bytes_ = ctypes.c_uint64()
+        release = "WrapperIRModelContainerReleaseMemory"
+        model.call(release, model.container, ctypes.byref(bytes_))
+        model.functions.WrapperIRTestFail()
+        for _ in range(3):
+            model.check(given)
+        assert (model.status.plain, model.status.refused) == (3, True)
+    assert model.functions.WrapperIRTestRecordings() == 0
+
+
+def test_what_another_piece_makes_is_not_copied_at_once(pieced: Path) -> None:
+    with Model(pieced) as model:
+        given = call()
+        captures = []
+        for _ in range(2):
+            model.check(given)
+        for _ in range(6):
+            model.check(given._replace(x=numbers(3, 4)))
+            captures.append(model.status.captures)
+        assert captures == [2, 3, 4, 4, 4, 4]
 
 
 def test_results_outlive_the_container(queued: Path) -> None:

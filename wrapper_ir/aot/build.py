@@ -65,7 +65,7 @@ CONSTANTS_ENDING: Final = ".constants"
 """That of a file of constants beside a library."""
 
 #: What a library shows that only our own loader opens.
-LOADABLE_EXPORTS: Final = "{ global: wir_program_info; local: *; };\n"
+LOADABLE_EXPORTS: Final = "{ global: wir_program_info; wir_graph_status; local: *; };\n"
 
 
 @dataclass(frozen=True, slots=True)

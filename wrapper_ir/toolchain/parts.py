@@ -27,6 +27,8 @@ class Part(StrEnum):
     """Probes that report to the library itself."""
     GRAPHS = "graph"
     """Capturing calls as CUDA graphs (``wir::GraphInfo``)."""
+    PIECES = "pieces"
+    """Capturing pieces of calls (``wir::Piece``), which Python cannot do for a program."""
     OBJECTS = "objects"
     """Objects of custom classes, made from their bytes (``wir::ObjectSpec``)."""
 
@@ -45,4 +47,5 @@ def needed_parts(parts: Collection[Part], *, alone: bool) -> frozenset[Part]:
         parts: What the program needs.
         alone: Whether the library is to run without Python.
     """
-    return frozenset(parts) if alone else frozenset(parts) - _ALONE
+    left = frozenset() if alone else _ALONE - ({Part.GRAPHS} if Part.PIECES in parts else set())
+    return frozenset(parts) - left

@@ -11,6 +11,7 @@ from wrapper_ir.emitters.cpp.exprs import CppExprs
 from wrapper_ir.emitters.cpp.literals import (
     ANYWHERE,
     UNIT,
+    device_index,
     device_parts,
     device_type,
     side_of,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
-    from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
+    from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts, Piece
     from wrapper_ir.emitters.regions import Key
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Dim
@@ -124,6 +125,8 @@ class Context(TextRun):
         takes_out: bool,
         products: Products,
         graphs: CaptureFacts | None,
+        pieces: Mapping[int, Piece],
+        graph_limit: int,
         objects: Mapping[str, ObjectConstant],
         profiles: bool,
     ) -> None:
@@ -138,6 +141,9 @@ class Context(TextRun):
         self.statics = statics
         self.products = products
         self.graphs = graphs
+        #: Those that are captured, by position of their switches, and how many graphs each keeps.
+        self.pieces = pieces
+        self.graph_limit = graph_limit
         self.objects = objects
         self.placed = placed_results(program) if takes_out else {}
         #: How regions print expressions: their symbols are parameters.
@@ -165,6 +171,13 @@ class Context(TextRun):
         self._arrays: dict[tuple[int, ...], str] = {}
         self._options: dict[tuple[DType, Device], str] = {}
         self._specs: dict[tuple[Layout, bool], str] = {}
+
+    def guard(self) -> list[str]:
+        """Return the statement by which a call runs on the program's device, if there is one."""
+        if self.accelerator is None or self.side is None or not all(self.side.guard):
+            return []
+        type_, name = self.side.guard
+        return [f"const {type_} {name}(call, {device_index(self.accelerator)});"]
 
     def _need_what_is_known(self) -> None:
         """Notes what the files need whatever the lines are."""

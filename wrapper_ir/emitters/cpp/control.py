@@ -15,6 +15,7 @@ from typing_extensions import override
 from wrapper_ir.analysis.liveness import last_uses
 from wrapper_ir.emitters.cpp.exprs import CType, convert
 from wrapper_ir.emitters.cpp.literals import UNIT, call, statement
+from wrapper_ir.emitters.cpp.pieces import slot, write_piece
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import place_of
 from wrapper_ir.emitters.writer import CodeWriter
@@ -43,6 +44,7 @@ from wrapper_ir.lines.walk import regions_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wrapper_ir.emitters.cuda_graphs.capture import Piece
     from wrapper_ir.lines.program import AnyLine
 
 
@@ -71,6 +73,10 @@ class ControlLines(RegionBase):
 
     @override
     def visit_switch(self, line: Switch) -> None:
+        piece = self.context.pieces.get(self.index) if len(self.path) == 1 else None
+        if piece is not None:
+            self._run_piece(line, piece)
+            return
         position = self._position(line, line.selector)
         tests = [f"{position} <= 0", *(f"{position} == {n}" for n in range(1, len(line.cases)))]
         self._choose(line, tests[: len(line.cases) - 1])
@@ -95,6 +101,38 @@ class ControlLines(RegionBase):
             with self.writer.indent():
                 self.put(f"{call(function, *args)};")
         self.writer.line("}")
+
+    def _run_piece(self, line: Switch, piece: Piece) -> None:
+        """Has the runtime run a piece, which captures it, and takes its results."""
+        symbols = self.symbols_of(line)
+        results = self._results(line, line.results, piece.region.results)
+        types = [result.type for result in results]
+        function = self._function(line, "case0", piece.region, symbols, types)
+        name = self.context.names.fresh("piece")
+        write_piece(self.context, piece, symbols, name, function)
+        self.declared.state.piece(name)
+        self._shared()
+        self.mark(line)
+        given = [self._slot(line, arg) for arg in line.operands]
+        given += [slot(self.symbol_type(s), self.symbol_value(s)) for s in symbols]
+        self.put("{")
+        with self.writer.indent():
+            if given:
+                self.put(f"const wir::Slot given[] = {{{', '.join(given)}}};")
+            if results:
+                self.put(f"wir::Slot made[{len(results)}] = {{}};")
+            args = ["&state", "call", "given" if given else "nullptr"]
+            args.append("made" if results else "nullptr")
+            self.put(f"{call(f'state.{name}->run', *args)};")
+            for position, result in enumerate(results):
+                self.put(f"{result.name} = wir::Tensor(made[{position}].tensor);")
+        self.writer.line("}")
+
+    def _slot(self, line: Switch, arg: Arg) -> str:
+        value = self._operand(line, arg)
+        if isinstance(arg, ScalarArg):
+            return slot(self.exprs.type_of(arg.value), value)
+        return f"{{.tensor = {value}}}"
 
     @override
     def visit_while(self, line: While) -> None:

@@ -15,7 +15,7 @@ from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
-from wrapper_ir.emitters.cuda_graphs.capture import Captures, capture_facts
+from wrapper_ir.emitters.cuda_graphs.capture import Captures, capture_facts, pieces
 from wrapper_ir.emitters.facts import accelerators_of
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput
@@ -62,6 +62,8 @@ class CppEmitter(Captures, Emitter):
             libraries that are exported do so themselves.
         cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs; in what is
             exported, once for each call that may run at a time.
+        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at what stands
+            against it, and its pieces are captured.
         cuda_graph_branches: How many branches a graph may have besides its main one: kernels that
             need nothing of each other run side by side, where that is faster.
         cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
@@ -132,13 +134,16 @@ class CppEmitter(Captures, Emitter):
         )
         is_kept = self.arena == "kept"
         options = self.graphs
+        found = {} if options is None else pieces(program)
         return Context(
             program,
             gather_statics(program, storages, keep_arenas=is_kept, accelerated=is_one),
             problems,
             takes_out=self.out,
             products=Products(program, direct=self.products == "cublas" and is_one),
-            graphs=None if options is None else capture_facts(program, options),
+            graphs=None if options is None or found else capture_facts(program, options),
+            pieces=found,
+            graph_limit=self.cuda_graph_limit,
             objects=given.objects,
             profiles=self.profile,
         )

@@ -15,7 +15,7 @@ from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
-from wrapper_ir.emitters.cpp.literals import UNIT, device_index, statement
+from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
@@ -211,10 +211,7 @@ class _Module:
 
     def _serve(self, file: CodeWriter) -> None:
         """Writes what holds while ``run`` runs: the device, memory that ops are served from."""
-        device, side = self._context.accelerator, self._context.side
-        if device is not None and side is not None and all(side.guard):
-            type_, name = side.guard
-            file.line(f"const {type_} {name}(call, {device_index(device)});")
+        file.lines(*self._context.guard())
         program = self._program
         if any(stream.captured for stream in program.streams):
             counts = f"{len(program.streams)}, {len(program.events)}"

@@ -189,6 +189,12 @@ class StateMembers:
         """Has a kernel loaded before it is called."""
         self._put(f"{name}.load({device});")
 
+    def piece(self, name: str) -> None:
+        """Add the member that runs a piece, and keeps its graphs."""
+        self._member(f"std::unique_ptr<wir::Piece> {name};")
+        self._fill(name, f"std::make_unique<wir::Piece>({name}_info)")
+        self._held.append(f"state.{name}->kept_bytes()")
+
     def heap(self) -> str:
         """The member that library ops and results are served from."""
         self._context.headers.add("heap")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.liveness import mutated_inputs
+from wrapper_ir.analysis.liveness import Liveness, mutated_inputs
 from wrapper_ir.analysis.ops import draws, drops
 from wrapper_ir.emitters.facts import needs_streams, only_accelerator
-from wrapper_ir.lines.args import ScalarArg
-from wrapper_ir.lines.control import Cond, Switch, While
+from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
+from wrapper_ir.lines.control import Cond, Region, Switch, While
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import (
     CppKernel,
@@ -32,7 +32,7 @@ from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAP
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.lines.control import Region
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import AnyLine, Program
 
@@ -52,18 +52,12 @@ class Captures:
     cuda_graph_limit: int = GRAPH_LIMIT.field()
     cuda_graph_branches: int = GRAPH_BRANCHES.field()
     cuda_graph_results: str = GRAPH_RESULTS.field()
+    cuda_graph_cuts: bool = GRAPH_CUTS.field()
 
     @property
     def graphs(self) -> Captures | None:
         """The options, if calls are captured."""
         return self if self.cuda_graph else None
-
-
-@dataclass(frozen=True)
-class CapturesPieces(Captures):
-    """Likewise, of emitters whose programs can be captured piece by piece."""
-
-    cuda_graph_cuts: bool = GRAPH_CUTS.field()
 
 
 def hand_graphs_on(source: object, function: object) -> None:
@@ -190,21 +184,84 @@ def piece_of(line: AnyLine) -> Region | None:
     return line.cases[0] if isinstance(line.selector, ScalarArg) else None
 
 
-def pieces(program: Program) -> dict[int, Region]:
-    """Return the pieces whose work can be captured, where a program as a whole cannot be.
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a program whose work can be captured, where the whole cannot be.
 
-    They are the switches of one case in its body, by position; none where all of it can be
-    captured, or where it runs on several GPUs.
+    Attributes:
+        region: The only case of its switch.
+        place: Where that is in the program.
+        writes: Positions of operands that it writes to.
+        settled: Positions of operands that other pieces made, so that they stay where they are once
+            those are captured.
+        shared: Positions of results that no caller ever sees: they may stay in the graph's memory.
+        constants: Those that it touches.
+        is_random: Whether it may draw random numbers.
     """
-    found = {n: piece for n, line in enumerate(program.body) if (piece := piece_of(line))}
-    if not found or only_accelerator(program) is None or not why_not_captured(program):
+
+    region: Region
+    place: str
+    writes: tuple[int, ...]
+    settled: tuple[int, ...]
+    shared: tuple[int, ...]
+    constants: tuple[str, ...]
+    is_random: bool
+
+
+def pieces(program: Program) -> dict[int, Piece]:
+    """Return the pieces of a program by position of their switches in its body.
+
+    There are none where all of it can be captured, or where it runs on several GPUs.
+    """
+    regions = {n: region for n, line in enumerate(program.body) if (region := piece_of(line))}
+    if not regions or only_accelerator(program) is None or not why_not_captured(program):
         return {}
     obstacles = Obstacles(program)
-    return {
-        n: piece
-        for n, piece in found.items()
-        if not any(obstacles.of(line) or regions_of(line) for line in piece.body)
+    lives = Liveness(program.region, program)
+    given = {
+        life.first
+        for value in program.results
+        if isinstance(value, BufferValue)
+        for life in lives.of(value.buffer)
     }
+    found: dict[int, Piece] = {}
+    made: set[Life] = set()
+    for position, region in regions.items():
+        if any(obstacles.of(line) or regions_of(line) for line in region.body):
+            continue
+        switch = program.body[position]
+        assert isinstance(switch, Switch)
+        found[position] = _piece(program, switch, f"body[{position}]", lives, given, made)
+        results = effects(switch, program).defines
+        made |= {life.first for name in results for life in lives.of(name)}
+    return found
+
+
+def _piece(
+    program: Program,
+    switch: Switch,
+    place: str,
+    lives: Liveness,
+    given: set[Life],
+    made: set[Life],
+) -> Piece:
+    """Return what is known of one piece; callers get some storages, other pieces made some."""
+    (region,) = switch.cases
+    lent = [(n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, BufferArg)]
+    touched = {name for line in region.body for name in effects(line, program).touched}
+    return Piece(
+        region,
+        place,
+        tuple(n for n, arg in lent if arg.access.writes),
+        tuple(n for n, arg in lent if any(life.first in made for life in lives.of(arg.buffer))),
+        tuple(
+            n
+            for n, name in enumerate(effects(switch, program).defines)
+            if not any(life.first in given or life.is_held for life in lives.of(name))
+        ),
+        tuple(name for name in program.constants if name in touched),
+        any(draws(program, line) for line in region.body),
+    )
 
 
 def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[str]) -> str:

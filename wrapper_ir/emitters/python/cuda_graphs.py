@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.emitters.cuda_graphs.capture import capture_facts
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, statement, tuple_of
-from wrapper_ir.lines.args import BufferArg, BufferValue
-from wrapper_ir.lines.control import Switch
-from wrapper_ir.lines.effects import effects
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
@@ -67,57 +63,16 @@ def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
         position: That of its switch in the body.
         writer: Where the text is written.
     """
-    program = context.program
-    line = program.body[position]
-    assert isinstance(line, Switch)
-    lent = [n for n, arg in enumerate(line.operands) if isinstance(arg, BufferArg)]
-    names = [arg.buffer for arg in line.operands if isinstance(arg, BufferArg)]
-    writes = [n for n in lent if isinstance(a := line.operands[n], BufferArg) and a.access.writes]
-    lives = Liveness(program.region, program)
-    made_before = {
-        life.first
-        for other in context.pieces
-        if other < position
-        for result in effects(program.body[other], program).defines
-        for life in lives.of(result)
-    }
-    settled = [
-        n
-        for n, name in zip(lent, names, strict=True)
-        if any(life.first in made_before for life in lives.of(name))
-    ]
-    touched = {
-        name
-        for inner in context.pieces[position].body
-        for name in effects(inner, program).touched
-        if name in program.constants
-    }
-    args: list[Node] = [literals.string(f"body[{position}]")]
+    piece = context.pieces[position]
+    args: list[Node] = [literals.string(piece.place)]
     for word, positions in (
-        ("writes", writes),
-        ("settled", settled),
-        ("shared", _shared(context, line)),
+        ("writes", piece.writes),
+        ("settled", piece.settled),
+        ("shared", piece.shared),
     ):
         if positions:
             args.append(keyword(word, tuple_of([str(n) for n in positions])))
-    constants = [context.buffer(n) for n in program.constants if n in touched]
-    if constants:
-        args.append(keyword("constants", f"lambda: [{', '.join(constants)}]"))
+    if piece.constants:
+        listed = ", ".join(map(context.buffer, piece.constants))
+        args.append(keyword("constants", f"lambda: [{listed}]"))
     writer.lines(*statement(call(f"{_GRAPHS}.piece", *args), 0, head="@"))
-
-
-def _shared(context: Context, line: Switch) -> list[int]:
-    """Results of a piece that no caller ever sees: they may stay in the graph's memory."""
-    program = context.program
-    lives = Liveness(program.region, program)
-    given = {
-        life.first
-        for value in program.results
-        if isinstance(value, BufferValue)
-        for life in lives.of(value.buffer)
-    }
-    return [
-        position
-        for position, result in enumerate(effects(line, program).defines)
-        if not any(life.first in given or life.is_held for life in lives.of(result))
-    ]

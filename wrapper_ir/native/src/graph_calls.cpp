@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -126,7 +127,7 @@ struct Graph {
   std::vector<std::uint8_t*> fixed;  // where inputs are that are used there; null for others
   std::vector<std::int64_t> extents;  // bytes of each input, for programs that write to some
   std::vector<Moving> moving;
-  std::unique_ptr<State> state;  // what the graph's kernels work on
+  std::unique_ptr<State> state;  // what the graph's kernels work on; null where it is lent
   std::unique_ptr<Recording> recording;
   std::unique_ptr<GraphResults> results;  // goes before the recording, whose memory they are
 
@@ -156,14 +157,31 @@ Item* find(std::vector<std::unique_ptr<Item>>& items, const std::vector<std::int
   return nullptr;
 }
 
+// What calls share that draw random numbers on one GPU, for PyTorch has one source of them.
+struct Turns {
+  explicit Turns(const ProgramInfo& program) : recorder(make_recorder(program)) {}
+
+  static std::shared_ptr<Turns> on_device_of(const ProgramInfo& program) {
+    static std::mutex mutex;
+    static auto* const all = new std::map<std::int32_t, std::weak_ptr<Turns>>;
+    const std::lock_guard lock(mutex);
+    std::weak_ptr<Turns>& known = (*all)[program.device_index];
+    std::shared_ptr<Turns> found = known.lock();
+    if (found == nullptr) known = found = std::make_shared<Turns>(program);
+    return found;
+  }
+
+  std::shared_ptr<Recorder> recorder;
+  std::mutex mutex;
+};
+
 // What the graphs of a container share.
 struct Shared {
   explicit Shared(const ProgramInfo& info) : program(info), journal(info) {}
 
   const ProgramInfo& program;
   Journal journal;
-  std::shared_ptr<Recorder> recorder;  // of all runners, where they draw random numbers
-  std::mutex turn;                     // which they then take
+  std::shared_ptr<Turns> turns;  // null where no random numbers are drawn
 };
 
 class Using {
@@ -197,7 +215,7 @@ class Replayed : public RunnerGraphs {
       : shared_(std::move(shared)),
         program_(shared_->program),
         journal_(shared_->journal),
-        recorder_(shared_->recorder ? shared_->recorder : make_recorder(program_)) {}
+        recorder_(shared_->turns ? shared_->turns->recorder : make_recorder(program_)) {}
   ~Replayed() override { drop(graphs_.begin(), graphs_.end()); }
 
   void run(const GraphCall& given) override;
@@ -212,6 +230,7 @@ class Replayed : public RunnerGraphs {
   void warm_up(const GraphCall& given, Warm* warm);
   void capture(const GraphCall& given, const Warm& warm);
   std::vector<bool> inputs_to_move(const GraphCall& given, const Warm& warm);
+  void expect_to_move(std::size_t input);
   std::unique_ptr<Graph> record(const GraphCall& given, const std::vector<bool>& moves);
   void move_in(Graph& graph, const GraphCall& given, std::size_t input);
   void replay(Graph& graph, const GraphCall& given);
@@ -234,8 +253,8 @@ class Replayed : public RunnerGraphs {
 
 void Replayed::run(const GraphCall& given) {
   if (journal_.refused()) return give_up(given);
-  std::unique_lock turn(shared_->turn, std::defer_lock);
-  if (program_.graphs->is_random) turn.lock();
+  std::unique_lock<std::mutex> turn;
+  if (shared_->turns != nullptr) turn = std::unique_lock(shared_->turns->mutex);
   const Using gpu(*recorder_);
   if (gpu.is_captured()) return run_plain(given, {"they are part of another capture"});
   run_here(given);
@@ -307,12 +326,16 @@ std::vector<bool> Replayed::inputs_to_move(const GraphCall& given, const Warm& w
   std::vector<bool> moves(program_.num_inputs);
   for (std::size_t n = 0; n < moves.size(); ++n) {
     if (now_.addresses[n] == nullptr) continue;  // it has no elements, or is not on the GPU
-    if (warm.addresses[n] != now_.addresses[n]) moves_[n] = true;
+    if (warm.addresses[n] != now_.addresses[n]) expect_to_move(n);
     std::int32_t dtype = 0;
     check(aoti_torch_get_dtype(given.inputs[n].tensor, &dtype));
     moves[n] = moves_[n] || moved_ >= kMoves || is_complex(dtype);
   }
   return moves;
+}
+
+void Replayed::expect_to_move(std::size_t input) {
+  if (!program_.inputs[input].settled || moved_ >= kMoves) moves_[input] = true;
 }
 
 std::string Replayed::why_not_moved(const GraphCall& given, const std::vector<bool>& moves) const {
@@ -350,14 +373,17 @@ std::unique_ptr<Graph> Replayed::record(const GraphCall& given, const std::vecto
   }
   graph->extents.resize(program_.num_inputs);
   ensure_state(program_, given.state, given.constants);
-  graph->state = std::make_unique<State>(program_, std::exchange(given.state, nullptr));
+  void* state = given.state;
+  if (!given.is_lent) {
+    graph->state = std::make_unique<State>(program_, std::exchange(given.state, nullptr));
+  }
   std::vector<Slot> results(program_.num_outputs);
   Call call;
   call.check_inputs = given.call.check_inputs;
   call.proxy_executor = given.call.proxy_executor;
   const auto work = [&] {
     const NoGrad no_grad;
-    program_.run(graph->state->state, call, inputs.data(), results.data());
+    program_.run(state, call, inputs.data(), results.data());
   };
   Recording* beside = graphs_.empty() ? nullptr : graphs_.front()->recording.get();
   try {
@@ -431,7 +457,7 @@ void Replayed::replay(Graph& graph, const GraphCall& given) {
 void Replayed::again(Graph& graph, const GraphCall& given) {
   ++moved_;
   for (std::size_t n = 0; n < graph.fixed.size(); ++n) {
-    if (graph.fixed[n] != nullptr && graph.fixed[n] != now_.addresses[n]) moves_[n] = true;
+    if (graph.fixed[n] != nullptr && graph.fixed[n] != now_.addresses[n]) expect_to_move(n);
   }
   drop(graphs_.begin(), graphs_.begin() + 1);  // it was found, so it comes first
   Warm* warm = find(warm_, now_.key);
@@ -475,7 +501,9 @@ std::size_t Replayed::kept_bytes() const {
   std::size_t found = 0;
   for (const auto& graph : graphs_) {
     for (const Moving& each : graph->moving) found += static_cast<std::size_t>(each.bytes);
-    if (program_.kept_bytes != nullptr) found += program_.kept_bytes(graph->state->state);
+    if (program_.kept_bytes != nullptr && graph->state != nullptr) {
+      found += program_.kept_bytes(graph->state->state);
+    }
   }
   return found;
 }
@@ -495,7 +523,7 @@ class ContainerGraphs : public Graphs {
     if (!reasons_.empty()) {
       shared_->journal.refuse(reasons_.front());
     } else if (info.is_random) {
-      shared_->recorder = make_recorder(program);
+      shared_->turns = Turns::on_device_of(program);
     }
   }
 
@@ -519,7 +547,7 @@ extern "C" [[gnu::visibility("hidden")]] wir::runtime::Graphs* wir_make_graphs(
   return new wir::runtime::ContainerGraphs(program);
 }
 
-extern "C" [[gnu::visibility("hidden")]] const char* wir_graph_status(
+extern "C" [[gnu::visibility("default")]] const char* wir_graph_status(
     const wir::runtime::Graphs* graphs) {
   using wir::runtime::ContainerGraphs;
   const std::string text =

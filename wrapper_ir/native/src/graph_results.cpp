@@ -107,7 +107,7 @@ GraphResults::Result GraphResults::plan(std::size_t number, AtenTensorHandle res
   if (Metadata(result).device_type != device_type_) {
     throw std::runtime_error("result " + std::to_string(number) + " is not on the GPU");
   }
-  if (program_.graphs->shares_results) {
+  if (program_.graphs->shares_results || program_.outputs[number].shared) {
     return {.way = Way::kShared, .source = number, .layout = std::move(layout)};
   }
   return copied(result, std::move(layout));

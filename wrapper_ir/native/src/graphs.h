@@ -16,6 +16,7 @@ struct GraphCall {
   Slot* outputs;
   const AtenTensorHandle* constants;
   void*& state;  // the runner's; null until a call needs it
+  bool is_lent = false;  // the state stays the caller's: no graph takes it over
 };
 
 // The graphs of one runner, which one call at a time uses.
@@ -52,6 +53,6 @@ inline void ensure_state(const ProgramInfo& program, void*& state,
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] wir::runtime::Graphs* wir_make_graphs(
     const wir::ProgramInfo& program);
 // JSON: what became of the calls of one container, or of all of the library's. The text stays until
-// the thread asks again.
-extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char* wir_graph_status(
+// the thread asks again. What Python loads without a container shows this function itself.
+extern "C" [[gnu::weak, gnu::visibility("default")]] const char* wir_graph_status(
     const wir::runtime::Graphs* graphs);

@@ -315,8 +315,8 @@ WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerGetCudaGraphStatus(
   return entry([&] {
     const wir::runtime::Graphs* graphs = nullptr;
     if (container_handle != nullptr) graphs = container_of(container_handle).graphs();
-    const bool has_none = wir_graph_status == nullptr || (container_handle != nullptr && !graphs);
-    *status = has_none ? "[]" : wir_graph_status(graphs);
+    // Where a program's pieces are captured, its container has no graphs, and their states have some.
+    *status = wir_graph_status == nullptr ? "[]" : wir_graph_status(graphs);
   });
 }
 

@@ -111,6 +111,9 @@ OPENED_FROM_MEMORY: Final[set[str]] = set()
 
 _FUNCTION: Final = b"WrapperIRModelContainerGetCudaGraphStatus"
 
+#: What it calls, which is shown where a library has no containers.
+_WITHOUT_CONTAINERS: Final = b"wir_graph_status"
+
 _NAMES: Final = frozenset(each.name for each in fields(GraphStatus))
 
 _MAPS: Final = Path("/proc/self/maps")
@@ -129,8 +132,13 @@ def statuses_of(path: str | os.PathLike[str]) -> list[GraphStatus]:
     if not library:
         return []
     try:
-        address = libc.dlsym(library, _FUNCTION)
-        asked = _asked(address) if address else []
+        if address := libc.dlsym(library, _FUNCTION):
+            asked = _asked(address)
+        elif address := libc.dlsym(library, _WITHOUT_CONTAINERS):
+            function = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)(address)
+            asked = json.loads(function(None).decode("utf-8", "replace"))
+        else:
+            asked = []
         # A library may be of another version, and tell other things.
         return [
             GraphStatus(**{name: each[name] for name in _NAMES})

@@ -20,7 +20,7 @@ class Branches;
 class Tensor;
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 11;
+inline constexpr std::uint32_t kContract = 12;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
@@ -57,6 +57,7 @@ struct InputSpec {
   bool is_fixed = false;
   Slot fixed = {};
   const char* class_name = nullptr;  // of a kObject: "ns::Queue"
+  bool settled = false;  // made by another piece: it stays where it is once that one is captured
 };
 
 struct OutputSpec {
@@ -66,6 +67,7 @@ struct OutputSpec {
   // Of the tensor that a number is handed over as, where its kind does not say it: a
   // c10::ScalarType.
   std::int32_t dtype = -1;
+  bool shared = false;  // of a piece, and no caller's: it may stay in the graph's memory
 };
 
 struct ConstantSpec {

@@ -1,0 +1,145 @@
+"""Rendering pieces that are captured as CUDA graphs: what the runtime part must know of each.
+
+A piece is the function of its region, as any region's, and besides one with the parameters of
+``wir::ProgramInfo::run``, with the tables of a program of its own. The state keeps its graphs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.exprs import CType
+from wrapper_ir.emitters.cpp.literals import UNIT, call, device_index, string, table
+from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.lines.args import BufferValue
+from wrapper_ir.lines.control import BufferInput, ScalarInput
+from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.toolchain.parts import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.cuda_graphs.capture import Piece
+
+
+def slot(type_: CType, value: str) -> str:
+    """Return a ``wir::Slot`` with a number."""
+    if type_ is CType.REAL:
+        return f"{{.real = {value}}}"
+    return f"{{.integer = {value} ? 1 : 0}}" if type_ is CType.BOOL else f"{{.integer = {value}}}"
+
+
+def write_piece(
+    context: Context, piece: Piece, symbols: Sequence[str], name: str, function: str
+) -> None:
+    """Writes what the runtime part runs for a piece.
+
+    Args:
+        context: The run.
+        piece: The piece.
+        symbols: Those that it needs from outside; they are its last inputs.
+        name: What it is called; ``name_info`` is what leads to the rest.
+        function: That of its region.
+    """
+    assert context.accelerator is not None, "a piece is captured on a GPU"
+    context.headers.add("pieces")
+    context.parts |= {Part.GRAPHS, Part.PIECES}
+    context.section("declarations").line(f"extern const wir::ProgramInfo {name}_info;")
+    writer = context.section("functions")
+    writer.blank()
+    _write_run(context, piece, symbols, name, function)
+    scalars = [p.symbol for p in piece.region.params if isinstance(p, ScalarInput)]
+    inputs = list(_inputs(context, piece, [*scalars, *symbols]))
+    outputs = list(_outputs(piece))
+    for kind, what, rows in (("InputSpec", "inputs", inputs), ("OutputSpec", "outputs", outputs)):
+        if rows:
+            writer.blank()
+            writer.lines(*table(f"constexpr wir::{kind} {name}_{what}[]", rows))
+    writer.blank()
+    graphs = [
+        f".limit = {context.graph_limit}",
+        f".is_random = {'true' if piece.is_random else 'false'}",
+    ]
+    writer.lines(*table(f"constexpr wir::GraphInfo {name}_graphs", graphs))
+    args = (
+        string(f"{context.program.name} at {piece.place}"),
+        *(str(len(inputs)), f"{name}_inputs" if inputs else "nullptr"),
+        *(str(len(outputs)), f"{name}_outputs" if outputs else "nullptr"),
+        *(name, string(context.accelerator.type), str(device_index(context.accelerator))),
+        f"&{name}_graphs",
+    )
+    info = call("wir::piece_info", *args)
+    context.put(writer, f"const wir::ProgramInfo {name}_info = {info};")
+
+
+def _write_run(
+    context: Context, piece: Piece, symbols: Sequence[str], name: str, function: str
+) -> None:
+    writer = context.section("functions")
+    params = "void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outputs"
+    context.put(writer, f"void {name}({params}) {{")
+    body = CodeWriter(UNIT, depth=1)
+    body.lines(*context.guard())
+    kinds = [
+        None if isinstance(p, BufferInput) else context.program.symbols[p.symbol].kind
+        for p in piece.region.params
+        if isinstance(p, BufferInput | ScalarInput)
+    ]
+    kinds += [context.program.symbols[symbol].kind for symbol in symbols]
+    results = [f"result_{n}" for n in range(len(piece.region.results))]
+    if results:
+        body.line(f"wir::Tensor {', '.join(results)};")
+    given = [_taken(position, kind) for position, kind in enumerate(kinds)]
+    context.put(
+        body, f"{call(function, '*static_cast<State*>(opaque)', 'call', *given, *results)};"
+    )
+    body.lines(*(f"outputs[{n}].tensor = {each}.release();" for n, each in enumerate(results)))
+    writer.extend(body)
+    writer.line("}")
+
+
+def _taken(position: int, kind: SymbolKind | None) -> str:
+    if kind is None:
+        return f"inputs[{position}].tensor"
+    if kind is SymbolKind.FLOAT:
+        return f"inputs[{position}].real"
+    return f"inputs[{position}].integer{' != 0' if kind is SymbolKind.BOOL else ''}"
+
+
+_KINDS = {SymbolKind.FLOAT: "kReal", SymbolKind.BOOL: "kBool"}
+
+
+def _inputs(context: Context, piece: Piece, symbols: Sequence[str]) -> Iterator[str]:
+    """Yield a row for each input: those of the region, and symbols from outside."""
+    left = list(symbols)
+    for position, param in enumerate(piece.region.params):
+        if not isinstance(param, BufferInput):
+            yield _number(context, left.pop(0))
+            continue
+        facts = {
+            ".written": position in piece.writes,
+            ".tensor": context.tensor_spec(context.program.layout(param.name)),
+            ".settled": position in piece.settled,
+        }
+        parts = [f".name = {string(param.name)}", ".kind = wir::Kind::kTensor"]
+        parts += [
+            f"{member} = {'true' if value is True else value}"
+            for member, value in facts.items()
+            if value is not False
+        ]
+        yield f"{{{', '.join(parts)}}}"
+    yield from (_number(context, symbol) for symbol in left)
+
+
+def _number(context: Context, symbol: str) -> str:
+    kind = _KINDS.get(context.program.symbols[symbol].kind, "kInteger")
+    return f"{{.name = {literals.string(symbol)}, .kind = wir::Kind::{kind}}}"
+
+
+def _outputs(piece: Piece) -> Iterator[str]:
+    for position, value in enumerate(piece.region.results):
+        assert isinstance(value, BufferValue), "a piece returns storages"
+        shared = ", .shared = true" if position in piece.shared else ""
+        yield f"{{.name = {string(value.buffer)}, .kind = wir::Kind::kTensor{shared}}}"
