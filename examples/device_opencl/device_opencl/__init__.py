@@ -35,6 +35,7 @@ OPENCL = devices.DeviceKind(
     cpp=devices.CppSide(
         headers={HEADER.name: HEADER.read_text("utf-8")},
         library=LIBRARY.name,
+        queues="device_opencl::Queues",
         without="import torch first: it loads the device",
     ),
 )

@@ -1,10 +1,13 @@
-// Kernels in OpenCL C for C++ programs: the device's library compiles them and puts them on streams.
+// Kernels in OpenCL C and streams for C++ programs, by way of the device's library.
 #pragma once
 #include <initializer_list>
 #include <mutex>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 #include <wir/launch.h>
+#include <wir/queues.h>
 
 namespace wir { struct Call; }
 
@@ -16,6 +19,39 @@ struct Argument { const void* value; std::size_t size; bool is_memory; };
 void* compile(const char* code, const char* entry, const std::string& options);
 void launch(void* kernel, std::initializer_list<std::int64_t> grid, const std::int64_t* group,
             std::initializer_list<Argument> arguments);
+
+struct Stream;  // commands in order; an event is one, too: of a single command
+extern "C" {
+Stream *opencl_new(), *opencl_current(), *opencl_enter(Stream*);
+void opencl_drop(Stream*), *opencl_last(Stream*), opencl_follow(Stream*, void* command);
+void opencl_wait(Stream*, void* command), opencl_synchronize(void* command);
+}
+
+class Queues final : public wir::Queues {
+ public:
+  Queues(wir::Call&, std::int32_t, std::int32_t streams, std::int32_t events)
+      : streams_{opencl_current()}, events_{nullptr} {
+    while (streams-- > 0) streams_.push_back(opencl_new());
+    while (events-- > 0) events_.push_back(opencl_new());
+  }
+  ~Queues() override {
+    opencl_enter(std::exchange(streams_[0], nullptr));
+    for (const auto& made : {streams_, events_})
+      for (Stream* each : made) opencl_drop(each);
+  }
+  void enter(std::int32_t stream) override { opencl_enter(streams_[stream]); }
+  void record(std::int32_t event, std::int32_t stream) override {
+    opencl_follow(events_[event], opencl_last(streams_[stream]));
+  }
+  void wait(std::int32_t event, std::int32_t stream) override {
+    opencl_wait(streams_[stream], opencl_last(events_[event]));
+  }
+  void wait_on_host(std::int32_t event) override { opencl_synchronize(opencl_last(events_[event])); }
+  void synchronize() override { opencl_synchronize(nullptr); }
+
+ private:
+  std::vector<Stream*> streams_, events_;  // 0: the caller's, and none
+};
 
 template <class... Params>
 class Kernel {

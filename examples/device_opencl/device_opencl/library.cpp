@@ -16,15 +16,19 @@ int clGetCommandQueueInfo(void* queue, unsigned what, size_t size, void* value, 
 int clEnqueueNDRangeKernel(void* queue, void* kernel, unsigned dims, const size_t*, const size_t*,
                            const size_t*, unsigned count, void* const* wait_for, void** event);
 void* clCreateSubBuffer(void* buffer, uint64_t flags, unsigned type, const size_t*, int* error);
+int clEnqueueMarkerWithWaitList(void* queue, unsigned count, void* const* wait_for, void** event);
+int clWaitForEvents(unsigned count, void* const* events), clFinish(void* queue);
 int clFlush(void* queue), clRetainEvent(void* event), clReleaseEvent(void* event);
 int clRetainMemObject(void* buffer), clReleaseMemObject(void* buffer);
 }
 
+// The command that the next one waits for.
+struct device_opencl::Stream { void* last = nullptr; };
+
 namespace {
 
+using device_opencl::Stream;
 struct Buffer { size_t size; void* memory; };
-struct Stream { void* last = nullptr; };  // the command that the next one waits for
-
 std::mutex lock;
 std::map<uintptr_t, Buffer> buffers;  // by the addresses that torch is told
 void* (*find_queue)();
@@ -51,7 +55,7 @@ void* region(uintptr_t address) {
 
 }  // namespace
 
-// What Python calls.
+// What Python calls, and the header.
 extern "C" {
 void opencl_begin(void* (*found)()) { find_queue = found; }
 void opencl_add(uintptr_t address, size_t size, void* memory) {
@@ -71,7 +75,20 @@ void opencl_follow(Stream* stream, void* command) {
   if (stream->last != nullptr) clReleaseEvent(stream->last);
   stream->last = command;
 }
-void opencl_drop(Stream* stream) { opencl_follow(stream, nullptr), delete stream; }
+void opencl_drop(Stream* stream) {
+  if (stream != nullptr) opencl_follow(stream, nullptr);
+  delete stream;
+}
+void opencl_wait(Stream* stream, void* command) {
+  if (command == nullptr) return;
+  void *both[] = {command, stream->last}, *marker = nullptr;
+  check(clEnqueueMarkerWithWaitList(find_queue(), stream->last ? 2 : 1, both, &marker), "a wait");
+  opencl_follow(stream, marker);
+  check(clReleaseEvent(marker) | clFlush(find_queue()), "a wait");
+}
+void opencl_synchronize(void* command) {
+  check(command ? clWaitForEvents(1, &command) : clFinish(find_queue()), "waiting");
+}
 }
 
 void* device_opencl::compile(const char* code, const char* entry, const std::string& options) {

@@ -16,11 +16,11 @@
 
 namespace wir {
 
-class Branches;
+class Queues;
 class Tensor;
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
-inline constexpr std::uint32_t kContract = 11;
+inline constexpr std::uint32_t kContract = 12;
 
 // In a table of sizes or strides: known only when the program runs. The runtime skips it in its
 // checks, the generated code checks what the program says of it.
@@ -163,7 +163,7 @@ struct Call {
   const AtenTensorHandle* out = nullptr;
   void* stream = nullptr;  // of a program on a GPU: where its kernels go; it is looked up by `run`
   std::int32_t gpu = -1;   // the one whose stream that is; it is the current one
-  Branches* branches = nullptr;  // of a program with branches
+  Queues* queues = nullptr;  // of a program with streams of its own
   Blas blas = {};          // of a program that calls cuBLAS itself: as it was looked up last
 };
 
