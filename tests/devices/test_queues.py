@@ -224,4 +224,4 @@ def test_regions_behind_work_on_a_stream_are_on_the_callers() -> None:
     assert "\n    (b,) = branch(x)\n" in source  # and not in the block of the stream
     cpp = in_cpp(SWITCH, cpp=IN_CPP)
     assert "  call.queues->enter(0);\n  call.line = 3;\n" in cpp
-    assert '{"body[3]", "switch"' in cpp
+    assert '{"body[4]", "switch"' in cpp
