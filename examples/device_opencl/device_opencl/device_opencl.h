@@ -1,7 +1,7 @@
 // Kernels in OpenCL C and streams for C++ programs, by way of the device's library.
 #pragma once
+#include <atomic>
 #include <initializer_list>
-#include <mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -59,11 +59,11 @@ class Kernel {
   explicit Kernel(const wir::KernelText& text) : text_(text) {}
 
   void load(std::int32_t) {
-    const std::lock_guard guard(lock_);
+    if (kernel_ != nullptr) return;
     std::string macros;
     for (const auto* option = text_.options; option != text_.options + text_.num_options; ++option)
       macros += std::string(" -D") + option->name + "=" + option->value;
-    if (kernel_ == nullptr) kernel_ = compile(text_.code, text_.entry, macros);
+    kernel_ = compile(text_.code, text_.entry, macros);  // with no lock: it may ask Python
   }
   void operator()(wir::Call&, const wir::Grid& grid, Params... params) const {
     launch(kernel_, {grid.x, grid.y, grid.z}, text_.group,
@@ -72,8 +72,7 @@ class Kernel {
 
  private:
   const wir::KernelText& text_;
-  std::mutex lock_;
-  void* kernel_ = nullptr;
+  std::atomic<void*> kernel_{nullptr};
 };
 
 }  // namespace device_opencl

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -31,8 +32,15 @@ using device_opencl::Stream;
 struct Buffer { size_t size; void* memory; };
 std::mutex lock;
 std::map<uintptr_t, Buffer> buffers;  // by the addresses that torch is told
-void* (*find_queue)();
+void* (*find_queue)();  // Python's
 thread_local Stream own, *current = &own;
+
+// To be asked for first with no lock held: Python has one of its own.
+void* queue() {
+  static std::atomic<void*> found = nullptr;
+  if (found == nullptr) found = find_queue();
+  return found;
+}
 
 void check(int error, const char* what) {
   if (error == 0) return;
@@ -82,19 +90,19 @@ void opencl_drop(Stream* stream) {
 void opencl_wait(Stream* stream, void* command) {
   if (command == nullptr) return;
   void *both[] = {command, stream->last}, *marker = nullptr;
-  check(clEnqueueMarkerWithWaitList(find_queue(), stream->last ? 2 : 1, both, &marker), "a wait");
+  check(clEnqueueMarkerWithWaitList(queue(), stream->last ? 2 : 1, both, &marker), "a wait");
   opencl_follow(stream, marker);
-  check(clReleaseEvent(marker) | clFlush(find_queue()), "a wait");
+  check(clReleaseEvent(marker) | clFlush(queue()), "a wait");
 }
 void opencl_synchronize(void* command) {
-  check(command ? clWaitForEvents(1, &command) : clFinish(find_queue()), "waiting");
+  check(command ? clWaitForEvents(1, &command) : clFinish(queue()), "waiting");
 }
 }
 
 void* device_opencl::compile(const char* code, const char* entry, const std::string& options) {
   void* context = nullptr;
   int error = 0;
-  check(clGetCommandQueueInfo(find_queue(), 0x1090, sizeof context, &context, nullptr), "a queue");
+  check(clGetCommandQueueInfo(queue(), 0x1090, sizeof context, &context, nullptr), "a queue");
   void* program = clCreateProgramWithSource(context, 1, &code, nullptr, &error);
   check(error, entry);
   check(clBuildProgram(program, 0, nullptr, options.c_str(), nullptr, nullptr), entry);
@@ -109,6 +117,7 @@ void device_opencl::launch(void* kernel, std::initializer_list<std::int64_t> gri
     local[d] = group[d] == 0 ? 1 : group[d];
     if ((whole[d] = grid.begin()[d] * local[d]) == 0) return;
   }
+  void* const to = queue();
   const std::lock_guard guard(lock);  // a kernel holds its arguments until it is enqueued
   std::vector<std::unique_ptr<void, decltype(&clReleaseMemObject)>> held;
   for (unsigned n = 0; const Argument& each : arguments) {
@@ -121,8 +130,8 @@ void device_opencl::launch(void* kernel, std::initializer_list<std::int64_t> gri
     check(clSetKernelArg(kernel, n++, each.size, value), "an argument");
   }
   void* done = nullptr;
-  check(clEnqueueNDRangeKernel(find_queue(), kernel, 3, nullptr, whole, group[0] ? local : nullptr,
+  check(clEnqueueNDRangeKernel(to, kernel, 3, nullptr, whole, group[0] ? local : nullptr,
       current->last != nullptr, current->last ? &current->last : nullptr, &done), "a launch");
   opencl_follow(current, done);
-  check(clReleaseEvent(done) | clFlush(find_queue()), "a launch");
+  check(clReleaseEvent(done) | clFlush(to), "a launch");
 }

@@ -1,6 +1,7 @@
 """Programs with kernels by hand, and those of graphs, whose ops get kernels of the generator."""
 
 import dataclasses
+import threading
 
 import pytest
 import torch
@@ -139,13 +140,25 @@ def test_a_graph_gives_the_same_bits_as_its_kernels_on_the_cpu(planner, emitter)
             torch.testing.assert_close(expected, eager)
 
 
-def test_packages_run(tmp_path):
+def test_packages_run_beside_loaded_programs(tmp_path):
     _, program = lowered()
-    x = torch.randn(5, 8).to("opencl")
-    wanted = wir.compile(program)(x)
-    packaged = wir.load_package(wir.export(program, tmp_path / "model.pt2"))
-    for result, same in zip(packaged(x), wanted, strict=True):
-        assert torch.equal(result.cpu(), same.cpu())
+    packaged = wir.load_package(wir.export(program, tmp_path / "model.pt2"), num_runners=2)
+    in_python, in_cpp = (wir.compile(program, emitter) for emitter in ("python", "cpp"))
+    agreed = []
+
+    def run(seed):
+        x = torch.randn(5, 8, generator=torch.Generator().manual_seed(seed)).to("opencl")
+        wanted = [result.cpu() for result in in_python(x)]
+        for call in (packaged, in_cpp) * 5:  # one lets go of Python's lock, and one does not
+            found = [result.cpu() for result in call(x)]
+            agreed.append(all(map(torch.equal, found, wanted)))
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert agreed == [True] * 40
 
 
 def test_a_kernel_that_does_not_compile_is_told_of_in_cpp():
