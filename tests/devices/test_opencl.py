@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.importorskip("pyopencl", reason="OpenCL comes with the development tools on Linux, x86_64")
+pytest.importorskip("setuptools", reason="what builds the package is not installed")
 
 PACKAGE = ROOT / "examples" / "device_opencl"
 
