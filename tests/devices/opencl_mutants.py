@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
@@ -15,10 +17,11 @@ import torch
 from device_opencl import launcher, memory, queues
 from device_opencl.kernels import lower
 
+from wrapper_ir import devices
 from wrapper_ir.testing.device_conformance import DeviceConformance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class Kit(DeviceConformance):
@@ -28,7 +31,11 @@ class Kit(DeviceConformance):
         return lower(program)
 
 
-KIT = Kit()
+class KitInCpp(Kit):
+    target = "cpp"
+
+
+KIT, IN_CPP = Kit(), KitInCpp()
 ROW = (33, 5)
 
 
@@ -50,6 +57,14 @@ def kernels() -> None:
 
 def numbers() -> None:
     KIT.test_results_are_the_cpus("constants")
+
+
+def events_in_cpp() -> None:
+    IN_CPP.test_events_order_streams(16)
+
+
+def kernels_in_cpp() -> None:
+    IN_CPP.test_results_are_the_cpus("switch")
 
 
 def dense(whole: Any, dtype: Any, size: Any, stride: Any, offset: int) -> Any:
@@ -112,13 +127,39 @@ MUTANTS: dict[str, tuple[Any, str, Any, Callable[[], None]]] = {
 }
 
 
+#: What the header has, what stands there instead, and the test that finds it.
+HEADERS: dict[str, tuple[str, str, Callable[[], None]]] = {
+    "waits_for_nothing_in_cpp": (
+        "opencl_wait(streams_",
+        "static_cast<void>(streams_",
+        events_in_cpp,
+    ),
+    "marks_nothing_in_cpp": ("opencl_follow(events_", "static_cast<void>(events_", events_in_cpp),
+    "launches_one_item_in_cpp": ("{grid.x, grid.y,", "{1, 1,", kernels_in_cpp),
+}
+
+
+@contextlib.contextmanager
+def header(text: str, fault: str) -> Iterator[None]:
+    kind = devices.kind_of("opencl")
+    assert kind.cpp is not None
+    headers = {name: each.replace(text, fault) for name, each in kind.cpp.headers.items()}
+    assert headers != kind.cpp.headers
+    faulty = dataclasses.replace(kind, cpp=dataclasses.replace(kind.cpp, headers=headers))
+    devices.register_device(faulty, over=kind)
+    try:
+        yield
+    finally:
+        devices.register_device(kind, over=faulty)
+
+
 def key(tensor: Any) -> Any:
     return tensor.untyped_storage().data_ptr()
 
 
 def is_found(test: Callable[[], None]) -> bool:
     """Tell whether a test fails; one of streams may have luck a few times."""
-    for _ in range(30 if test is events else 1):
+    for _ in range(30 if test in (events, events_in_cpp) else 1):
         try:
             test()
         except (AssertionError, RuntimeError, ValueError, cl.Error):
@@ -127,11 +168,16 @@ def is_found(test: Callable[[], None]) -> bool:
 
 
 if __name__ == "__main__":
-    for test in (copies, buffers, events, kernels, numbers):
+    tests = (copies, buffers, events, kernels, numbers, events_in_cpp, kernels_in_cpp)
+    for test in tests:
         test()
     for name, (place, attribute, fault, found_by) in MUTANTS.items():
         with mock.patch.object(place, attribute, fault):
             if is_found(found_by):
                 print(name, flush=True)
-    for test in (copies, buffers, events, kernels, numbers):
+    for name, (text, fault, found_by) in HEADERS.items():
+        with header(text, fault):
+            if is_found(found_by):
+                print(name, flush=True)
+    for test in tests:
         test()

@@ -1,4 +1,4 @@
-"""Whole models on the OpenCL device, by name; the package has to be on the path."""
+"""Whole models on the OpenCL device, by name, in Python and C++; the package is on the path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ for case in CASES:
     if case.name in sys.argv:
         model, args = case.make()
         model.eval().requires_grad_(False)
-        there = pytree.tree_map_only(torch.Tensor, lambda value: value.to("opencl"), args)
+        there, again = (
+            pytree.tree_map_only(torch.Tensor, lambda value: value.to("opencl"), args)
+            for _ in range(2)
+        )
         exported = torch.export.export(copy.deepcopy(model).to("opencl"), there)
         program = lower(wir.from_fx(exported))
         torch.manual_seed(case.seed)
@@ -29,4 +32,12 @@ for case in CASES:
                 torch.testing.assert_close(result.cpu(), expected)
             else:
                 assert result == expected
+        torch.manual_seed(case.seed)
+        in_cpp = wir.compile(program, "cpp")(*pytree.tree_leaves(again))
+        for result, same in zip(results, in_cpp, strict=True):
+            if isinstance(result, torch.Tensor):
+                assert same.device == result.device
+                assert torch.equal(same.cpu(), result.cpu())
+            else:
+                assert same == result
         print(case.name, flush=True)

@@ -226,8 +226,11 @@ def test_what_streams_need_is_refused_by_name_elsewhere() -> None:
             return torch.mm(x, x)
 
     program = one(forked)
-    for target in ("cpp", "fx"):
-        with pytest.raises(wir.WrapperIRError, match=r"it is on stream 1; .*caller's stream alone"):
+    for target, told in (
+        ("cpp", r"stream 1 is the user's, which only Python code finds"),
+        ("fx", r"it is on stream 1; .*caller's stream alone"),
+    ):
+        with pytest.raises(wir.WrapperIRError, match=told):
             wir.emit(program, target)
 
 

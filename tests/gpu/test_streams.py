@@ -6,7 +6,9 @@ of itself, by running a program without its waits.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -15,6 +17,9 @@ from torch import Tensor
 import wrapper_ir as wir
 from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.lines import Program, RecordEvent, WaitEvent
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SIZE = 2048
 LAPS = 20
@@ -93,10 +98,11 @@ def permutation(seed: int) -> Tensor:
     return torch.eye(SIZE)[order].to(GPU)
 
 
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
 @pytest.mark.parametrize("strategy", ["none", "reuse", "pool"])
 @pytest.mark.parametrize("streams", [1, 3])
-def test_streams_change_nothing(streams: int, strategy: str) -> None:
-    run = wir.compile(wir.plan_memory(forked(streams), strategy))
+def test_streams_change_nothing(streams: int, strategy: str, emitter: str) -> None:
+    run = wir.compile(wir.plan_memory(forked(streams), strategy), emitter)
     inputs = [permutation(seed) for seed in range(3)]
     wanted = [expected(x, streams) for x in inputs]
     found = [run(inputs[lap % 3])[0] for lap in range(LAPS)]  # nothing waits between calls
@@ -127,7 +133,8 @@ def test_without_its_waits_it_would_be_seen() -> None:
     assert not all(outcomes)
 
 
-def test_memory_is_not_handed_out_early() -> None:
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_memory_is_not_handed_out_early(emitter: str) -> None:
     """What one stream reads is freed while it is at work; the next allocation must not get it."""
     b = wir.Builder("early", device=GPU)
     x = b.input("x", "f32", (SIZE, SIZE))
@@ -154,7 +161,7 @@ def test_memory_is_not_handed_out_early() -> None:
         late = late @ late
     wanted = x @ x + late
     for program in (planned, wir.plan_memory(logical)):
-        run = wir.compile(program)
+        run = wir.compile(program, emitter)
         for _ in range(LAPS):
             assert torch.equal(run(x)[0], wanted)
     # Freed at once, with the word that the stream is not done, it is not handed out either.
@@ -162,13 +169,15 @@ def test_memory_is_not_handed_out_early() -> None:
     at = 1 + max(n for n, line in enumerate(lines) if given.name in wir.lines.effects(line).reads)
     lines.insert(at, wir.Free(given.name, (1,)))
     told = planned.replace(body=tuple(lines))
-    assert "record_stream(stream_1)" in wir.emit(told).source
-    run = wir.compile(told)
+    said = {"python": "record_stream(stream_1)", "cpp": "call.queues->wait(3, 0);"}
+    assert said[emitter] in wir.emit(told, emitter).source
+    run = wir.compile(told, emitter)
     for _ in range(LAPS):
         assert torch.equal(run(x)[0], wanted)
 
 
-def test_triton_kernels_run_on_their_stream() -> None:
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_triton_kernels_run_on_their_stream(emitter: str) -> None:
     b = wir.Builder("launched", device=GPU)
     x = b.input("x", "f32", (SIZE, SIZE))
     side, ready, done = b.stream(), b.event(), b.event()
@@ -192,7 +201,7 @@ def test_triton_kernels_run_on_their_stream() -> None:
     b.returns(z)
     program = b.build()
     assert "with stream_1:\n        handle_1 = current_stream(0)\n" in wir.emit(program).source
-    run = wir.compile(program)
+    run = wir.compile(program, emitter)
     x = permutation(2)
     wanted = x
     for _ in range(6):
@@ -211,9 +220,10 @@ def test_memory_pools() -> None:
     assert "with torch.cuda.use_mem_pool(mempool_1, cuda_0), stream_1:" in source
 
 
-def test_events_put_the_streams_of_callers_in_order() -> None:
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_events_put_the_streams_of_callers_in_order(emitter: str) -> None:
     """Threads that call side by side, each on a stream of its own, do not disturb each other."""
-    run = wir.compile(forked(2))
+    run = wir.compile(forked(2), emitter)
     inputs = [permutation(seed) for seed in range(4)]
     wanted = [expected(x, 2) for x in inputs]
     torch.cuda.synchronize()
@@ -232,8 +242,57 @@ def test_events_put_the_streams_of_callers_in_order() -> None:
     assert wrong == []
 
 
-def test_a_graph_of_it_is_not_captured() -> None:
-    run = wir.compile(forked(1), cuda_graph=True)
+def test_without_its_waits_it_would_be_seen_in_cpp() -> None:
+    artifact = wir.emit(wir.plan_memory(forked(3)), "cpp")
+    assert artifact.source.count("call.queues->wait(") == 6
+    left = {
+        name: text.replace("call.queues->wait(", "static_cast<void>(")
+        for name, text in artifact.sources.items()
+    }
+    x = permutation(0)
+    wanted = expected(x, 3)
+    torch.cuda.empty_cache()
+    run = dataclasses.replace(artifact, sources=left).load()
+    outcomes = [torch.equal(run(x)[0], wanted) for _ in range(LAPS)]
+    assert not all(outcomes)
+
+
+def test_the_host_waits_where_a_program_says_so() -> None:
+    b = wir.Builder("waiting", device=GPU)
+    x = b.input("x", "f32", (SIZE, SIZE))
+    side, ready, done = b.stream(), b.event(), b.event()
+    result = b.allocate("f32", (SIZE, SIZE))
+    b.record(ready)
+    b.wait(ready, side)
+    with b.on(side):
+        b.extern(ADD, chain(b, x, 40), x, out=result)
+    b.record(done, side)
+    b.wait(done)
+    b.synchronize()
+    b.returns(result)
+    run = wir.compile(b.build(), "cpp")
+    x = permutation(4)
+    run(x)
+    torch.cuda.synchronize()
+    run(x)
+    assert torch.cuda.current_stream().query()
+
+
+def test_an_exported_library_has_streams(tmp_path: Path) -> None:
+    program = wir.plan_memory(forked(2))
+    wir.export(program, tmp_path / "forked.pt2")
+    package = torch._inductor.aoti_load_package(str(tmp_path / "forked.pt2"))
+    ours = wir.load_package(tmp_path / "forked.pt2")
+    for seed in range(3):
+        x = permutation(seed)
+        wanted = expected(x, 2)
+        for call in (package, ours):
+            assert all(torch.equal(call(x), wanted) for _ in range(5))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_a_graph_of_it_is_not_captured(emitter: str) -> None:
+    run = wir.compile(forked(1), emitter, cuda_graph=True)
     x = permutation(5)
     assert torch.equal(run(x)[0], expected(x, 1))
     status = run.cuda_graphs.status

@@ -211,8 +211,8 @@ def test_the_program_of_the_page() -> None:
     assert "    event_1.wait(stream_1)\n    with stream_1:\n        aten_mm_out(" in python
     assert "branches=True" in python
     cpp = wir.emit(program, "cpp", cuda_graph=True).source
-    assert "  wir::Branches branches(call, 1, 2);\n" in cpp
-    assert "  call.branches->wait(1, 1);\n  call.branches->enter(1);\n" in cpp
+    assert "  wir::GpuQueues queues(call, 0, 1, 2, true);\n  call.queues = &queues;\n" in cpp
+    assert "  call.queues->wait(1, 1);\n  call.queues->enter(1);\n" in cpp
     assert ".has_branches = true,\n" in cpp
 
 

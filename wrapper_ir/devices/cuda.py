@@ -46,6 +46,7 @@ CUDA: Final = DeviceKind(
     cpp=CppSide(
         library="libtorch_cuda.so",
         guard=("wir::GpuCall", "on_gpu"),
+        queues="wir::GpuQueues",
         stream="wir::current_stream",
         wait="wir::wait_for_gpu",
         without="the program runs on a GPU: it takes a PyTorch that was built with CUDA",

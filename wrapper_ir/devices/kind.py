@@ -174,6 +174,9 @@ class CppSide:
             nothing. Empty where kernels are called as on the host.
         guard: Type and variable of the object by which a call runs on a device: it is made of the
             ``wir::Call`` and the device's number. Empty where nothing is to be done.
+        queues: The class of the object that has a call's streams and events, derived from
+            ``wir::Queues`` (see ``wir/queues.h``); empty where programs have the caller's stream
+            alone.
         stream: The function that gives the current stream, by which a state is chosen.
         wait: The function that waits for all work on the device of a number, before what it may
             read is freed; empty where no work goes on behind a call.
@@ -188,6 +191,7 @@ class CppSide:
     library: str = ""
     kernels: str = ""
     guard: tuple[str, str] = ("", "")
+    queues: str = ""
     stream: str = ""
     wait: str = ""
     without: str = ""

@@ -28,6 +28,7 @@ from wrapper_ir.lines.memory import (
     Reuse,
 )
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program, SymbolKind
+from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
@@ -151,6 +152,40 @@ def needs_streams(line: AnyLine, program: Program) -> str:
             return ""
 
 
+def users_object(line: AnyLine, program: Program) -> str:
+    """Return which object of the user's a line is on, or takes memory from; empty for none."""
+    stream, event = getattr(line, "stream", 0), getattr(line, "event", 0)
+    if stream and program.streams[stream - 1].user_object is not None:
+        return f"stream {stream} is the user's"
+    if event and program.events[event - 1].user_object is not None:
+        return f"event {event} is the user's"
+    pool = getattr(line, "mempool", 0)
+    return f"its memory is from memory pool {pool}" if pool else ""
+
+
+def stream_of(line: AnyLine) -> int | None:
+    """Return the stream that a line has to be on; None for lines that put nothing on any."""
+    match line:
+        case Allocate() | KernelCall() | ExternKernel():
+            return line.stream
+        case AllocatePool() | BindSymbol(source=ItemOf()):
+            return 0
+        case _:
+            return 0 if regions_of(line) else None
+
+
+def is_branched(program: Program) -> bool:
+    """Return whether there are streams besides the caller's, all of them captured."""
+    return bool(program.streams) and all(stream.captured for stream in program.streams)
+
+
+def needs_queues(program: Program) -> bool:
+    """Return whether a program has streams or events, or waits for all streams of a device."""
+    if program.streams or program.events:
+        return True
+    return any(isinstance(line, Synchronize) for line in program.body)
+
+
 def is_on_branches(
     line: Allocate | KernelCall | ExternKernel | RecordEvent | WaitEvent, program: Program
 ) -> bool:
@@ -159,7 +194,7 @@ def is_on_branches(
         return program.streams[line.stream - 1].captured
     if not isinstance(line, RecordEvent | WaitEvent) or line.device == CPU:
         return False
-    return all(stream.captured for stream in program.streams)
+    return is_branched(program)
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,11 +158,13 @@ def enable_amx() -> bool:
 
 # Handles of tensors: what AOTInductor's C interface takes and gives.
 
-_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-_capsule_of = ctypes.pythonapi.PyCapsule_New
-_capsule_of.restype = ctypes.py_object
-_capsule_of.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+# Functions of our own: `ctypes.pythonapi` has one object for each, whose types anybody may change.
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_capsule_of = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
 
 
 def new_handles(tensors: Sequence[Tensor]) -> list[int]:

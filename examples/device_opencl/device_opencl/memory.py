@@ -17,29 +17,37 @@ import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend as set_up
 
 from device_opencl.kernels.ops import OPS, on_host
-from device_opencl.queues import current_stream, queue
+from device_opencl.queues import LIBRARY, current_stream, queue
 from wrapper_ir.runtime import reinterpret_as
 
 _buffers = {}
 _handles = itertools.count(1 << 63 | 1 << 20, 1 << 20)
 _lock = threading.Lock()
 _managed = ctypes.create_string_buffer(64)
-_capsule = ctypes.pythonapi.PyCapsule_New
-_capsule.restype, _capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p] * 2
+_made_of = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+_capsule = _made_of(("PyCapsule_New", ctypes.pythonapi))
 
 
 def empty_strided(size, stride, *, dtype=None, **_):
     """Return a tensor in a buffer of its own, which goes when its storage does."""
     like = torch.empty_strided(size, stride, dtype=dtype, device="meta")
-    nbytes, handle = max(like.untyped_storage().nbytes(), like.itemsize), next(_handles)
-    _buffers[handle] = cl.Buffer(queue().context, cl.mem_flags.READ_WRITE, nbytes)
+    nbytes = max(like.untyped_storage().nbytes(), like.itemsize)
+    buffer = cl.Buffer(queue().context, cl.mem_flags.READ_WRITE, nbytes)
     with _lock:  # a DLManagedTensor of bytes (1, 8, 1) on kDLExtDev (12) that nobody deletes
+        handle, *_ = itertools.islice(_handles, (nbytes >> 20) + 1)
         shape = ctypes.c_int64(nbytes)
         numbers = (handle, 12, 0, 1, 1, 8, 1, ctypes.addressof(shape), 0, 0, 0, 0)
         struct.pack_into("PiiiBBHPPQPP", _managed, 0, *numbers)
-        whole = torch.from_dlpack(_capsule(ctypes.addressof(_managed), b"dltensor", None, None))
-    weakref.finalize(whole.untyped_storage(), _buffers.pop, handle).atexit = False
+        whole = torch.from_dlpack(_capsule(ctypes.addressof(_managed), b"dltensor", None))
+    _buffers[handle] = buffer
+    LIBRARY.add(handle, nbytes, buffer.int_ptr)
+    weakref.finalize(whole.untyped_storage(), _release, handle).atexit = False
     return reinterpret_as(whole, like.dtype, tuple(size), tuple(stride), 0)
+
+
+def _release(handle):
+    LIBRARY.remove(handle)
+    del _buffers[handle]
 
 
 def empty(size, *, dtype=None, memory_format=None, **_):

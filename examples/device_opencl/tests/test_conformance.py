@@ -1,8 +1,15 @@
 """The library's conformance kit for devices, with kernels for the ops that have one."""
 
+import pytest
+import torch
 from device_opencl.kernels import lower
 
-from wrapper_ir.testing.device_conformance import DeviceConformance
+import wrapper_ir as wir
+from wrapper_ir.analysis.ops import draws
+from wrapper_ir.lines import walk
+from wrapper_ir.testing.corpus import corpus_inputs
+from wrapper_ir.testing.device_conformance import NAMES, DeviceConformance, copied
+from wrapper_ir.testing.equivalence import run_on_copies
 
 
 class TestOpenCL(DeviceConformance):
@@ -11,3 +18,19 @@ class TestOpenCL(DeviceConformance):
 
     def lower(self, program):
         return lower(program)
+
+
+class TestOpenCLInCpp(TestOpenCL):
+    target = "cpp"
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_gives_the_bits_that_python_gives(self, name):
+        program = self._running(name)
+        if any(draws(program, line) for _, line in walk(program)):
+            pytest.skip("it draws random numbers")
+        given = [copied(value, self.device) for value in corpus_inputs(name)]
+        calls = [wir.compile(program, target) for target in ("python", "cpp")]
+        found = [run_on_copies(call, given) for call in calls]
+        for (name, one), (same, other) in zip(*found, strict=True):
+            assert name == same
+            assert torch.equal(one.cpu(), other.cpu()) if torch.is_tensor(one) else one == other

@@ -107,8 +107,9 @@ def test_the_host_waits_where_a_program_says_so():
     assert torch.equal(y.cpu(), 4 * x)
 
 
-def test_threads_have_streams_of_their_own():
-    call = wir.compile(wir.parse(TEXT))
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_threads_have_streams_of_their_own(emitter):
+    call = wir.compile(wir.parse(TEXT), emitter)
     found = {}
 
     def run(number):
@@ -124,9 +125,58 @@ def test_threads_have_streams_of_their_own():
     assert len(found) == 4
 
 
-@pytest.mark.parametrize("emitter", ["cpp", "fx"])
-def test_other_emitters_refuse_streams_by_name(emitter):
-    with pytest.raises(
-        wir.WrapperIRError, match=r"on the caller's stream alone|C\+\+ programs run on"
-    ):
-        wir.emit(wir.parse(TEXT), emitter)
+def test_other_emitters_refuse_streams_by_name():
+    with pytest.raises(wir.WrapperIRError, match="on the caller's stream alone"):
+        wir.emit(wir.parse(TEXT), "fx")
+
+
+def test_cpp_goes_on_while_its_work_waits():
+    call = wir.compile(wir.parse(TEXT), "cpp")
+    for _ in range(3):
+        x = torch.randn(256)
+        there = x.to("opencl")
+        gate = cl.UserEvent(queues.queue().context)
+        queues.current_stream().last = [gate]
+        (y,) = call(there)  # nothing has been done, and the call is back, on the stream as it was
+        (last,) = queues.current_stream().last
+        assert last.command_execution_status != cl.command_execution_status.COMPLETE
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        assert torch.equal(y.cpu(), 4 * x)
+
+
+ASIDE = TEXT.partition("  %a =")[0] + """
+  %a = allocate stream 1 : f32[256] @opencl:0
+  %b = allocate : f32[256] @opencl:0
+  record_event 1 @opencl:0
+  wait_event 1 @opencl:0 stream 1
+  call @twice(%x, out %a) @opencl:0 stream 1 grid [4]
+  record_event 2 @opencl:0 stream 1
+  HERE
+  call @twice(%a, out %b) @opencl:0 grid [4]
+return %b
+"""
+
+
+@pytest.mark.parametrize("wait", ["wait_event 2 @cpu", "synchronize @opencl:0"])
+def test_the_host_waits_in_cpp_where_a_program_says_so(wait):
+    text = ASIDE.replace("HERE", f"{wait}\n  wait_event 2 @opencl:0")
+    call = wir.compile(wir.parse(text), "cpp")
+    x = torch.randn(256)
+    there = x.to("opencl")
+    gate = cl.UserEvent(queues.queue().context)
+    queues.current_stream().last = [gate]
+    found = []
+    # A thread of its own has a stream of its own, which is ordered behind the gate.
+    caller = queues.current_stream()
+
+    def run():
+        with caller:
+            found.extend(call(there))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive()
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    thread.join()
+    assert torch.equal(found[0].cpu(), 4 * x)

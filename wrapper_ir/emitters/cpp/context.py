@@ -17,11 +17,12 @@ from wrapper_ir.emitters.cpp.literals import (
     side_of,
     statement,
 )
-from wrapper_ir.emitters.facts import accelerators_of, placed_results
+from wrapper_ir.emitters.facts import accelerators_of, needs_queues, placed_results
 from wrapper_ir.emitters.names import NamePlan
 from wrapper_ir.emitters.regions import TextRun, wanted_names
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.memory import Free
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.toolchain.parts import Part
 
@@ -65,8 +66,8 @@ _MACROS: Final = frozenset("""
 #: What the files call things of their own.
 _FILE_NAMES: Final = frozenset("""
     around at c10 call constants create_state destroy_state frame heap inputs kConstants kInputs
-    kLines kOutputs kProbeOperands kProbes kept_bytes main mark outputs run serving state State
-    Frame std torch wir wir_program wir_program_info
+    kLines kOutputs kProbeOperands kProbes kept_bytes main mark outputs queues run serving state
+    State Frame std torch wir wir_program wir_program_info
     """.split())  # noqa: SIM905 - as above
 
 _RESERVED: Final = _KEYWORDS | _MACROS | _FILE_NAMES
@@ -148,7 +149,10 @@ class Context(TextRun):
         self.placed = placed_results(program) if takes_out else {}
         #: How regions print expressions: their symbols are parameters.
         self.exprs = self.printer("")
-        self.accelerator = next(iter(accelerators_of(program)), None)
+        accelerators = accelerators_of(program)
+        self.accelerator = next(iter(accelerators), None)
+        #: Whether there are streams of several devices, the caller's included.
+        self.mixes_streams = len({*accelerators, *(each.device for each in program.streams)}) > 1
         self.side = None if self.accelerator is None else side_of(self.accelerator)
         #: Headers that vendors bring, text by name.
         self.own_headers = {
@@ -157,6 +161,9 @@ class Context(TextRun):
             if side is not None
             for name, text in side.headers.items()
         }
+        #: How many events there are, with one behind the program's own where memory needs it.
+        ends_early = any(isinstance(line, Free) and line.after for line in program.body)
+        self.spare_event = len(program.events) + ends_early
         #: Whether a tensor of the program is complex.
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
         #: Headers of the runtime part that the files include, and parts of it that they use.
@@ -185,6 +192,7 @@ class Context(TextRun):
         for is_needed, header, part in (
             (bool(own), own, Part(own) if own else None),
             (self.profiles, "mark", None),
+            (needs_queues(self.program), "queues", None),
             (self.takes_out, "out", None),
             (self.graphs is not None, None, Part.GRAPHS),
             (bool(self.objects), None, Part.OBJECTS),

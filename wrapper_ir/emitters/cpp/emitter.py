@@ -125,7 +125,8 @@ class CppEmitter(Captures, Emitter):
         from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
 
         accelerators = accelerators_of(program)
-        is_one = len(accelerators) <= 1
+        # What is kept on a device serves one stream.
+        is_one = len(accelerators) <= 1 and all(stream.captured for stream in program.streams)
         factors = [device.kind.memory.keep_factor for device in accelerators] if is_one else []
         elsewhere = self.keep_buffers * sum(factors)
         storages = StorageMap(program)

@@ -161,6 +161,7 @@ class Entry:
     def give(self) -> None:
         """Writes the results: made first, and handed over when nothing can fail any more."""
         results = self._program.results
+        self._renderer.go_on(0)
         left = [value.buffer for value in results if isinstance(value, BufferValue)]
         if any(not isinstance(value, NoneValue) for value in results):
             self._renderer.put(f"call.line = {self._context.row('results', 'results')};")

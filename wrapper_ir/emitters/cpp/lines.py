@@ -18,7 +18,7 @@ from wrapper_ir.emitters.cpp.state import Place
 from wrapper_ir.emitters.cpp.statics import same_view
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.expr import dim, free_symbols
-from wrapper_ir.lines.layout import DType, LayoutKind
+from wrapper_ir.lines.layout import CPU, DType, LayoutKind
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -117,8 +117,25 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_free(self, line: Free) -> None:
-        if not self.declared.state.has(line.buffer):
-            self.end(line.buffer)
+        if self.declared.state.has(line.buffer):
+            return
+        queues = self.layout(line.buffer).device.kind.queues
+        if line.after and not (queues and queues.frees_late):
+            self.mark(line)
+            self._wait_for(line)
+        self.end(line.buffer)
+
+    def _wait_for(self, line: Free) -> None:
+        """Has the stream that memory goes back to wait for those that are at work on it.
+
+        By an event behind those of the program, which is recorded anew each time.
+        """
+        event = self.context.spare_event
+        lives = self.context.statics.storages.lives.of(line.buffer)
+        for home in sorted({life.stream for life in lives}):
+            for stream in line.after:
+                self.put(f"call.queues->record({event}, {stream});")
+                self.put(f"call.queues->wait({event}, {home});")
 
     @override
     def visit_reuse(self, line: Reuse) -> None:
@@ -319,18 +336,20 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLin
     def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> RegionRenderer:
         return RegionRenderer(self.context, self.declared, region, writer, last)
 
-    # Streams: lines of others than branches of captured graphs are refused before they come here.
-
     @override
     def visit_record_event(self, line: RecordEvent) -> None:
         self.mark(line)
-        self.put(f"call.branches->record({line.event}, {line.stream});")
+        self.put(f"call.queues->record({line.event}, {line.stream});")
 
     @override
     def visit_wait_event(self, line: WaitEvent) -> None:
         self.mark(line)
-        self.put(f"call.branches->wait({line.event}, {line.stream});")
+        if line.device == CPU:
+            self.put(f"call.queues->wait_on_host({line.event});")
+        else:
+            self.put(f"call.queues->wait({line.event}, {line.stream});")
 
     @override
     def visit_synchronize(self, line: Synchronize) -> None:
-        """There is nothing to do."""
+        self.mark(line)
+        self.put("call.queues->synchronize();")

@@ -18,10 +18,11 @@ from wrapper_ir.emitters.cpp.state import (
     needs_handle,
     place_of,
 )
+from wrapper_ir.emitters.facts import needs_streams, stream_of, users_object
 from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.memory import Allocate, AllocatePool
+from wrapper_ir.lines.kernels import KernelCall
+from wrapper_ir.lines.trace import Probe, When
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
+    from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Origin, SymbolKind
     from wrapper_ir.lines.walk import Path
@@ -84,18 +86,36 @@ class RegionBase(TextWalker["Context"]):
 
     @override
     def render_line(self, line: AnyLine) -> None:
-        self.refuse_streams(line, "C++ code runs")
-        if isinstance(line, Allocate | AllocatePool | KernelCall | ExternKernel):
-            self._go_on(0 if isinstance(line, AllocatePool) else line.stream)
+        if reason := needs_streams(line, self.context.program):
+            self._refuse_queues(line, reason)
+        self.go_on(self._stream_of(self.index))
         try:
             self.visit(line)
         except UnsupportedExprError as error:
             self.unsupported(line, error.message)
 
-    def _go_on(self, stream: int) -> None:
-        """Writes that what follows is on a branch, or on the caller's stream, if that is news."""
-        if stream != self._stream:
-            self.put(f"call.branches->enter({stream});")
+    def _refuse_queues(self, line: AnyLine, reason: str) -> None:
+        """Notes a line that needs streams, where C++ has none for it."""
+        program, side = self.context.program, self.context.side
+        if side is None or not side.queues:
+            self.refuse_streams(line, "C++ code runs")
+        elif self.context.mixes_streams:
+            self.unsupported(line, f"{reason}; in C++ all streams are those of one device")
+        elif what := users_object(line, program):
+            self.unsupported(line, f"{what}, which only Python code finds")
+
+    def _stream_of(self, index: int) -> int | None:
+        """The stream for a line; None where it stays on the one that is current."""
+        line = self.region.body[index]
+        if not (isinstance(line, Probe) and line.when is When.BEFORE):
+            return stream_of(line)
+        # With the call that it looks forward to.
+        return self._stream_of(index + 1) if index + 1 < len(self.region.body) else None
+
+    def go_on(self, stream: int | None) -> None:
+        """Writes that what follows is on a stream, if that is news."""
+        if stream is not None and stream != self._stream:
+            self.put(f"call.queues->enter({stream});")
             self._stream = stream
             self.has_blas = False
 

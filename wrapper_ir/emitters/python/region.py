@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.facts import is_branched, stream_of
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import (
     LINE_LENGTH,
@@ -19,15 +20,7 @@ from wrapper_ir.emitters.python.literals import (
 )
 from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import (
-    BufferInput,
-    Cond,
-    Input,
-    ObjectInput,
-    Region,
-    ScalarInput,
-    While,
-)
+from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.kernels import (
     ExternKernel,
     KernelCall,
@@ -37,8 +30,7 @@ from wrapper_ir.lines.kernels import (
     WaitEvent,
 )
 from wrapper_ir.lines.layout import CPU
-from wrapper_ir.lines.memory import Allocate, AllocatePool, Free
-from wrapper_ir.lines.symbols import BindSymbol, ItemOf
+from wrapper_ir.lines.memory import Allocate, Free
 from wrapper_ir.lines.trace import Probe, When
 from wrapper_ir.lines.traits import ends, works
 
@@ -234,12 +226,10 @@ class StreamLines(RegionBase):
                 return self._block if is_inside else _Block(line.stream)
             case Probe(when=When.BEFORE):  # with the call that it looks forward to
                 return self._wanted(index + 1) if index + 1 < len(self.region.body) else None
-            case RecordEvent() | WaitEvent() | Synchronize() | AllocatePool() | Cond() | While():
-                return _CALLERS
-            case BindSymbol(source=ItemOf()):
+            case RecordEvent() | WaitEvent() | Synchronize():
                 return _CALLERS
             case _:
-                return None
+                return None if stream_of(line) is None else _CALLERS
 
     def _begin_block(self, block: _Block) -> None:
         inside = []
@@ -297,10 +287,9 @@ def begin_streams(context: Context, writer: CodeWriter) -> None:
         if event.user_object is not None:
             writer.line(f"{name} = {context.helper('user_object')}({event.user_object})")
         elif number in devices:
-            is_branched = all(stream.captured for stream in program.streams)
             device = devices[number]
             plain = context.queued("event", device)
-            make = context.helper("branch_event") if is_branched else plain
+            make = context.helper("branch_event") if is_branched(program) else plain
             writer.line(f"{name} = {make}({context.device(device)})")
     for device in dict.fromkeys(_callers(program)):
         name = context.queues["stream", device] = context.names.fresh("callers_stream")

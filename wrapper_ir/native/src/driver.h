@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include <wir/error.h>
@@ -124,6 +125,9 @@ struct CaptureDriver {
   }
 };
 #undef WIR_DECLARED
+
+// Makes a GPU's context, as PyTorch uses it, the thread's current one.
+void use_gpu(std::int32_t device);
 
 // Has a context current while it lives.
 class Current {

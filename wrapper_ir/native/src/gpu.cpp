@@ -113,6 +113,10 @@ bool has_many_gpus() {
 
 }  // namespace
 
+void use_gpu(std::int32_t device) {
+  Driver::get().check(Driver::get().set_context(gpu_of(device).context), "using the GPU");
+}
+
 void GpuCode::load(std::int32_t device) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);

@@ -10,6 +10,7 @@
 
 #include <wir/launch.h>
 #include <wir/program.h>
+#include <wir/queues.h>
 
 namespace wir {
 
@@ -74,38 +75,29 @@ class GpuCall {
   void* guard_ = nullptr;
 };
 
-// Branches of a call that is captured into a CUDA graph: streams besides the one that it is captured
-// on, which is 0, and events between them, counted from 1. In other calls all work is on the
-// caller's stream, and nothing is to be done.
-class Branches {
+// Streams besides the caller's, and events between them. Those of branches are there while a call
+// is captured into a CUDA graph: in other calls all work is on the caller's stream, and nothing is
+// to be done.
+class GpuQueues final : public Queues {
  public:
   // After GpuCall.
-  Branches(Call& call, std::int32_t streams, std::int32_t events);
-  ~Branches();
-  Branches(const Branches&) = delete;
-  Branches& operator=(const Branches&) = delete;
+  GpuQueues(Call& call, std::int32_t device, std::int32_t streams, std::int32_t events,
+            bool are_branches = false);
+  ~GpuQueues() override;
 
-  // What comes from here on is put on a stream.
-  void enter(std::int32_t stream) {
-    if (is_captured_) [[unlikely]] switch_to(stream);
-  }
-  void record(std::int32_t event, std::int32_t stream) {
-    if (is_captured_) [[unlikely]] mark(event, stream);
-  }
-  void wait(std::int32_t event, std::int32_t stream) {
-    if (is_captured_) [[unlikely]] order(event, stream);
-  }
+  void enter(std::int32_t stream) override;
+  void record(std::int32_t event, std::int32_t stream) override;
+  void wait(std::int32_t event, std::int32_t stream) override;
+  void wait_on_host(std::int32_t event) override;
+  void synchronize() override;
 
  private:
   void end() noexcept;
-  void switch_to(std::int32_t stream);
   void leave() noexcept;
-  void mark(std::int32_t event, std::int32_t stream);
-  void order(std::int32_t event, std::int32_t stream);
 
   Call& call_;
-  bool is_captured_ = false;
-  std::vector<void*> streams_;  // 0: the one that is captured
+  const bool is_idle_;
+  std::vector<void*> streams_;  // 0: the caller's
   std::vector<void*> events_;
   void* entered_ = nullptr;  // what ends that another stream is current
 };

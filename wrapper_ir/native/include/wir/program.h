@@ -16,7 +16,7 @@
 
 namespace wir {
 
-class Branches;
+class Queues;
 class Tensor;
 
 // Raised whenever anything below changes; the runtime refuses a program made for another one.
@@ -165,7 +165,7 @@ struct Call {
   const AtenTensorHandle* out = nullptr;
   void* stream = nullptr;  // of a program on a GPU: where its kernels go; it is looked up by `run`
   std::int32_t gpu = -1;   // the one whose stream that is; it is the current one
-  Branches* branches = nullptr;  // of a program with branches
+  Queues* queues = nullptr;  // of a program with streams of its own
   Blas blas = {};          // of a program that calls cuBLAS itself: as it was looked up last
 };
 

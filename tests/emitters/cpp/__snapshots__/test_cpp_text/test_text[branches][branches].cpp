@@ -24,6 +24,7 @@
 
 #include <wir/generated.h>
 #include <wir/gpu.h>
+#include <wir/queues.h>
 
 extern "C" const wir::GpuImage wir_t_22116e1bdcfcad514f1b[];
 extern "C" const wir::GpuImage wir_t_2e11c97bfe0a381b520c[];
@@ -122,7 +123,8 @@ std::size_t kept_bytes(const void*) { return 43008; }
 void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outputs) {
   State& state = *static_cast<State*>(opaque);
   const wir::GpuCall on_gpu(call, 0);
-  wir::Branches branches(call, 2, 5);
+  wir::GpuQueues queues(call, 0, 2, 5, true);
+  call.queues = &queues;
   const AtenTensorHandle x = inputs[0].tensor;
   const AtenTensorHandle position = inputs[1].tensor;
   const AtenTensorHandle keys = inputs[2].tensor;
@@ -131,12 +133,12 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   void* x_ptr = wir::data<void>(x);
   norm(call, { 1 }, x_ptr, state.h_ptr);
   call.line = 1;
-  call.branches->record(1, 0);
+  call.queues->record(1, 0);
   call.line = 2;
   wir::check(aoti_torch_cuda_mm_out(state.q, state.h, state.wq));
   call.line = 3;
-  call.branches->wait(1, 1);
-  call.branches->enter(1);
+  call.queues->wait(1, 1);
+  call.queues->enter(1);
   call.line = 4;
   wir::check(aoti_torch_cuda_mm_out(state.k, state.h, state.wk));
   call.line = 5;
@@ -144,24 +146,24 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   void* keys_ptr = wir::data<void>(keys);
   put(call, { 4 }, state.k_ptr, position_ptr, keys_ptr);
   call.line = 6;
-  call.branches->record(3, 1);
+  call.queues->record(3, 1);
   call.line = 7;
-  call.branches->wait(1, 2);
-  call.branches->enter(2);
+  call.queues->wait(1, 2);
+  call.queues->enter(2);
   call.line = 8;
   wir::check(aoti_torch_cuda_mm_out(state.v, state.h, state.wv));
   call.line = 9;
   void* values_ptr = wir::data<void>(values);
   put(call, { 4 }, state.v_ptr, position_ptr, values_ptr);
   call.line = 10;
-  call.branches->record(2, 2);
-  call.branches->enter(0);
+  call.queues->record(2, 2);
+  call.queues->enter(0);
   call.line = 11;
   wir::Tensor a = wir::empty(2, dims_1_2048, dims_2048_1, cuda_bfloat16);
   call.line = 12;
-  call.branches->wait(2, 0);
+  call.queues->wait(2, 0);
   call.line = 13;
-  call.branches->wait(3, 0);
+  call.queues->wait(3, 0);
   call.line = 14;
   void* a_ptr = wir::data<void>(a);
   attend(call, { 32 }, state.q_ptr, keys_ptr, values_ptr, a_ptr);
@@ -173,19 +175,19 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.line = 17;
   norm(call, { 1 }, state.q_ptr, a_ptr);
   call.line = 18;
-  call.branches->record(4, 0);
+  call.queues->record(4, 0);
   call.line = 19;
   wir::check(aoti_torch_cuda_mm_out(state.gate, h2, state.wg));
   call.line = 20;
-  call.branches->wait(4, 1);
-  call.branches->enter(1);
+  call.queues->wait(4, 1);
+  call.queues->enter(1);
   call.line = 21;
   wir::check(aoti_torch_cuda_mm_out(state.up, h2, state.wu));
   call.line = 22;
-  call.branches->record(5, 1);
+  call.queues->record(5, 1);
   call.line = 23;
-  call.branches->wait(5, 0);
-  call.branches->enter(0);
+  call.queues->wait(5, 0);
+  call.queues->enter(0);
   call.line = 24;
   gated(call, { 16 }, state.gate_ptr, state.up_ptr);
   wir::Tensor y = std::move(h2);

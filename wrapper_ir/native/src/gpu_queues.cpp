@@ -1,4 +1,5 @@
-// Branches of captured calls. Linked where a program runs on a GPU; most programs have none.
+// Streams of a call, branches of captured calls among them. Linked where a program runs on a GPU;
+// most programs have none.
 #include <map>
 #include <mutex>
 #include <vector>
@@ -14,7 +15,8 @@ namespace {
 
 // Streams that no call has, by GPU. They are none of PyTorch's, which hands its own out to
 // everybody: what others put on one while a call is captured would become a part of the graph. They
-// stay as long as the process.
+// stay as long as the process. A call may give one back that is still at work: what comes next on
+// it comes behind.
 class IdleStreams {
  public:
   static IdleStreams& get() {
@@ -40,7 +42,7 @@ class IdleStreams {
   static void* make() {
     const CaptureDriver& driver = CaptureDriver::get();
     void* made = nullptr;
-    int mode = CaptureDriver::kRelaxed;  // the thread is capturing, and this is no part of that
+    int mode = CaptureDriver::kRelaxed;  // the thread may be capturing; this is no part of that
     driver.exchange_mode(&mode);
     const CUresult result = driver.create_stream(&made, CaptureDriver::kNonBlocking);
     driver.exchange_mode(&mode);
@@ -54,9 +56,11 @@ class IdleStreams {
 
 }  // namespace
 
-Branches::Branches(Call& call, std::int32_t streams, std::int32_t events) : call_(call) {
-  call.branches = this;
-  if (!current_stream(call.gpu).is_captured) return;
+GpuQueues::GpuQueues(Call& call, std::int32_t device, std::int32_t streams, std::int32_t events,
+                     bool are_branches)
+    : call_(call), is_idle_(are_branches && !current_stream(device).is_captured) {
+  if (is_idle_) return;
+  if (!are_branches) use_gpu(device);
   streams_.assign(1, call.stream);
   try {
     for (std::int32_t n = 0; n < streams; ++n) {
@@ -72,45 +76,56 @@ Branches::Branches(Call& call, std::int32_t streams, std::int32_t events) : call
     end();
     throw;
   }
-  is_captured_ = true;
 }
 
-Branches::~Branches() {
+GpuQueues::~GpuQueues() {
   leave();
   end();
-  call_.branches = nullptr;
 }
 
-void Branches::end() noexcept {
+// The next call takes the same streams, on which the allocator has the memory that it needs.
+void GpuQueues::end() noexcept {
   for (void* event : events_) CaptureDriver::get().destroy_event(event);
-  for (std::size_t n = 1; n < streams_.size(); ++n) {
-    IdleStreams::get().give(call_.gpu, streams_[n]);
+  for (std::size_t n = streams_.size(); n > 1; --n) {
+    IdleStreams::get().give(call_.gpu, streams_[n - 1]);
   }
 }
 
-void Branches::switch_to(std::int32_t stream) {
+void GpuQueues::enter(std::int32_t stream) {
+  if (is_idle_) [[likely]] return;
   leave();
   if (stream == 0) return;
   entered_ = wir_gpu_enter(call_.gpu, streams_[stream]);
   call_.stream = streams_[stream];
 }
 
-void Branches::leave() noexcept {
+void GpuQueues::leave() noexcept {
   if (entered_ == nullptr) return;
   wir_gpu_leave(entered_);
   entered_ = nullptr;
   call_.stream = streams_.front();
 }
 
-void Branches::mark(std::int32_t event, std::int32_t stream) {
+void GpuQueues::record(std::int32_t event, std::int32_t stream) {
+  if (is_idle_) [[likely]] return;
   const CUresult result = CaptureDriver::get().record_event(events_[event - 1], streams_[stream]);
   Driver::get().check(result, "recording an event");
 }
 
-void Branches::order(std::int32_t event, std::int32_t stream) {
+void GpuQueues::wait(std::int32_t event, std::int32_t stream) {
+  if (is_idle_) [[likely]] return;
   const CaptureDriver& driver = CaptureDriver::get();
   const CUresult result = driver.order_after_event(streams_[stream], events_[event - 1], 0);
   Driver::get().check(result, "waiting for an event");
+}
+
+void GpuQueues::wait_on_host(std::int32_t event) {
+  const CUresult result = CaptureDriver::get().wait_for_event(events_[event - 1]);
+  Driver::get().check(result, "waiting for an event");
+}
+
+void GpuQueues::synchronize() {
+  Driver::get().check(Driver::get().synchronize(), "waiting for the GPU");
 }
 
 }  // namespace wir
