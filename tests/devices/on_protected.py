@@ -11,6 +11,7 @@ import dataclasses
 import importlib
 import re
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ import wrapper_ir as wir
 from tests.models.harness import loss
 from tests.models.zoo import CASES, TRAINING
 from wrapper_ir import devices
+from wrapper_ir.frontends.inductor import install
 from wrapper_ir.lines import CppKernel, KernelDefinition
 from wrapper_ir.planning import plan
 from wrapper_ir.testing import assert_equivalent, example_inputs
@@ -154,11 +156,12 @@ def results_and_gradients(module: nn.Module, call: Any, args: Any) -> list[Any]:
     return [*tree_leaves(results), *gradients]
 
 
-def training(emitter: str = "python") -> None:
+def training(emitter: str = "python", *, installed: bool = False) -> None:
     host = model()
     there = copy.deepcopy(host).to("protected")
-    with wir.record() as programs:
-        run = torch.compile(there, backend="wrapper_ir", dynamic=True, options={"emitter": emitter})
+    ours = {"backend": "wrapper_ir", "options": {"emitter": emitter}}
+    with wir.record() as programs, install(emitter) if installed else nullcontext():
+        run = torch.compile(there, dynamic=True, **({} if installed else ours))
         for module, call, device in ((host, host, "cpu"), (there, run, "protected")):
             optimizer = torch.optim.SGD(module.parameters(), 0.1)
             torch.manual_seed(1)
@@ -175,6 +178,39 @@ def training(emitter: str = "python") -> None:
 
 def training_in_cpp() -> None:
     training("cpp")
+
+
+def installed() -> None:
+    """What trains under an installation."""
+    training(installed=True)
+
+
+def entry_points() -> None:
+    """Ways into Inductor other than ``torch.compile``, under an installation."""
+    there, x = model().to("protected"), torch.randn(3, 8).to("protected")
+    wanted = wir.compile(captured())(x)
+    exported = torch.export.export(there, (x,))
+    file = f"{sys.argv[3]}/m.pt2"
+    graphs: list[Any] = []
+    torch.compile(there, backend=lambda gm, inputs: graphs.append((gm, inputs)) or gm.forward)(x)
+    ((graph, inputs),) = graphs
+    with install(), torch.no_grad(), wir.record() as programs:
+        torch._inductor.aoti_compile_and_package(exported, package_path=file)
+        results = [
+            (torch._inductor.aoti_load_package(file)(x),),
+            torch._inductor.compile(graph, inputs)(*inputs),
+            torch._inductor.standalone_compile(graph, inputs)(*inputs),
+        ]
+        if hasattr(torch.compiler.precompile, "capture"):
+            names = {"artifact_path": f"{file}.py", "cache_path": f"{file}.cache"}
+            with torch.compiler.precompile.capture(lambda m, x: m(x), **names) as run:
+                results.append((run(there, x),))
+        # A graph that says only in its inside which device it is on.
+        count = torch.compile(lambda: torch.ones(7, 5, device="protected").cumsum(0).sum().item())
+        assert count() == 5 * sum(range(8))
+    assert all(same(each, wanted) for each in results)
+    assert len(programs) == len(results) + 1
+    assert all(is_same_on_the_cpu(each) for each in programs[:-1])
 
 
 def fault() -> None:

@@ -87,6 +87,7 @@ def test_a_device_takes_150_lines() -> None:
     "case",
     [
         "forward",
+        "installed",
         *(
             pytest.param(each, marks=pytest.mark.long)
             for each in ("training", "training_in_cpp", "ops", "vendor")
@@ -95,6 +96,12 @@ def test_a_device_takes_150_lines() -> None:
 )
 def test_it_runs_what_the_front_end_makes(site: Path, case: str) -> None:
     done = run(site, case)
+    assert done.stdout.endswith("done\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_an_installation_serves_all_entry_points_there(site: Path, tmp_path: Path) -> None:
+    done = run(site, "entry_points", tmp_path)
     assert done.stdout.endswith("done\n"), done.stderr
 
 

@@ -8,9 +8,12 @@ library op.
 from __future__ import annotations
 
 import importlib
+import inspect
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.devices import kind_of, named, registered
 from wrapper_ir.frontends.inductor.compat import (
@@ -20,6 +23,7 @@ from wrapper_ir.frontends.inductor.compat import (
     WrapperFxCodegen,
     codegen_common,
     device_interface,
+    inductor_config,
     list_mode_options,
 )
 from wrapper_ir.frontends.inductor.differences import loops_of_gpus
@@ -103,17 +107,24 @@ def tell_inductor(type_: str) -> Callable[[], None]:
     """Tell Inductor what else it asks of a device, unless a vendor has: it is told of the host.
 
     That is how many processors reductions are split for, and what a wrapper of Inductor's would
-    write around calls.
+    write around calls. Which device is current, torch's module for the type says.
 
     Returns:
         What takes that back.
     """
-    get_interface = device_interface.get_interface_for_device
+    host = device_interface.get_interface_for_device("cpu")
+
+    class Worker(host.Worker):  # type: ignore[name-defined, misc]  # of no type
+        @staticmethod
+        def current_device() -> int:
+            return int(torch.get_device_module(type_).current_device())
+
+    interface = type("Interface", (host,), {"Worker": Worker})
     tables: tuple[tuple[dict[str, Any], Any], ...] = (
         (codegen_common.device_op_overrides_dict, codegen_common.get_device_op_overrides("cpu")),
-        (device_interface.device_interfaces, get_interface("cpu")),
+        (device_interface.device_interfaces, interface),
     )
-    added = [table for table, host in tables if table.setdefault(type_, host) is host]
+    added = [table for table, ours in tables if table.setdefault(type_, ours) is ours]
 
     def take_back() -> None:
         for table in added:
@@ -122,7 +133,43 @@ def tell_inductor(type_: str) -> Callable[[], None]:
     return take_back
 
 
-def settings_for(types: Set[str]) -> dict[str, Any]:
+def telling(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Inductor's function for a graph, told in our contexts of devices of others.
+
+    Args:
+        is_ours: Tells whether this context is.
+        stock: Inductor's, which takes the graph and its inputs first. What compiles the backward is
+            called later, so the one that it is given has the same settings then.
+    """
+    signature = inspect.signature(stock)
+
+    @wraps(stock)
+    def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_ours():
+            return stock(model, inputs, *args, **kwargs)
+        call = signature.bind(model, inputs, *args, **kwargs)
+        call.apply_defaults()
+        patch: Any = partial(inductor_config.patch, _settings_for(_types(model, inputs)))
+        if "inner_compile" in call.arguments:
+            call.arguments["inner_compile"] = patch()(call.arguments["inner_compile"])
+        with patch():
+            return stock(*call.args, **call.kwargs)
+
+    return compile_graph
+
+
+def _types(model: Any, inputs: Any) -> set[str]:
+    """Return the types of the devices that a graph is traced on."""
+    values = tree_leaves(inputs)
+    if isinstance(model, torch.nn.Module):
+        values += [*model.parameters(), *model.buffers()]
+    if isinstance(model, torch.fx.GraphModule):
+        metas = [node.meta for node in model.graph.nodes]
+        values += tree_leaves([(meta.get("val"), meta.get("example_value")) for meta in metas])
+    return {value.device.type for value in values if isinstance(value, torch.Tensor)}
+
+
+def _settings_for(types: Set[str]) -> dict[str, Any]:
     """Return Inductor's settings for a graph on devices of some types.
 
     Where one has no kernels it is the mode in which nodes are library ops. Where one besides the
