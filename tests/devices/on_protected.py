@@ -105,6 +105,31 @@ def package() -> None:
         wir.load_package(file, device="cpu")
 
 
+def library() -> None:
+    """A library alone, whose constants are in it or beside it; another process loads it."""
+    program, x = captured(), torch.randn(5, 8)
+    for name, options in (("in", {}), ("beside", {"constants": "beside"})):
+        wir.export(program, f"{sys.argv[3]}/{name}.so", **options)
+    torch.save((x, *wir.compile(moved(program))(x)), f"{sys.argv[3]}/pair.pt")
+
+
+def loaded() -> None:
+    """What ``library`` has written, in a process that compiled nothing."""
+    x, wanted = torch.load(f"{sys.argv[3]}/pair.pt")
+    there = x.to("protected")
+    for name in ("in", "beside"):
+        call = wir.load_package(f"{sys.argv[3]}/{name}.so")
+        assert same([call(there)], [wanted])
+        with pytest.raises(RuntimeError, match=re.escape("protected:0, got float32[5, 8]")):
+            call(x)
+    wrong = wir.load_package(f"{sys.argv[3]}/in.so", weights=model(1).to("protected").state_dict())
+    assert not same([wrong(there)], [wanted])
+    wrong.load_constants(model().to("protected").state_dict(), check_full_update=True)
+    assert same([wrong(there)], [wanted])
+    with pytest.raises(RuntimeError, match="made for 'protected:0', not for 'cpu'"):
+        wir.load_package(f"{sys.argv[3]}/in.so", device="cpu")
+
+
 def folder() -> None:
     """Folders of source, in Python and in C++."""
     program, x = captured(), torch.randn(5, 8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -130,6 +131,15 @@ def test_its_packages_are_loaded_by_our_loader_and_by_torchs(site: Path, tmp_pat
     told = "it runs on protected, which PyTorch does not know here"
     with pytest.raises(wir.WrapperIRError, match=told):
         wir.load_package(tmp_path / "m.pt2")
+
+
+@pytest.mark.slow
+def test_its_libraries_are_loaded_by_our_loader(site: Path, tmp_path: Path) -> None:
+    for case in ("library", "loaded"):
+        done = run(site, case, tmp_path)
+        assert done.stdout.endswith("done\n"), done.stderr
+    with pytest.raises(wir.WrapperIRError, match=re.escape("libdevice_protected.so: cannot open")):
+        wir.load_package(tmp_path / "in.so")
 
 
 @pytest.mark.long  # CMake compiles the runtime part anew
