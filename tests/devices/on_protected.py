@@ -12,6 +12,7 @@ import importlib
 import re
 import sys
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,13 +21,15 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 import wrapper_ir as wir
+from tests.frontends.no_gpu import pretended_gpu
 from tests.models.harness import loss
 from tests.models.zoo import CASES, TRAINING
 from wrapper_ir import devices
 from wrapper_ir.frontends.inductor import install
-from wrapper_ir.lines import CppKernel, KernelDefinition
+from wrapper_ir.lines import CppKernel, KernelDefinition, TritonKernel
 from wrapper_ir.planning import plan
 from wrapper_ir.testing import assert_equivalent, example_inputs
+from wrapper_ir.toolchain.triton import TritonSource, jit_function
 
 
 def model(seed: int = 0) -> nn.Module:
@@ -266,6 +269,68 @@ def ops() -> None:
         assert same([torch.compile(eager, backend="wrapper_ir")(x)], [eager(x)])
     assert [kernels(each) for each in programs] == [0]
     assert_equivalent(program, targets=["python", "fx"])
+
+
+class Interpreted:
+    """Launches Triton kernels as a vendor's class does: Triton interprets them, on copies."""
+
+    def __init__(self, device: torch.device, *, switches: bool = False) -> None:
+        assert str(device) == "protected:0"
+        self.kernels: list[Any] = []
+
+    def add(self, name: str, signature: Any, code: str, **given: Any) -> None:
+        source = TritonSource(
+            name, signature, code, given.get("entry", name), given["constants"], {}
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TRITON_INTERPRET", "1")
+            self.kernels.append((jit_function(source), given["constants"]))
+
+    def load(self) -> tuple[Any, ...]:
+        return tuple(partial(self.launch, *kernel) for kernel in self.kernels)
+
+    @staticmethod
+    def launch(kernel: Any, constants: Any, grid: Any, stream: int, *args: Any) -> None:
+        assert stream == stream_of(0)
+        kernel[grid](*args, **constants)
+
+
+def stream_of(index: int) -> int:
+    return 17 + index
+
+
+def triton() -> None:
+    """Inductor's scheduling for Triton, and kernels that a class of the vendor's launches."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y + 1  # functions of Triton's own library were compiled to be compiled
+
+    kind = devices.kind_of("protected")
+    x, y = (torch.randn(5, 8).to("protected") for _ in "xy")
+    taught = dataclasses.replace(kind, scheduling="triton", languages=(devices.TRITON,))
+    devices.register_device(taught, over=kind)
+    with pytest.raises(wir.WrapperIRError, match="Triton has no backend for it here: 0 active"):
+        wir.capture(function, (x, y))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "triton", None)
+        with pytest.raises(wir.WrapperIRError, match="device type 'protected': Triton cannot be"):
+            wir.capture(function, (x, y))
+    with pretended_gpu():
+        size = torch.export.Dim("n", min=1, max=64)
+        program = wir.capture(function, (x, y), dynamic_shapes=({0: size}, {0: size}))
+    (kernel,) = program.kernels.values()
+    assert isinstance(kernel.source, TritonKernel)
+    with pytest.raises(wir.WrapperIRError, match="nothing says what launches Triton kernels on"):
+        wir.emit(program)
+    side = dataclasses.replace(
+        kind.python, triton=(f"{__name__}:Interpreted", f"{__name__}:stream_of")
+    )
+    devices.register_device(dataclasses.replace(taught, python=side), over=taught)
+    x, y = (torch.randn(7, 8).to("protected") for _ in "xy")
+    torch.testing.assert_close(wir.compile(program)(x, y)[0].cpu(), function(x.cpu(), y.cpu()))
+    for target, why in (("cpp", "launched from Python alone"), ("fx", "a class of its package")):
+        with pytest.raises(wir.WrapperIRError, match=why):
+            wir.emit(program, target)
 
 
 def vendor() -> None:

@@ -100,6 +100,13 @@ def test_it_runs_what_the_front_end_makes(site: Path, case: str) -> None:
     assert done.stdout.endswith("done\n"), done.stderr
 
 
+@pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="there is no Triton")
+@pytest.mark.slow
+def test_triton_kernels_are_launched_by_a_class_of_the_vendors(site: Path) -> None:
+    done = run(site, "triton")
+    assert done.stdout.endswith("done\n"), done.stderr
+
+
 @pytest.mark.slow
 def test_an_installation_serves_all_entry_points_there(site: Path, tmp_path: Path) -> None:
     done = run(site, "entry_points", tmp_path)

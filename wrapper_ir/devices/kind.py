@@ -124,6 +124,9 @@ class PythonSide:
             one, which calls them as :class:`CppSide` says.
         range: ``(name)``: a context around what a line runs or allocates, with ``profile``; empty
             for one that PyTorch's profiler alone is shown.
+        triton: What Triton kernels are launched by: a class ``(device, *, switches)`` with the
+            methods of ``runtime.TritonKernels``, and ``(index)``: the handle of a device's current
+            stream, which launches are given behind the grid. Empty where they are not launched.
     """
 
     allocator: str = ""
@@ -131,6 +134,7 @@ class PythonSide:
     guard: str = ""
     kernels: str = ""
     range: str = ""
+    triton: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +186,8 @@ class CppSide:
         part: The part of the runtime that it needs, which is also its header; empty for none.
         runner: What torch's runners of exported libraries are called after; empty for none.
         target: That library's target in torch's CMake package; empty where it is not torch's.
+        triton: The class template that launches Triton kernels, whose machine code is built into
+            libraries; empty where C++ launches none.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -195,6 +201,7 @@ class CppSide:
     part: str = ""
     runner: str = ""
     target: str = ""
+    triton: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from wrapper_ir.frontends.inductor.compat import (
     device_interface,
     inductor_config,
     list_mode_options,
+    triton_tools,
 )
 from wrapper_ir.frontends.inductor.differences import loops_of_gpus
 from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
@@ -185,11 +186,32 @@ def _settings_for(types: Set[str]) -> dict[str, Any]:
         scheduling = known[type_].scheduling
         if not isinstance(scheduling, type):
             continue  # Inductor's own choice, of the CPU or CUDA
+        if issubclass(scheduling, _triton()):
+            _check_triton(type_)
         if issubclass(scheduling, OpsOnly):
             found |= list_mode_options("lite")
         if issubclass(scheduling, (CppScheduling, OpsOnly)):
             found |= {**dict.fromkeys(loops_of_gpus(), False), "cuda_backend": _CPP}
     return found
+
+
+def _check_triton(type_: str) -> None:
+    """Refuse a graph whose kernels Triton has to compile, where it cannot.
+
+    Raises:
+        SchedulingError: Triton is not there, or has no driver for a device of this machine.
+    """
+    try:
+        importlib.import_module("triton")
+    except ImportError as error:
+        problem, hint = f"Triton cannot be imported: {error}", "install the package triton"
+        raise SchedulingError(device=type_, problem=problem, hint=hint) from error
+    try:
+        triton_tools.triton_hash_with_backend()
+    except Exception as error:
+        problem = f"Triton has no backend for it here: {error}"
+        hint = "install the vendor's backend for Triton, and see that the device is there"
+        raise SchedulingError(device=type_, problem=problem, hint=hint) from error
 
 
 def entry(is_ours: Callable[[], bool], found: Any) -> type:
