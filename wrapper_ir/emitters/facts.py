@@ -19,6 +19,7 @@ from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import (
+    USUAL,
     Allocate,
     AllocateFromPool,
     AllocatePool,
@@ -60,8 +61,7 @@ def kept_arenas(
         for line in program.body
         if isinstance(line, AllocatePool)
         and line.kept
-        and line.memory is MemoryKind.DEFAULT
-        and not line.space
+        and line.place == USUAL
         and program.layout(line.out).device.kind.python.arena
     }
     steady = {name: views for name, views in found.items() if program.layout(name).is_static}
@@ -248,7 +248,7 @@ def kept_buffers(
             continue
         lives = storages.lives.storages((line.out,))
         is_arena = arenas and isinstance(line, AllocatePool) and line.out not in storages.handled
-        if line.memory is not MemoryKind.DEFAULT or line.space:
+        if line.place != USUAL:
             continue
         if is_arena or lives.isdisjoint(resized):
             found.append(line.out)
