@@ -11,6 +11,8 @@ import dataclasses
 import importlib
 import re
 import sys
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,12 +21,15 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 import wrapper_ir as wir
+from tests.frontends.no_gpu import pretended_gpu
 from tests.models.harness import loss
 from tests.models.zoo import CASES, TRAINING
 from wrapper_ir import devices
-from wrapper_ir.lines import CppKernel, KernelDefinition
+from wrapper_ir.frontends.inductor import install
+from wrapper_ir.lines import CppKernel, KernelDefinition, TritonKernel
 from wrapper_ir.planning import plan
 from wrapper_ir.testing import assert_equivalent, example_inputs
+from wrapper_ir.toolchain.triton import TritonSource, jit_function
 
 
 def model(seed: int = 0) -> nn.Module:
@@ -103,6 +108,31 @@ def package() -> None:
         wir.load_package(file, device="cpu")
 
 
+def library() -> None:
+    """A library alone, whose constants are in it or beside it; another process loads it."""
+    program, x = captured(), torch.randn(5, 8)
+    for name, options in (("in", {}), ("beside", {"constants": "beside"})):
+        wir.export(program, f"{sys.argv[3]}/{name}.so", **options)
+    torch.save((x, *wir.compile(moved(program))(x)), f"{sys.argv[3]}/pair.pt")
+
+
+def loaded() -> None:
+    """What ``library`` has written, in a process that compiled nothing."""
+    x, wanted = torch.load(f"{sys.argv[3]}/pair.pt")
+    there = x.to("protected")
+    for name in ("in", "beside"):
+        call = wir.load_package(f"{sys.argv[3]}/{name}.so")
+        assert same([call(there)], [wanted])
+        with pytest.raises(RuntimeError, match=re.escape("protected:0, got float32[5, 8]")):
+            call(x)
+    wrong = wir.load_package(f"{sys.argv[3]}/in.so", weights=model(1).to("protected").state_dict())
+    assert not same([wrong(there)], [wanted])
+    wrong.load_constants(model().to("protected").state_dict(), check_full_update=True)
+    assert same([wrong(there)], [wanted])
+    with pytest.raises(RuntimeError, match="made for 'protected:0', not for 'cpu'"):
+        wir.load_package(f"{sys.argv[3]}/in.so", device="cpu")
+
+
 def folder() -> None:
     """Folders of source, in Python and in C++."""
     program, x = captured(), torch.randn(5, 8)
@@ -154,11 +184,12 @@ def results_and_gradients(module: nn.Module, call: Any, args: Any) -> list[Any]:
     return [*tree_leaves(results), *gradients]
 
 
-def training(emitter: str = "python") -> None:
+def training(emitter: str = "python", *, installed: bool = False) -> None:
     host = model()
     there = copy.deepcopy(host).to("protected")
-    with wir.record() as programs:
-        run = torch.compile(there, backend="wrapper_ir", dynamic=True, options={"emitter": emitter})
+    ours = {"backend": "wrapper_ir", "options": {"emitter": emitter}}
+    with wir.record() as programs, install(emitter) if installed else nullcontext():
+        run = torch.compile(there, dynamic=True, **({} if installed else ours))
         for module, call, device in ((host, host, "cpu"), (there, run, "protected")):
             optimizer = torch.optim.SGD(module.parameters(), 0.1)
             torch.manual_seed(1)
@@ -175,6 +206,39 @@ def training(emitter: str = "python") -> None:
 
 def training_in_cpp() -> None:
     training("cpp")
+
+
+def installed() -> None:
+    """What trains under an installation."""
+    training(installed=True)
+
+
+def entry_points() -> None:
+    """Ways into Inductor other than ``torch.compile``, under an installation."""
+    there, x = model().to("protected"), torch.randn(3, 8).to("protected")
+    wanted = wir.compile(captured())(x)
+    exported = torch.export.export(there, (x,))
+    file = f"{sys.argv[3]}/m.pt2"
+    graphs: list[Any] = []
+    torch.compile(there, backend=lambda gm, inputs: graphs.append((gm, inputs)) or gm.forward)(x)
+    ((graph, inputs),) = graphs
+    with install(), torch.no_grad(), wir.record() as programs:
+        torch._inductor.aoti_compile_and_package(exported, package_path=file)
+        results = [
+            (torch._inductor.aoti_load_package(file)(x),),
+            torch._inductor.compile(graph, inputs)(*inputs),
+            torch._inductor.standalone_compile(graph, inputs)(*inputs),
+        ]
+        if hasattr(torch.compiler.precompile, "capture"):
+            names = {"artifact_path": f"{file}.py", "cache_path": f"{file}.cache"}
+            with torch.compiler.precompile.capture(lambda m, x: m(x), **names) as run:
+                results.append((run(there, x),))
+        # A graph that says only in its inside which device it is on.
+        count = torch.compile(lambda: torch.ones(7, 5, device="protected").cumsum(0).sum().item())
+        assert count() == 5 * sum(range(8))
+    assert all(same(each, wanted) for each in results)
+    assert len(programs) == len(results) + 1
+    assert all(is_same_on_the_cpu(each) for each in programs[:-1])
 
 
 def fault() -> None:
@@ -205,6 +269,68 @@ def ops() -> None:
         assert same([torch.compile(eager, backend="wrapper_ir")(x)], [eager(x)])
     assert [kernels(each) for each in programs] == [0]
     assert_equivalent(program, targets=["python", "fx"])
+
+
+class Interpreted:
+    """Launches Triton kernels as a vendor's class does: Triton interprets them, on copies."""
+
+    def __init__(self, device: torch.device, *, switches: bool = False) -> None:
+        assert str(device) == "protected:0"
+        self.kernels: list[Any] = []
+
+    def add(self, name: str, signature: Any, code: str, **given: Any) -> None:
+        source = TritonSource(
+            name, signature, code, given.get("entry", name), given["constants"], {}
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TRITON_INTERPRET", "1")
+            self.kernels.append((jit_function(source), given["constants"]))
+
+    def load(self) -> tuple[Any, ...]:
+        return tuple(partial(self.launch, *kernel) for kernel in self.kernels)
+
+    @staticmethod
+    def launch(kernel: Any, constants: Any, grid: Any, stream: int, *args: Any) -> None:
+        assert stream == stream_of(0)
+        kernel[grid](*args, **constants)
+
+
+def stream_of(index: int) -> int:
+    return 17 + index
+
+
+def triton() -> None:
+    """Inductor's scheduling for Triton, and kernels that a class of the vendor's launches."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y + 1  # functions of Triton's own library were compiled to be compiled
+
+    kind = devices.kind_of("protected")
+    x, y = (torch.randn(5, 8).to("protected") for _ in "xy")
+    taught = dataclasses.replace(kind, scheduling="triton", languages=(devices.TRITON,))
+    devices.register_device(taught, over=kind)
+    with pytest.raises(wir.WrapperIRError, match="Triton has no backend for it here: 0 active"):
+        wir.capture(function, (x, y))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "triton", None)
+        with pytest.raises(wir.WrapperIRError, match="device type 'protected': Triton cannot be"):
+            wir.capture(function, (x, y))
+    with pretended_gpu():
+        size = torch.export.Dim("n", min=1, max=64)
+        program = wir.capture(function, (x, y), dynamic_shapes=({0: size}, {0: size}))
+    (kernel,) = program.kernels.values()
+    assert isinstance(kernel.source, TritonKernel)
+    with pytest.raises(wir.WrapperIRError, match="nothing says what launches Triton kernels on"):
+        wir.emit(program)
+    side = dataclasses.replace(
+        kind.python, triton=(f"{__name__}:Interpreted", f"{__name__}:stream_of")
+    )
+    devices.register_device(dataclasses.replace(taught, python=side), over=taught)
+    x, y = (torch.randn(7, 8).to("protected") for _ in "xy")
+    torch.testing.assert_close(wir.compile(program)(x, y)[0].cpu(), function(x.cpu(), y.cpu()))
+    for target, why in (("cpp", "launched from Python alone"), ("fx", "a class of its package")):
+        with pytest.raises(wir.WrapperIRError, match=why):
+            wir.emit(program, target)
 
 
 def vendor() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from tests.devices.loops import LOOPS, cpu_with
+from tests.devices.loops import HEADER, IN_CPP, LOOPS, cpu_with
 from wrapper_ir import devices
 from wrapper_ir.build.errors import LayoutError
 from wrapper_ir.interpreter import interpret
@@ -47,9 +47,55 @@ made: list[tuple[int, ...]] = []
 def tiles() -> Iterator[None]:
     """A CPU with tiles, and kernels that know them."""
     layout = devices.OpaqueLayout(allocator=f"{__name__}:tiled", tile=(4, 4))
-    spaces = {"fast": f"{__name__}:fast"}
+    spaces = {"fast": devices.MemorySpace(allocator=f"{__name__}:fast")}
     memory = dataclasses.replace(devices.CPU.memory, layouts={"tiled": layout}, spaces=spaces)
     with cpu_with(memory=memory, languages=(*devices.CPU.languages, LOOPS)):
+        yield
+
+
+#: Allocators of a vendor's for C++: tiles are rounded up.
+ALLOCATORS = """\
+#pragma once
+
+#include <cstdint>
+
+#include <wir/tensor.h>
+
+namespace own {
+
+inline AOTITorchError fast(std::int64_t rank, const std::int64_t* size, const std::int64_t* stride,
+                           std::int32_t dtype, std::int32_t type, std::int32_t index,
+                           AtenTensorHandle* made) {
+  return aoti_torch_empty_strided(rank, size, stride, dtype, type, index, made);
+}
+
+inline AOTITorchError tiled(std::int64_t rank, const std::int64_t* size, const std::int64_t* stride,
+                            std::int32_t dtype, std::int32_t type, std::int32_t index,
+                            AtenTensorHandle* made) {
+  if (rank != 2) return 1;
+  const std::int64_t whole[] = {(size[0] + 3) / 4 * 4, (size[1] + 3) / 4 * 4};
+  const std::int64_t steps[] = {whole[1], 1};
+  AtenTensorHandle tiles = nullptr;
+  if (aoti_torch_empty_strided(2, whole, steps, dtype, type, index, &tiles) != 0) return 1;
+  const AOTITorchError failed = aoti_torch__reinterpret_tensor(tiles, 2, size, stride, 0, made);
+  aoti_torch_delete_tensor_object(tiles);
+  return failed;
+}
+
+}  // namespace own
+"""
+
+
+@pytest.fixture
+def in_cpp() -> Iterator[None]:
+    """The same for C++ alone."""
+    layout = devices.OpaqueLayout(cpp_allocator="own::tiled", tile=(4, 4))
+    spaces = {"fast": devices.MemorySpace(cpp_allocator="own::fast")}
+    memory = dataclasses.replace(devices.CPU.memory, layouts={"tiled": layout}, spaces=spaces)
+    assert devices.CPU.cpp is not None
+    headers = {"loops.h": HEADER, "own.h": ALLOCATORS}
+    side = dataclasses.replace(devices.CPU.cpp, headers=headers)
+    with cpu_with(memory=memory, cpp=side, languages=(*devices.CPU.languages, IN_CPP)):
         yield
 
 
@@ -116,9 +162,76 @@ def test_without_the_kind_it_is_read_planned_and_refused_by_name() -> None:
 
 
 @pytest.mark.usefixtures("tiles")
-def test_the_interpreter_refuses_it_by_name() -> None:
-    with pytest.raises(wir.WrapperIRError, match="an opaque layout is not supported"):
+@pytest.mark.parametrize("strategy", ["none", "reuse", "pool"])
+def test_the_interpreter_takes_it(strategy: str) -> None:
+    planned = wir.plan_memory(program(), strategy)
+    for size in ((3, 5), (8, 8), (1, 1)):
+        x = torch.randn(size)
+        assert torch.equal(interpret(planned, x)[0], 16 * x)
+
+
+@pytest.mark.usefixtures("in_cpp")
+def test_other_targets_than_its_allocators_refuse_it_by_name() -> None:
+    for target, make, name in (
+        ("python", program, "layout 'opaque tiled' in Python"),
+        ("fx", in_spaces, "memory space 'fast' in Python"),
+    ):
+        with pytest.raises(wir.WrapperIRError, match=f"nothing that allocates the {name}"):
+            wir.emit(make(), target)
+    with pytest.raises(wir.WrapperIRError, match="the layout 'opaque tiled' is not supported"):
         interpret(program(), torch.randn(3, 5))
+
+
+@pytest.mark.usefixtures("tiles")
+def test_in_cpp_it_takes_an_allocator_for_cpp() -> None:
+    with pytest.raises(wir.WrapperIRError, match=r"nothing that allocates the layout .* in C\+\+"):
+        wir.emit(program(), "cpp")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_cpp")
+@pytest.mark.parametrize("strategy", ["reuse", "pool"])
+def test_it_runs_in_cpp(strategy: str, tmp_path: Path) -> None:
+    artifact = wir.emit(wir.plan_memory(program(), strategy), "cpp")
+    assert artifact.source.count("wir::allocated(own::tiled, ") == 2
+    packaged = wir.load_package(artifact.export(tmp_path / "m.so"))
+    for call in (artifact.load(), packaged):
+        for size in ((3, 5), (8, 8), (1, 1)):
+            x = torch.randn(size)
+            assert torch.equal(call(x)[0], 16 * x)
+
+
+def filled() -> wir.Program:
+    """A library op writes an opaque buffer, which is reused, and another one reads it."""
+    b = wir.Builder("filled")
+    n = b.symbol("n", min=1)
+    x = b.input("x", "f32", (n, 6))
+    for op in ("tan", "cumsum", "tan"):
+        y = b.allocate("f32", (n, 6), opaque="tiled")
+        if op == "tan":
+            b.extern("aten::tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", x, out=y)
+        else:
+            b.extern(CUMSUM, x, 0, out=y)  # may not read where it writes
+        x = y
+    b.returns(b.extern("aten::relu(Tensor self) -> Tensor", x, result=x))
+    return b.build()
+
+
+CUMSUM = (
+    "aten::cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) "
+    "-> Tensor(a!)"
+)
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize("strategy", ["reuse", "pool"])
+def test_graphs_call_the_allocators(strategy: str) -> None:
+    artifact = wir.emit(wir.plan_memory(filled(), strategy), "fx")
+    assert artifact.source.count("test_own_memory.tiled(") == 2
+    assert "as_strided" not in artifact.source
+    x = torch.randn(5, 6)
+    for call in (artifact.load(), artifact.graph_module):
+        assert torch.equal(call(x)[0], x.tan().cumsum(0).tan().relu())
 
 
 @pytest.mark.parametrize("name", ["", "two words", "ü", "1"])
@@ -169,6 +282,48 @@ def test_storage_stays_in_its_space(strategy: str, allocations: int) -> None:
 
 
 @pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize(("strategy", "allocations"), [("none", 3), ("reuse", 1), ("pool", 2)])
+def test_storage_of_graphs_stays_in_its_space(strategy: str, allocations: int) -> None:
+    call, x = wir.compile(wir.plan_memory(in_spaces(), strategy), "fx"), torch.randn(64)
+    made.clear()
+    assert torch.equal(call(x)[0], 32 * x)
+    assert len(made) == allocations
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_cpp")
+@pytest.mark.parametrize(("strategy", "allocations"), [("none", 3), ("reuse", 1), ("pool", 2)])
+def test_storage_in_cpp_stays_in_its_space(strategy: str, allocations: int, tmp_path: Path) -> None:
+    file = wir.export(wir.plan_memory(in_spaces(), strategy), tmp_path / "m.so")
+    call, x = wir.load_package(file), torch.randn(64)
+    assert torch.equal(call(x)[0], 32 * x)
+    assert wir.emit(wir.plan_memory(in_spaces(), strategy), "cpp").source.count("own::fast") == (
+        allocations
+    )
+
+
+@pytest.mark.usefixtures("tiles")
+def test_a_graph_goes_on_in_the_same_space_in_another_dtype() -> None:
+    """Its storage is reused for integers, which a graph has in memory of their own."""
+    b = wir.Builder("dtypes")
+    x, n = b.input("x", "f32", (64,)), b.input("n", "i32", (64,))
+    y = b.allocate("f32", (64,), space="fast")
+    b.extern(ADD, x, x, out=y)
+    z = b.extern("aten::abs(Tensor self) -> Tensor", y, result=y)
+    w = b.allocate("i32", (64,), space="fast")
+    b.extern(ADD, n, n, out=w)
+    b.returns(z, w)
+    planned = wir.plan_memory(b.build(), "reuse")
+    assert "= reuse" in str(planned)
+    call, x_ = wir.compile(planned, "fx"), torch.randn(64)
+    made.clear()
+    found = call(x_, torch.ones(64, dtype=torch.int32))
+    assert torch.equal(found[0], 2 * x_.abs())
+    assert found[1].tolist() == [2] * 64
+    assert len(made) == 2
+
+
+@pytest.mark.usefixtures("tiles")
 def test_arenas_are_of_one_space() -> None:
     b = wir.Builder("arenas")
     x = b.input("x", "f32", (64,))
@@ -200,5 +355,5 @@ def test_a_space_that_nobody_declares_is_refused_by_name() -> None:
     for target in ("python", "cpp", "fx"):
         with pytest.raises(wir.WrapperIRError, match="memory space 'fast'"):
             wir.emit(planned, target)
-    with pytest.raises(wir.WrapperIRError, match="the memory space 'fast', which nobody declares"):
+    with pytest.raises(wir.WrapperIRError, match="have no memory space 'fast'"):
         interpret(planned, torch.randn(64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,7 @@ def test_a_device_takes_150_lines() -> None:
     "case",
     [
         "forward",
+        "installed",
         *(
             pytest.param(each, marks=pytest.mark.long)
             for each in ("training", "training_in_cpp", "ops", "vendor")
@@ -95,6 +97,19 @@ def test_a_device_takes_150_lines() -> None:
 )
 def test_it_runs_what_the_front_end_makes(site: Path, case: str) -> None:
     done = run(site, case)
+    assert done.stdout.endswith("done\n"), done.stderr
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="there is no Triton")
+@pytest.mark.slow
+def test_triton_kernels_are_launched_by_a_class_of_the_vendors(site: Path) -> None:
+    done = run(site, "triton")
+    assert done.stdout.endswith("done\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_an_installation_serves_all_entry_points_there(site: Path, tmp_path: Path) -> None:
+    done = run(site, "entry_points", tmp_path)
     assert done.stdout.endswith("done\n"), done.stderr
 
 
@@ -123,6 +138,15 @@ def test_its_packages_are_loaded_by_our_loader_and_by_torchs(site: Path, tmp_pat
     told = "it runs on protected, which PyTorch does not know here"
     with pytest.raises(wir.WrapperIRError, match=told):
         wir.load_package(tmp_path / "m.pt2")
+
+
+@pytest.mark.slow
+def test_its_libraries_are_loaded_by_our_loader(site: Path, tmp_path: Path) -> None:
+    for case in ("library", "loaded"):
+        done = run(site, case, tmp_path)
+        assert done.stdout.endswith("done\n"), done.stderr
+    with pytest.raises(wir.WrapperIRError, match=re.escape("libdevice_protected.so: cannot open")):
+        wir.load_package(tmp_path / "in.so")
 
 
 @pytest.mark.long  # CMake compiles the runtime part anew

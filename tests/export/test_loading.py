@@ -229,6 +229,43 @@ def test_weights_that_are_given_go_before_those_of_the_package(package: Path) ->
         torch.testing.assert_close(loaded(x, shift=shift), model(x, shift=shift))
 
 
+@pytest.mark.parametrize("constants", ["embedded", "beside", "none"])
+def test_a_library_loads_too(constants: str, tmp_path: Path) -> None:
+    model, x, shift = nested()
+    file = wir.export(captured(), tmp_path / "m.so", constants=constants)
+    weights = model.state_dict() if constants == "none" else None
+    loaded = wir.load_package(file, weights=weights)
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(x, shift=shift), model(x, shift=shift))
+    assert set(loaded.get_constant_fqns()) == set(loaded.constants) <= set(model.state_dict())
+    scale = torch.full((8,), 3.0)
+    loaded.load_constants({"scale": scale}, check_full_update=False)
+    assert torch.equal(loaded.constants["scale"], scale)
+    assert loaded.get_metadata() == {}
+    assert loaded.release() >= 0
+
+
+def test_the_library_that_is_at_a_path_now_is_loaded(tmp_path: Path) -> None:
+    x = torch.randn(4)
+    for factor in (2, 3):
+        program = wir.capture(lambda x, factor=factor: x * factor, (x,))
+        loaded = wir.load_package(wir.export(program, tmp_path / "m.so"))
+        assert torch.equal(loaded(x), x * factor)
+
+
+def test_what_is_no_library_of_ours_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("no library")
+    others = torch._C.__file__
+    for file in (tmp_path / "absent.so", tmp_path / "text.so", others):
+        with pytest.raises(wir.WrapperIRError, match="WIR2106"):
+            wir.load_package(file)
+    library = wir.export(plus_one(), tmp_path / "m.so")
+    with pytest.raises(OptionValueError, match="a library has one program"):
+        wir.load_package(library, "model")
+    with pytest.raises(PackageCallError, match="made for the CPU, not for 'cuda'"):
+        wir.load_package(library, device="cuda")
+
+
 def test_embedded_constants_load_too(tmp_path: Path) -> None:
     model, x, shift = nested()
     file = wir.export(captured(), tmp_path / "m.pt2", constants="embedded")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import FIXED_WRITERS, begins_work, escapes_to, waits_for_work
 from wrapper_ir.lines import (
+    USUAL,
     BufferInput,
     BufferValue,
-    MemoryKind,
+    Place,
     effects,
     regions_of,
 )
@@ -63,9 +64,8 @@ class Life:
     """Whether it is an input of the program that the caller gives up: its last use ends it."""
     leaves: bool = False
     """Whether a name of it is a result."""
-    memory: MemoryKind = MemoryKind.DEFAULT
-    space: str = ""
-    """The device's memory space that it lies in; empty for the usual one."""
+    place: Place = USUAL
+    """The memory of its device that it lies in."""
     is_allocation: bool = False
     """Whether the line that made it, or that made what it took over, is a plain allocation."""
     is_pool: bool = False
@@ -197,7 +197,7 @@ class Liveness:
             else:
                 life = Life(name, position, position, is_allocation=allocates_one(line))
                 if allocates(line):
-                    life.memory, life.space = line.memory, line.space
+                    life.place = line.place
                     life.is_pool = Trait.POOL in line.traits
                 elif is_slice(line):
                     life.pool = next(iter(self.of(line.pool)), None)
@@ -224,8 +224,7 @@ class Liveness:
         for old in self.of(donor)[:1]:
             old.end, old.was_taken = position, True
             life.before = old.first
-            life.memory, life.is_allocation, life.pool = old.memory, old.is_allocation, old.pool
-            life.space = old.space
+            life.place, life.is_allocation, life.pool = old.place, old.is_allocation, old.pool
             life.stream, life.mempool = old.stream, old.mempool
         self._add(name, life)
 

@@ -14,13 +14,15 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.devices import registered
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.outputs import why
 from wrapper_ir.runtime import _private as private
 from wrapper_ir.runtime.cuda_graphs.status import OPENED_FROM_MEMORY
 from wrapper_ir.toolchain.errors import LibraryLoadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from torch import Tensor
 
@@ -50,6 +52,7 @@ class Library:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         self._loaded = loaded
+        self.release = loaded.WrapperIRModelContainerReleaseMemory  # libraries of others lack it
         self.run = loaded.AOTInductorModelContainerRun
         self.run.argtypes = [
             *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
@@ -71,6 +74,60 @@ class Library:
             self._loaded.AOTInductorGetLastError(ctypes.byref(words))
             raise PackageCallError(words=(words.value or b"").decode(errors="replace").strip())
 
+    def create(
+        self,
+        runners: int,
+        device: str | None,
+        values: Mapping[str, Tensor] | None = None,
+        *,
+        folder: Path | None = None,
+    ) -> ctypes.c_void_p:
+        """Make a container.
+
+        Args:
+            runners: How many calls may run at the same time.
+            device: The device to run on; that of the program where none is named.
+            values: Tensors that are to be its constants; then no others are read.
+            folder: Where the file of its constants is, if not beside it.
+
+        Raises:
+            PackageCallError: The library refuses something.
+        """
+        container = ctypes.c_void_p()
+        named = None if device is None else device.encode()
+        args = (ctypes.byref(container), ctypes.c_size_t(runners), named)
+        place = None if folder is None else os.fsencode(folder)
+        if values is None:
+            self.call("AOTInductorModelContainerCreateWithDevice", *args, place)
+        else:
+            with entries_of(values) as (entries, count):
+                name = "AOTInductorModelContainerCreateWithExternalConstants"
+                self.call(name, *args, place, entries, count)
+        return container
+
+    def about(self, container: ctypes.c_void_p) -> dict[str, Any]:
+        """Return the names of inputs, results and constants, in the form of a package's index."""
+
+        def rows(what: str, **functions: str) -> list[dict[str, str]]:
+            count = ctypes.c_size_t()
+            self.call(f"AOTInductorModelContainerGetNum{what}", container, ctypes.byref(count))
+            numbers = [ctypes.c_size_t(number) for number in range(count.value)]
+            words = self._word
+            return [{key: words(f, container, n) for key, f in functions.items()} for n in numbers]
+
+        return {
+            "inputs": rows("Inputs", name="GetInputName"),
+            "results": rows("Outputs", name="GetOutputName"),
+            "constants": rows(
+                "Constants", name="GetConstantName", model_name="GetConstantOriginalFQN"
+            ),
+        }
+
+    def _word(self, function: str, *args: object) -> str:
+        word = ctypes.c_char_p()
+        self.call(f"AOTInductorModelContainer{function}", *args, ctypes.byref(word))
+        return (word.value or b"").decode()
+
 
 _guard = threading.Lock()
 _libraries: Final[dict[str, Library]] = {}
@@ -91,21 +148,54 @@ def open_library(model: Model, folder: Path | None = None) -> Library:
     digest = hashlib.sha256(content).hexdigest()
     if digest != model.about["files"][model.about["library"]]["sha256"]:
         model.archive.refuse(f"{model.library} is not as it was written: its hash differs")
+    if folder is None:
+        return _opened(model.library, digest, lambda: _in_memory(model.library, content))
+    return _opened(model.library, str(folder), lambda: _in_folder(model, folder))
+
+
+def open_file(file: Path) -> Library:
+    """Open a library, once in a process for all files with the same bytes.
+
+    Raises:
+        LibraryLoadError: It cannot be opened, or is none of ours.
+    """
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise LibraryLoadError(library=str(file), reason=why(error)) from error
+    digest = hashlib.sha256(content).hexdigest()
+    return _opened(str(file), digest, lambda: _in_memory(file.name, memoryview(content)))
+
+
+def _opened(library: str, key: str, place: Callable[[], str]) -> Library:
+    """Open a library once.
+
+    Args:
+        library: How messages call it.
+        key: Equal for equal ones.
+        place: Gives the name by which the system opens it.
+    """
     with _guard:
-        key = str(folder or digest)
         if key not in _libraries:
-            name = _in_memory(model, content) if folder is None else _in_folder(model, folder)
             try:
-                _libraries[key] = Library(ctypes.CDLL(name))
-            except OSError as error:
-                raise LibraryLoadError(library=model.library, reason=str(error)) from error
+                _libraries[key] = Library(ctypes.CDLL(place()))
+            except (OSError, AttributeError) as error:
+                reason = str(error)
+                hint = hint_of(reason)
+                raise LibraryLoadError(library=library, reason=reason, hint=hint) from error
         return _libraries[key]
 
 
-def _in_memory(model: Model, content: memoryview) -> str:
+def hint_of(reason: str) -> str | None:
+    """Return what helps where a library is missing that programs on a device need."""
+    sides = (kind.cpp for kind in registered() if kind.cpp is not None and kind.cpp.without)
+    return next((side.without for side in sides if side.library in reason), None)
+
+
+def _in_memory(library: str, content: memoryview) -> str:
     """Copy a library to memory; return the name by which the system opens it."""
     # Stays open: another file of that number would be taken for this one.
-    descriptor = os.memfd_create(model.about["library"])
+    descriptor = os.memfd_create(Path(library).name)
     with open(descriptor, "wb", closefd=False) as memory:
         memory.write(content)
     name = f"/proc/self/fd/{descriptor}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.aot.errors import Reporter, input_specs
-from wrapper_ir.devices import registered
+from wrapper_ir.aot.library import hint_of
 from wrapper_ir.emitters.base import constant_values
 from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on
 from wrapper_ir.errors import OptionValueError, WrapperIRError
@@ -288,12 +288,6 @@ def load_library(
     return function
 
 
-def _hint(reason: str) -> str | None:
-    """Return what helps where a library of PyTorch is missing that a program needs."""
-    sides = (kind.cpp for kind in registered() if kind.cpp is not None and kind.cpp.without)
-    return next((side.without for side in sides if side.library in reason), None)
-
-
 _opening = threading.Lock()
 _open_libraries: dict[tuple[str, str], Any] = {}
 
@@ -307,7 +301,9 @@ def _open(module: Any, file: Path, symbol: str) -> Any:  # noqa: ANN401 - a caps
                 _open_libraries[key] = module.open(*key)
             except ImportError as error:
                 reason = str(error)
-                raise LibraryLoadError(library=key[0], reason=reason, hint=_hint(reason)) from error
+                raise LibraryLoadError(
+                    library=key[0], reason=reason, hint=hint_of(reason)
+                ) from error
         return _open_libraries[key]
 
 

@@ -1,4 +1,4 @@
-"""Packages loaded by us: nothing is unpacked, and the weights are pages of the file itself.
+"""Packages and libraries loaded by us: nothing is unpacked; weights are pages of the file itself.
 
 The library is copied into memory, which the system's loader opens like a file; the archive is
 mapped, and the constants given to the library as tensors in the mapping, by the part of
@@ -16,6 +16,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,7 @@ from torch.utils import _pytree as pytree
 
 from wrapper_ir.aot.about import chosen, models_of
 from wrapper_ir.aot.archive import PackageError, opened
-from wrapper_ir.aot.library import Entry, entries_of, open_library
+from wrapper_ir.aot.library import Entry, entries_of, open_file, open_library
 from wrapper_ir.emitters.cpp.constants import ALIGNMENT
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.runtime import _private as private
@@ -33,10 +34,11 @@ from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.main import obstacle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wrapper_ir.aot.about import Model
     from wrapper_ir.aot.archive import Archive
+    from wrapper_ir.aot.library import Library
 
     Weights = Mapping[str, Tensor] | str | os.PathLike[str]
 
@@ -61,7 +63,7 @@ def load_package(
     device: str | None = None,
     num_runners: int = 1,
 ) -> PackagedModel:
-    """Load a model of a package that :func:`wrapper_ir.export` wrote, unpacking nothing.
+    """Load a package that :func:`wrapper_ir.export` wrote, unpacking nothing, or a library.
 
     The weights are pages of the file, mapped into memory: they are read when they are first used,
     and all models that are loaded from the file share them, in this process and in others. What a
@@ -69,12 +71,12 @@ def load_package(
     ``wir.export`` puts another in its place.
 
     Args:
-        path: The ``.pt2`` file.
-        model: The model's name; by default that of the only one, or ``model``.
+        path: The ``.pt2`` file, or the ``.so``.
+        model: The model's name; by default that of the only one, or ``model``. A library has none.
         weights: Values to use instead of those in the package: tensors by their names in the model
             (a ``state_dict``), or the path of a ``.safetensors`` file or of another package. They
             are not copied where they are on the model's device. What it lacks comes from the
-            package.
+            package; for a library all parameters have to be there, on their devices.
         device: The type of device to run on, such as ``"cpu"``, where there are variants for
             several; by default whatever fits first.
         num_runners: How many calls may run at the same time; others wait.
@@ -86,14 +88,68 @@ def load_package(
         PackageError: The file is no package of ours, lacks the model, or lacks weights that are not
             given either.
         PackageFitError: It needs another PyTorch, processor or device.
-        PackageCallError: The library refuses the weights.
+        LibraryLoadError: A library cannot be opened.
+        PackageCallError: The library refuses the weights, or needs another PyTorch, processor or
+            device.
         OptionValueError: ``num_runners`` is no number from 1.
     """
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
-    archive = opened(path)
-    variants = chosen(archive, model)
-    return PackagedModel(_fitting(archive, variants, device), _given(weights), num_runners)
+    values, file = _given(weights), Path(path)
+    if file.suffix == ".so":
+        if model is not None:
+            expected = "left out: a library has one program"
+            raise OptionValueError(option="model", value=model, expected=expected)
+        library = open_file(file)
+        container = library.create(num_runners, device, values or None, folder=file.parent)
+        return PackagedModel(library, container, library.about(container))
+    archive = opened(file)
+    return _of_package(_fitting(archive, chosen(archive, model), device), values, num_runners)
+
+
+def _of_package(model: Model, weights: Mapping[str, Tensor], runners: int) -> PackagedModel:
+    """Load a variant of a model."""
+    device = model.about["needs"]["device"]
+    path = f"{model.library.removesuffix('.so')}_metadata.json"
+    metadata = partial(model.archive.bytes_of, path)  # and with it the archive, which all share
+    if model.weights_are_mapped or model.takes_weights:
+        library = open_library(model)
+        container = library.create(runners, device, _values(model, weights))
+        return PackagedModel(library, container, model.about, metadata)
+    with tempfile.TemporaryDirectory(prefix="wrapper_ir-") as folder:
+        library = open_library(model, Path(folder) if model.weights else None)
+        container = library.create(runners, device)
+    made = PackagedModel(library, container, model.about, metadata)
+    if weights:
+        given = _known(model, weights)
+        made.load_constants(given, check_full_update=False, user_managed=True)
+    return made
+
+
+def _values(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the value of every constant of a package, by its name in the program."""
+    values = _known(model, weights)
+    if len(values) < len(model.about["constants"]):
+        values = {row["name"]: value for row, value in _mapped(model)} | values
+    rows = model.about["constants"]
+    missing = [row["model_name"] for row in rows if row["name"] not in values]
+    if missing:
+        shown = ", ".join(map(repr, missing[:_MOST_SHOWN]))
+        more = f" and {len(missing) - _MOST_SHOWN} more" if missing[_MOST_SHOWN:] else ""
+        model.archive.refuse(
+            f"it is without weights, and none were given for {shown}{more}",
+            "load it with weights=, such as the model's state_dict()",
+        )
+    return values
+
+
+def _known(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return weights by their names in the program, on the devices where it has them."""
+    return {
+        row["name"]: weights[row["model_name"]].detach().to(row["device"])
+        for row in model.about["constants"]
+        if row["model_name"] in weights
+    }
 
 
 def _fitting(archive: Archive, variants: Sequence[Model], device: str | None) -> Model:
@@ -192,30 +248,29 @@ def _storage(archive: Archive, blob: memoryview, row: Mapping[str, Any]) -> Tens
 
 
 class PackagedModel:
-    """A model of a package, loaded. Any number of threads may call it.
+    """A model of a package, or a library, loaded. Any number of threads may call it.
 
     It is called like the model that was exported, and has the methods of what
     ``torch._inductor.aoti_load_package`` returns. Numbers and strings among arguments are fixed;
     numbers that may vary are passed as tensors of one element.
 
     Args:
-        model: The model in its package.
-        weights: Values to use instead of those in the package.
-        num_runners: How many calls may run at the same time.
+        library: The library.
+        container: The container that was made of it.
+        about: What is known of the model.
+        metadata: Gives JSON of what a package says of itself.
     """
 
-    def __init__(self, model: Model, weights: Mapping[str, Tensor], num_runners: int) -> None:
-        self._model = model
-        self._container = ctypes.c_void_p()
-        if model.weights_are_mapped or model.takes_weights:
-            self._library = open_library(model)
-            self._create(num_runners, self._values(weights))
-        else:
-            with tempfile.TemporaryDirectory(prefix="wrapper_ir-") as folder:
-                self._library = open_library(model, Path(folder) if model.weights else None)
-                self._create(num_runners)
-            if weights:
-                self._update(self._known(weights), full=False, user_managed=True)
+    def __init__(
+        self,
+        library: Library,
+        container: ctypes.c_void_p,
+        about: Mapping[str, Any],
+        metadata: Callable[[], bytes | memoryview] = lambda: b"{}",
+    ) -> None:
+        self._library, self._container = library, container
+        self._about, self._metadata = about, metadata
+        weakref.finalize(self, library.call, "AOTInductorModelContainerDelete", container)
         in_spec, out_spec = ctypes.c_char_p(), ctypes.c_char_p()
         specs = ctypes.byref(in_spec), ctypes.byref(out_spec)
         self._library.call("AOTInductorModelContainerGetCallSpec", self._container, *specs)
@@ -226,43 +281,6 @@ class PackagedModel:
         leaves = (*positional["children_spec"], *named["children_spec"])
         self._is_flat = not any(leaf["children_spec"] for leaf in leaves)
         register(self)
-
-    def _create(self, runners: int, values: Mapping[str, Tensor] | None = None) -> None:
-        """Make the container; with values, these are its constants and no others are read."""
-        device = self._model.about["needs"]["device"].encode()
-        args = (ctypes.byref(self._container), ctypes.c_size_t(runners), device, None)
-        if values is None:
-            self._library.call("AOTInductorModelContainerCreateWithDevice", *args)
-        else:
-            with entries_of(values) as (entries, count):
-                name = "AOTInductorModelContainerCreateWithExternalConstants"
-                self._library.call(name, *args, entries, count)
-        delete = self._library.call
-        weakref.finalize(self, delete, "AOTInductorModelContainerDelete", self._container)
-
-    def _values(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the value of every constant, by its name in the program."""
-        values = self._known(weights)
-        if len(values) < len(self._model.about["constants"]):
-            values = {row["name"]: value for row, value in _mapped(self._model)} | values
-        rows = self._model.about["constants"]
-        missing = [row["model_name"] for row in rows if row["name"] not in values]
-        if missing:
-            shown = ", ".join(map(repr, missing[:_MOST_SHOWN]))
-            more = f" and {len(missing) - _MOST_SHOWN} more" if missing[_MOST_SHOWN:] else ""
-            self._model.archive.refuse(
-                f"it is without weights, and none were given for {shown}{more}",
-                "load it with weights=, such as the model's state_dict()",
-            )
-        return values
-
-    def _known(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return weights by their names in the program, on the devices where it has them."""
-        return {
-            row["name"]: weights[row["model_name"]].detach().to(row["device"])
-            for row in self._model.about["constants"]
-            if row["model_name"] in weights
-        }
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the model
         """Call the model.
@@ -285,7 +303,7 @@ class PackagedModel:
         Raises:
             PackageCallError: The library refuses them, or the call fails.
         """
-        given, results = len(inputs), len(self._model.about["results"])
+        given, results = len(inputs), len(self._about["results"])
         taken = (ctypes.c_void_p * given)(*private.new_handles(inputs))
         made = (ctypes.c_void_p * results)()
         failed = self._library.run(self._container, taken, given, made, results, None, None)
@@ -298,20 +316,20 @@ class PackagedModel:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The package's index of the model, as ``wrapper-ir inspect --json`` prints it."""
-        return self._model.about
+        """The package's index of the model, as ``wrapper-ir inspect --json`` prints it.
+
+        Of a library, the names of its inputs, results and constants.
+        """
+        return self._about
 
     def get_metadata(self) -> dict[str, str]:
         """Return what the package was told to say of itself, and what torch's loaders need."""
-        stem = self._model.library.removesuffix(".so")
-        found: dict[str, str] = json.loads(
-            bytes(self._model.archive.bytes_of(f"{stem}_metadata.json"))
-        )
+        found: dict[str, str] = json.loads(bytes(self._metadata()))
         return found
 
     def get_constant_fqns(self) -> list[str]:
         """Return the names that the constants have in the model."""
-        return [row["model_name"] for row in self._model.about["constants"]]
+        return [row["model_name"] for row in self._about["constants"]]
 
     @property
     def constants(self) -> dict[str, Tensor]:
@@ -350,7 +368,7 @@ class PackagedModel:
         Raises:
             PackageCallError: They are not those of the model; then nothing was changed.
         """
-        names = {row["model_name"]: row["name"] for row in self._model.about["constants"]}
+        names = {row["model_name"]: row["name"] for row in self._about["constants"]}
         values = {names.get(name, name): value for name, value in constants_map.items()}
         self._update(values, full=check_full_update, user_managed=user_managed)
 
@@ -364,8 +382,7 @@ class PackagedModel:
     def release(self) -> int:
         """Free the memory that the model keeps between calls; return its bytes."""
         freed = ctypes.c_uint64()
-        name = "WrapperIRModelContainerReleaseMemory"
-        self._library.call(name, self._container, ctypes.byref(freed))
+        self._library.check(self._library.release(self._container, ctypes.byref(freed)))
         return freed.value
 
 

@@ -42,6 +42,7 @@ CUDA: Final = DeviceKind(
         arena="KeptGpuArena",
         guard="on_device",
         range="shown_gpu_range",
+        triton=("TritonKernels", "current_stream"),
     ),
     cpp=CppSide(
         library="libtorch_cuda.so",
@@ -54,6 +55,7 @@ CUDA: Final = DeviceKind(
         part="gpu",
         runner="Cuda",
         target="torch_cuda",
+        triton="wir::GpuKernel",
     ),
     doctor=Doctor(
         driver="NVIDIA driver",

@@ -57,7 +57,9 @@ class OpaqueLayout:
 
     Attributes:
         allocator: ``(size, stride, dtype)``, ``package.module:name``: a tensor of these sizes whose
-            storage has that layout.
+            storage has that layout. Empty where only C++ makes one.
+        cpp_allocator: Likewise, for C++: a function of the vendor's headers that is called as
+            PyTorch's ``aoti_torch_empty_strided``. Empty where only Python makes one.
         tile: Numbers of elements that the last sizes are rounded up to multiples of, in memory. By
             it plans know what a buffer takes.
 
@@ -65,12 +67,26 @@ class OpaqueLayout:
         ValueError: A number of the tile is less than 1.
     """
 
-    allocator: str
+    allocator: str = ""
+    cpp_allocator: str = ""
     tile: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if any(count < 1 for count in self.tile):
             raise ValueError(f"a tile of {self.tile}: it takes at least one element each way")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySpace:
+    """A memory space of a device, besides its usual memory.
+
+    Attributes:
+        allocator: As that of an :class:`OpaqueLayout`: a tensor that lies in the space.
+        cpp_allocator: Likewise.
+    """
+
+    allocator: str = ""
+    cpp_allocator: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +101,7 @@ class Memory:
         keep_factor: Factor for the bytes that C++ programs may keep for the next call, by what an
             allocation costs there; 0 to keep none.
         layouts: Opaque layouts that tensors there may have, by their names.
-        spaces: Memory spaces besides the usual one, by their names: the allocator of each,
-            ``(size, stride, dtype)``, as ``package.module:name``.
+        spaces: Memory spaces besides the usual one, by their names.
     """
 
     alignment: int = 512
@@ -94,7 +109,7 @@ class Memory:
     keeps_arenas: bool = False
     keep_factor: int = 0
     layouts: Mapping[str, OpaqueLayout] = field(default_factory=dict, hash=False)
-    spaces: Mapping[str, str] = field(default_factory=dict, hash=False)
+    spaces: Mapping[str, MemorySpace] = field(default_factory=dict, hash=False)
 
 
 def named(place: str) -> Any:  # noqa: ANN401 - whatever has that name
@@ -124,6 +139,9 @@ class PythonSide:
             one, which calls them as :class:`CppSide` says.
         range: ``(name)``: a context around what a line runs or allocates, with ``profile``; empty
             for one that PyTorch's profiler alone is shown.
+        triton: What Triton kernels are launched by: a class ``(device, *, switches)`` with the
+            methods of ``runtime.TritonKernels``, and ``(index)``: the handle of a device's current
+            stream, which launches are given behind the grid. Empty where they are not launched.
     """
 
     allocator: str = ""
@@ -131,6 +149,7 @@ class PythonSide:
     guard: str = ""
     kernels: str = ""
     range: str = ""
+    triton: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +204,8 @@ class CppSide:
         part: The part of the runtime that it needs, which is also its header; empty for none.
         runner: What torch's runners of exported libraries are called after; empty for none.
         target: That library's target in torch's CMake package; empty where it is not torch's.
+        triton: The class template that launches Triton kernels, whose machine code is built into
+            libraries; empty where C++ launches none.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -199,6 +220,7 @@ class CppSide:
     part: str = ""
     runner: str = ""
     target: str = ""
+    triton: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ TRITON: Final = KernelLanguage(
     "Triton kernels are only launched on GPUs",
     has_grid=True,
     package="triton",
-    stream="current_stream",
     suffix=".py",
     types={
         "f64": "fp64",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, schema_of
@@ -17,8 +17,9 @@ from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInpu
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, RecordEvent, Synchronize, WaitEvent
-from wrapper_ir.lines.layout import CPU, Device, OpaqueKind
+from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import (
+    USUAL,
     Allocate,
     AllocateFromPool,
     AllocatePool,
@@ -61,8 +62,7 @@ def kept_arenas(
         for line in program.body
         if isinstance(line, AllocatePool)
         and line.kept
-        and line.memory is MemoryKind.DEFAULT
-        and not line.space
+        and line.place == USUAL
         and program.layout(line.out).device.kind.python.arena
     }
     steady = {name: views for name, views in found.items() if program.layout(name).is_static}
@@ -109,25 +109,6 @@ def _start(layout: Layout, base: int) -> int | None:
         return None
     start = base + layout.offset * layout.dtype.itemsize
     return start if start % layout.dtype.itemsize == 0 else None
-
-
-class OwnMemory(NamedTuple):
-    """Memory of a device that its kind declares: an opaque layout or a memory space."""
-
-    name: str
-    allocator: str | None
-    """As the kind names it; None where it declares none."""
-
-
-def own_memory(line: Allocate | AllocatePool, layout: Layout) -> OwnMemory | None:
-    """Return the memory of the device's own that a line allocates; None if it is the usual one."""
-    memory, space = layout.device.kind.memory, line.space
-    if isinstance(layout.kind, OpaqueKind):
-        made = memory.layouts.get(layout.kind.name)
-        return OwnMemory(f"layout '{layout.kind.value}'", None if made is None else made.allocator)
-    if space and line.memory is not MemoryKind.DEFAULT:
-        return OwnMemory(f"{line.memory.value} memory in the memory space '{space}'", None)
-    return OwnMemory(f"memory space '{space}'", memory.spaces.get(space)) if space else None
 
 
 def needs_streams(line: AnyLine, program: Program) -> str:
@@ -302,7 +283,7 @@ def kept_buffers(
             continue
         lives = storages.lives.storages((line.out,))
         is_arena = arenas and isinstance(line, AllocatePool) and line.out not in storages.handled
-        if line.memory is not MemoryKind.DEFAULT or line.space:
+        if line.place != USUAL:
             continue
         if is_arena or lives.isdisjoint(resized):
             found.append(line.out)

@@ -13,7 +13,6 @@ from wrapper_ir.emitters.facts import (
     free_region_symbols,
     launches,
     needs_streams,
-    own_memory,
     random_states,
 )
 from wrapper_ir.emitters.names import NamePlan, as_identifier
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.control import RegionLine
     from wrapper_ir.lines.layout import Device, Layout
-    from wrapper_ir.lines.memory import Allocate, AllocatePool
     from wrapper_ir.lines.program import AnyLine, Origin
 
 #: What Inductor writes before a call's handle; tools that show where code comes from look for it.
@@ -300,11 +298,6 @@ class RegionWalker(LineVisitor[None], Generic[R]):
         reason = needs_streams(line, self.context.program)
         if reason:
             self.unsupported(line, f"{reason}; {subject} on the caller's stream alone")
-
-    def refuse_own_memory(self, line: Allocate | AllocatePool, where: str) -> None:
-        """Notes an allocation of memory that a device's kind declares: only Python makes it."""
-        if own := own_memory(line, self.layout(line.out)):
-            self.unsupported(line, f"the {own.name} is allocated from Python, not from {where}")
 
     def unsupported(self, line: AnyLine, reason: str) -> None:
         """Notes that a line cannot be rendered."""

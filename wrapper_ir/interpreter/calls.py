@@ -236,7 +236,8 @@ class Watch:
         self._shapes = [_shape(buffer.tensor) for buffer, _ in args]
         self._memories: dict[int, _Memory] = {}
         for buffer, access in args:
-            if is_plain(buffer.tensor) and memory_of(buffer.tensor):
+            is_object = any(storage.is_object for storage in buffer.storages)
+            if not is_object and is_plain(buffer.tensor) and memory_of(buffer.tensor):
                 self._note(buffer, access)
 
     def _note(self, buffer: Buffer, access: Access) -> None:

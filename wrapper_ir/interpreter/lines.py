@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
+from wrapper_ir.analysis.own_memory import own_memory
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter.calls import Watch, bind_results, buffers_in, find_op, settle, value_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.memory import (
         Allocate,
         AllocateFromPool,
@@ -122,25 +124,33 @@ class LineRunner(LineVisitor[None]):
         what = ""
         if line.memory is MemoryKind.SYMMETRIC:
             what = "memory that peers address"
-        elif self.program.layout(line.out).is_opaque:
-            what = "an opaque layout"
         if what:
             raise UnsupportedError(what=what, where="the interpreter")
 
     def _allocate(self, line: Allocate | AllocatePool) -> Storage:
         layout, allocator = self.program.layout(line.out), None
-        if line.space:
-            declared = layout.device.kind.memory.spaces.get(line.space)
-            if declared is None:
-                what = f"the memory space '{line.space}', which nobody declares,"
-                raise UnsupportedError(what=what, where="the interpreter")
-            allocator = named(declared)
+        if own := own_memory(line, layout):
+            if problem := own.problem(own.python, "Python"):
+                what = f"the {own.name}"
+                raise UnsupportedError(what=what, where="the interpreter", hint=problem)
+            allocator = named(own.python)
+            if layout.is_opaque:
+                return self._allocate_opaque(line.out, layout, allocator)
         at = self.frame.dim(layout.offset) * layout.dtype.itemsize
         nbytes = at + self.frame.nbytes(layout)
         block = Block(nbytes, torch.device(str(layout.device)), allocator)
         size = block.bytes.numel()
         storage = Storage(line.out, Kind.OWNED, block.bytes, block.start, size, block)
         self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
+        return storage
+
+    def _allocate_opaque(self, name: str, layout: Layout, allocator: Callable[..., Any]) -> Storage:
+        """Own memory that only the device looks into: there are neither red zones nor views."""
+        size, stride = self.frame.dims(layout.size), self.frame.dims(layout.stride)
+        tensor = allocator(tuple(size), tuple(stride), dtype_of(layout))
+        nbytes = self.frame.nbytes(layout)
+        storage = Storage(name, Kind.OWNED, tensor, 0, nbytes, is_object=True)
+        self.frame.own(self.enter(storage), tensor)
         return storage
 
     @override
@@ -178,7 +188,8 @@ class LineRunner(LineVisitor[None]):
         if needed > storage.nbytes:
             why = f"it needs {needed} bytes, %{line.donor} has {storage.nbytes}"
             raise OutOfBoundsError(name=line.out, why=why)
-        tensor = self.frame.place(line.out, storage, layout, begin)
+        is_same = storage.is_object  # its layout too, as the verifier saw to
+        tensor = donor.tensor if is_same else self.frame.place(line.out, storage, layout, begin)
         self.frame.own(self.enter(storage), tensor)
 
     @override

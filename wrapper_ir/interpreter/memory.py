@@ -210,7 +210,8 @@ class Storage:
         end: How it ended, in words; empty while it lives.
         is_held: Whether an object may hold it, so that its contents outlive its end.
         place: The path of the line that made it.
-        is_object: Whether it is a C++ object, which can be neither copied nor written over.
+        is_object: Whether it is a C++ object or of an opaque layout, which can be neither copied
+            nor written over.
     """
 
     owner: str
@@ -235,7 +236,7 @@ class Storage:
     def heir(self, owner: str) -> Storage:
         """The same memory under another owner."""
         found = Storage(owner, Kind.OWNED, self.tensor, self.start, self.nbytes, self.block)
-        found.pool = self.pool
+        found.pool, found.is_object = self.pool, self.is_object
         if self.pool is not None:
             self.pool.slices[self.pool.slices.index(self)] = found
         return found

@@ -83,11 +83,13 @@ from wrapper_ir.lines.layout import (
     contiguous_strides,
 )
 from wrapper_ir.lines.memory import (
+    USUAL,
     Allocate,
     AllocateFromPool,
     AllocatePool,
     Free,
     MemoryKind,
+    Place,
     Reinterpret,
     Reuse,
 )
@@ -142,6 +144,7 @@ __all__ = [
     "DTYPE_BY_SHORT_NAME",
     "SCHEMA_VERSION",
     "SELECTOR_TYPES",
+    "USUAL",
     "Access",
     "Alias",
     "Allocate",
@@ -207,6 +210,7 @@ __all__ = [
     "Param",
     "PartialLineVisitor",
     "Path",
+    "Place",
     "Probe",
     "ProbeLevel",
     "Program",

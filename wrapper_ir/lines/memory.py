@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Final, NamedTuple, final
 
 from wrapper_ir.lines.base import Def, Kill, Line, Take, Trait, Use, ViewOf
 from wrapper_ir.lines.expr import Dim, dim
@@ -19,6 +19,17 @@ class MemoryKind(enum.Enum):
     """Page-locked host memory."""
     SYMMETRIC = "symmetric"
     """Memory that the peers of a process group can address."""
+
+
+class Place(NamedTuple):
+    """Memory of a device that storage lies in, and stays in: reuse and arenas are of one place."""
+
+    memory: MemoryKind = MemoryKind.DEFAULT
+    space: str = ""
+
+
+USUAL: Final = Place()
+"""What a device allocates where nothing is said."""
 
 
 @final
@@ -49,6 +60,11 @@ class Allocate(Line):
     mempool: int = 0
     kept: bool = False
     space: str = ""
+
+    @property
+    def place(self) -> Place:
+        """The memory of its device that it takes."""
+        return Place(self.memory, self.space)
 
 
 @final
@@ -115,6 +131,11 @@ class AllocatePool(Line):
     memory: MemoryKind = MemoryKind.DEFAULT
     kept: bool = False
     space: str = ""
+
+    @property
+    def place(self) -> Place:
+        """The memory of its device that it takes."""
+        return Place(self.memory, self.space)
 
 
 @final

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
 from wrapper_ir.analysis.ops import is_collective
-from wrapper_ir.lines import Device, Dim, MemoryKind, effects, regions_of
+from wrapper_ir.lines import Device, Dim, MemoryKind, Place, effects, regions_of
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.traits import allocates_one
 from wrapper_ir.planning.kept import can_keep
@@ -135,23 +135,11 @@ _POOLED: Final = (MemoryKind.DEFAULT, MemoryKind.PINNED)
 _CALLERS: Final = frozenset((0,))
 
 
-class Place(NamedTuple):
-    """Device and memory that the storages of one arena have in common."""
-
-    device: Device
-    memory: MemoryKind
-    space: str
-
-    @property
-    def is_keepable(self) -> bool:
-        """True if an arena there can be kept from call to call."""
-        return can_keep(self.device, self.memory, self.space)
-
-
 @dataclass(frozen=True, slots=True)
 class Lease:
     """Storages that go into one arena, in the order of their allocation."""
 
+    device: Device
     place: Place
     tenants: tuple[Tenant, ...]
 
@@ -185,35 +173,37 @@ def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lea
         sizes: Bytes at the hints, rounded up.
         cut: How long an arena is there.
     """
-    found: dict[Place, list[Tenant]] = {}
-    for place, tenant in _tenants(region, program, cut):
-        found.setdefault(place, []).append(tenant)
+    found: dict[tuple[Device, Place], list[Tenant]] = {}
+    for where, tenant in _tenants(region, program, cut):
+        found.setdefault(where, []).append(tenant)
     bound = _bindings(region, program)
     windows = None
     if cut in (Cut.WINDOWS, Cut.KEPT) and found:
         liveness = Liveness(region, program)
         windows = Windows(held_bytes(region, liveness, program, sizes))
     made = []
-    for place, tenants in found.items():
-        is_kept = cut is Cut.KEPT and place.is_keepable
+    for where, tenants in found.items():
+        is_kept = cut is Cut.KEPT and can_keep(*where)
         for group in _by_binding(tenants, bound):
             if windows is not None and not is_kept:
                 parts = windows.cut(group, {tenant: sizes.of(tenant.name) for tenant in group})
             else:
                 parts = _split(group) if cut is Cut.IDLE else [group]
-            made += [Lease(place, tuple(part)) for part in parts if len(part) > 1 or is_kept]
+            made += [Lease(*where, tuple(part)) for part in parts if len(part) > 1 or is_kept]
     return sorted(made, key=lambda lease: lease.tenants[0].start)
 
 
-def _tenants(region: Region, program: Program, cut: Cut) -> Iterable[tuple[Place, Tenant]]:
+def _tenants(
+    region: Region, program: Program, cut: Cut
+) -> Iterable[tuple[tuple[Device, Place], Tenant]]:
     judge = Judge(region, program, is_kept=cut is Cut.KEPT)
     for first, chain in judge.chains.items():
         end = chain[-1].end
         if end is None or judge.why_outside(chain):
             continue
         layout = program.buffers[first.owner]
-        place = Place(layout.device, first.memory, first.space)
-        yield place, Tenant(first.owner, first.start, end, nbytes_of(layout))
+        tenant = Tenant(first.owner, first.start, end, nbytes_of(layout))
+        yield (layout.device, first.place), tenant
 
 
 class Judge:

@@ -234,7 +234,7 @@ class _Finder:
         if old.is_pool or old.pool is not None:  # a slice has to end before its pool
             return False
         new = self.liveness.of(out)[0]
-        if (old.memory, old.space) != (new.memory, new.space):
+        if old.place != new.place:
             return False
         if (old.stream, old.mempool) != (new.stream, new.mempool):
             return False

@@ -15,7 +15,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Liveness, StorageMap
-from wrapper_ir.lines import GraphRole, MemoryKind
+from wrapper_ir.lines import USUAL, GraphRole
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.traits import allocates, takes_memory
 from wrapper_ir.options.declared import ARENA
@@ -23,15 +23,15 @@ from wrapper_ir.options.declared import ARENA
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from wrapper_ir.lines import AnyLine, Device, Program
+    from wrapper_ir.lines import AnyLine, Device, Place, Program
 
 ARENAS: Final = ARENA.choices
 """How long arenas can last."""
 
 
-def can_keep(device: Device, memory: MemoryKind, space: str) -> bool:
+def can_keep(device: Device, place: Place) -> bool:
     """Return whether arenas there can be kept from call to call."""
-    return device.kind.memory.keeps_arenas and memory is MemoryKind.DEFAULT and not space
+    return device.kind.memory.keeps_arenas and place == USUAL
 
 
 def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str,
         if life.is_pool
         and life.end is not None
         and not (life.leaves or life in seen)
-        and can_keep(program.buffers[life.owner].device, life.memory, life.space)
+        and can_keep(program.buffers[life.owner].device, life.place)
     )
 
 
@@ -112,7 +112,7 @@ def _fixed(
         layout = program.layout(line.out)
         if layout.is_opaque or (takes_memory(line) and line.mempool):
             continue
-        if not can_keep(layout.device, line.memory, line.space):
+        if not can_keep(layout.device, line.place):
             continue
         nbytes, is_host = layout.nbytes, layout.device.kind.memory.on_host
         if isinstance(nbytes, int) and layout.is_static and nbytes <= left[is_host]:

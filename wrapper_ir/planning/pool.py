@@ -110,7 +110,7 @@ class _Pooling:
         """Plans one arena and notes what becomes of the lines."""
         tenants = lease.tenants
         begin, end = tenants[0].start, max(tenant.end for tenant in tenants)
-        name, alignment = self.fresh("pool"), alignment_of(lease.place.device)
+        name, alignment = self.fresh("pool"), alignment_of(lease.device)
         # A storage without bytes at the hints still has a place among the others.
         intervals = [(t.start, t.end, max(self.sizes.value(t.nbytes), 1)) for t in tenants]
         plan = assign_offsets(intervals, alignment, nodes=SEARCH_NODES)
@@ -129,7 +129,7 @@ class _Pooling:
             lows, top = placed(relations(intervals, plan.offsets), sizes, units, compute)
             offsets = [expression(low, alignment) for low in lows]
             height = dim(top * alignment)
-        self.buffers[name] = Layout(DType.UINT8, lease.place.device, (height,), (1,))
+        self.buffers[name] = Layout(DType.UINT8, lease.device, (height,), (1,))
         edit.before[begin].append(AllocatePool(name, lease.place.memory, space=lease.place.space))
         for tenant, offset in zip(tenants, offsets, strict=True):
             edit.slices[tenant.start] = (name, offset)

@@ -32,7 +32,7 @@ from wrapper_ir.lines import (
     Device,
     Dim,
     Free,
-    MemoryKind,
+    Place,
     Reuse,
     map_regions,
     regions_of,
@@ -61,8 +61,7 @@ class _Key(NamedTuple):
     """Properties that a donor and an allocation must share."""
 
     device: Device
-    memory: MemoryKind
-    space: str
+    place: Place
     itemsize: int
     nbytes: Dim
     stream: int
@@ -239,8 +238,8 @@ class _Match:
             return None
         itemsize = layout.dtype.itemsize
         opaque = layout if layout.is_opaque else None
-        where = (layout.device, life.memory, life.space)
-        return _Key(*where, itemsize, nbytes, life.stream, life.mempool, opaque)
+        where = (life.stream, life.mempool)
+        return _Key(layout.device, life.place, itemsize, nbytes, *where, opaque)
 
 
 def _takes_hidden_memory(line: AnyLine) -> bool:

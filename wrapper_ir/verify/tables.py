@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.proof import end_of, same
-from wrapper_ir.lines import BufferInput, LayoutKind, MemoryKind
+from wrapper_ir.lines import USUAL, BufferInput, LayoutKind
 from wrapper_ir.lines.args import Access, Arg, BufferArg, BufferValue, ListArg, NoneArg, ScalarArg
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import INT64_MAX
@@ -247,7 +247,7 @@ class Opaque:
 
 def _is_plain(line: Allocate) -> bool:
     """Return whether a line leaves to the allocator where memory is, and what is in it."""
-    return line.memory is MemoryKind.DEFAULT and not (line.zeroed or line.space)
+    return line.place == USUAL and not line.zeroed
 
 
 def _is_number(arg: Arg) -> bool:

@@ -93,7 +93,8 @@ class LaunchedKernels:
 
     def _of_triton(self, definition: KernelDefinition, source: TritonKernel) -> tuple[str, str]:
         """The type of the object of a kernel, and what it is made of."""
-        if self._context.accelerator is None:
+        device = self._context.accelerator
+        if device is None or device.kind.cpp is None:
             raise ValueError("the program has no buffer on a GPU")
         pairs = zip(definition.params, source.signature, strict=True)
         types = [_declared_type(param, type_) for param, (_, type_) in pairs]
@@ -105,7 +106,7 @@ class LaunchedKernels:
             text = f'extern "C" const wir::GpuImage {symbol}[];'
             self._context.section("externs").line(text)
         return (
-            f"wir::GpuKernel<{', '.join(types)}>",
+            f"{device.kind.cpp.triton}<{', '.join(types)}>",
             f"{literals.string(definition.name)}, ::{symbol}",
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.own_memory import own_memory
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.calls import CallLines
 from wrapper_ir.emitters.cpp.context import ProbeRow
@@ -84,7 +85,9 @@ class MemoryLines(RegionBase):
 
     def _allocate(self, line: Allocate | AllocatePool) -> None:
         layout = self.layout(line.out)
-        self.refuse_own_memory(line, "C++")
+        own = own_memory(line, layout)
+        if own and (problem := own.problem(own.cpp, "C++")):
+            self.unsupported(line, problem)
         if line.memory is not MemoryKind.DEFAULT:
             self.unsupported(line, f"{line.memory.value} memory is not supported in C++ yet")
         if self.declared.state.has(line.out):
@@ -92,7 +95,9 @@ class MemoryLines(RegionBase):
         self.mark(line)
         dims = self.dims(self.context.buffer(line.out), layout)
         args = (*dims, self.context.options(layout))
-        if line.out in self.context.placed:
+        if own:
+            value = call("wir::allocated", own.cpp, *args)
+        elif line.out in self.context.placed:
             value = call("wir::empty_result", *self._placed(line), *args)
         else:
             value = call("wir::empty", *args)

@@ -167,12 +167,12 @@ class CallLines(RegionBase):
 
     @override
     def visit_kernel_call(self, line: KernelCall) -> None:
-        if pinned := self.context.launched.get(line.kernel):
-            self._launch(line, pinned)
-            return
         problem = launch_problem(self.context.program.kernels[line.kernel].source, line.device)
         if problem:
             self.unsupported(line, problem)
+            return
+        if pinned := self.context.launched.get(line.kernel):
+            self._launch(line, pinned)
             return
         op = self.context.kernel(line.kernel)
         if op is None:  # its definition was refused

@@ -25,7 +25,6 @@ from wrapper_ir.lines.memory import (
     AllocateFromPool,
     AllocatePool,
     Free,
-    MemoryKind,
     Reinterpret,
     Reuse,
 )
@@ -68,11 +67,8 @@ class MemoryLines(RegionBase):
     @override
     def visit_allocate(self, line: Allocate) -> None:
         layout = self.layout(line.out)
-        self.refuse_own_memory(line, "graphs")
-        if line.memory is MemoryKind.SYMMETRIC:
-            self.unsupported(line, "memory that peers address is not supported in FX yet")
-        node = self.empty(layout, line.out, line.memory)
-        self.bind(line.out, node, Storage(node, layout.dtype, is_whole=True))
+        node = self.empty(layout, line.out, line)
+        self.bind(line.out, node, Storage(node, layout.dtype, is_whole=True, line=line))
         if line.zeroed:
             self.call(_aten.zero_.default, node)
 
@@ -84,9 +80,6 @@ class MemoryLines(RegionBase):
         right as long as the graph is run as it is, and give wrong numbers once torch has made it
         functional.
         """
-        self.refuse_own_memory(line, "graphs")
-        if line.memory is MemoryKind.SYMMETRIC:
-            self.unsupported(line, "memory that peers address is not supported in FX yet")
         spans: dict[DType, list[tuple[Dim, Dim]]] = {}
         for other in self.region.body:
             if isinstance(other, AllocateFromPool) and other.pool == line.out:
@@ -98,8 +91,8 @@ class MemoryLines(RegionBase):
             start, end = _hull(found)
             count = dim(sympy.Max(0, ceil_divided(dim(end - start), dtype.itemsize)))
             layout = Layout(dtype, pool.device, (count,), (1,))
-            node = self.empty(layout, f"{line.out}_{dtype.torch_name}", line.memory)
-            self._pools[line.out, dtype] = Storage(node, dtype, start, is_whole=True)
+            node = self.empty(layout, f"{line.out}_{dtype.torch_name}", line)
+            self._pools[line.out, dtype] = Storage(node, dtype, start, is_whole=True, line=line)
 
     @override
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
@@ -138,11 +131,15 @@ class MemoryLines(RegionBase):
         total = dim(layout.offset + extent_of(layout))
         row = replace(layout, size=(total,), stride=(1,), offset=0)
         if self._is_overwritten(line.out):
-            whole = self.empty(row, line.out)
+            whole = self.empty(row, line.out, storage.line)
         else:
-            window = self.window(storage, layout.dtype, 0, total)
-            whole = self.call(_aten.clone.default, window)
-        fresh = Storage(whole, layout.dtype, is_whole=True)
+            whole = self.window(storage, layout.dtype, 0, total)
+            if storage.line is not None and storage.line.space:
+                copy = self.empty(row, line.out, storage.line)
+                whole = self.call(_aten.copy_.default, copy, whole)
+            else:
+                whole = self.call(_aten.clone.default, whole)
+        fresh = Storage(whole, layout.dtype, is_whole=True, line=storage.line)
         self.bind(line.out, self.view(fresh, layout, 0, line.out), fresh)
 
     def _is_overwritten(self, name: str) -> bool:

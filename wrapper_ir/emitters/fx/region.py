@@ -17,6 +17,8 @@ import torch
 from torch import fx
 from typing_extensions import override
 
+from wrapper_ir.analysis.own_memory import own_memory
+from wrapper_ir.devices import named
 from wrapper_ir.emitters.fx.exprs import lower
 from wrapper_ir.emitters.fx.graph_module import CallTracer
 from wrapper_ir.emitters.regions import RegionWalker
@@ -24,7 +26,7 @@ from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Dim, FloorDiv, Scalar, ceil_divided, dim, quotient
 from wrapper_ir.lines.layout import DType
-from wrapper_ir.lines.memory import MemoryKind
+from wrapper_ir.lines.memory import Allocate, AllocatePool, MemoryKind
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Storage:
         is_whole: Whether the tensor begins where its memory does: allocations of the graph do,
             tensors of others need not.
         numel: How many elements the tensor has, where it has no gaps.
+        line: What allocated it, where that is known: new memory in its place is like it.
     """
 
     node: fx.Node
@@ -63,6 +66,7 @@ class Storage:
     start: Dim = 0
     is_whole: bool = False
     numel: Dim | None = None
+    line: Allocate | AllocatePool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,20 +236,40 @@ class RegionBase(RegionWalker["Context"]):
 
     # Views.
 
-    def empty(self, layout: Layout, name: str, memory: MemoryKind = MemoryKind.DEFAULT) -> fx.Node:
-        """New memory without contents."""
-        keywords = {"dtype": torch_dtype(layout.dtype), "device": torch.device(str(layout.device))}
-        if memory is MemoryKind.PINNED:
-            keywords["pin_memory"] = True
-        node = self.call(
-            _aten.empty_strided.default,
-            self.numbers(layout.size),
-            self.numbers(layout.stride),
-            name=name,
-            **keywords,
-        )
+    def empty(
+        self, layout: Layout, name: str, line: Allocate | AllocatePool | None = None
+    ) -> fx.Node:
+        """New memory without contents; where a line allocates it, memory as the line says."""
+        size, stride = self.numbers(layout.size), self.numbers(layout.stride)
+        dtype = torch_dtype(layout.dtype)
+        allocator = None if line is None else self._own_allocator(line)
+        if allocator is not None:
+            node = self.call(allocator, size, stride, dtype, name=name)
+        else:
+            keywords = {"dtype": dtype, "device": torch.device(str(layout.device))}
+            if line is not None and line.memory is MemoryKind.PINNED:
+                keywords["pin_memory"] = True
+            node = self.call(_aten.empty_strided.default, size, stride, name=name, **keywords)
         self.context.values.tensor(node, layout)
         return node
+
+    def _own_allocator(self, line: Allocate | AllocatePool) -> Callable[..., Any] | None:
+        """Return what allocates memory of the device's own; none for the usual one, or refused."""
+        own = own_memory(line, self.layout(line.out))
+        if own is None:
+            if line.memory is MemoryKind.SYMMETRIC:
+                self.unsupported(line, "memory that peers address is not supported in FX yet")
+            return None
+        problem = own.problem(own.python, "Python")
+        if not problem:
+            try:
+                found: Callable[..., Any] = named(own.python)
+            except (ImportError, AttributeError) as error:
+                problem = f"what allocates the {own.name} cannot be imported: {error}"
+            else:
+                return found
+        self.unsupported(line, problem)
+        return None
 
     def row(self, storage: Storage, first: Dim, last: Dim) -> fx.Node:
         """Elements of a storage from ``first`` up to ``last``, in a row.
@@ -298,6 +322,8 @@ class RegionBase(RegionWalker["Context"]):
             base: Byte that the layout's offset counts from.
             name: What the node would like to be called.
         """
+        if layout.is_opaque:  # it has no views
+            return storage.node
         size, stride = self.numbers(layout.size), self.numbers(layout.stride)
         start = self._existing(storage, layout, dim(base + layout.offset * layout.dtype.itemsize))
         begin = dim(start - storage.start)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import last_uses
-from wrapper_ir.emitters.facts import own_memory
+from wrapper_ir.analysis.own_memory import own_memory
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.cuda_graphs import render_piece
@@ -109,11 +109,10 @@ class MemoryLines(RegionBase):
             self.unsupported(line, "memory that peers address is not supported in Python yet")
             return None
         if own := own_memory(line, layout):
-            if own.allocator is None:
-                kind = layout.device.kind.type
-                self.unsupported(line, f"devices of the kind '{kind}' have no {own.name}")
+            if problem := own.problem(own.python, "Python"):
+                self.unsupported(line, problem)
                 return None
-            return call(self.context.imported(own.allocator), size, stride, dtype)
+            return call(self.context.imported(own.python), size, stride, dtype)
         allocator = layout.device.kind.python.allocator
         # `call` runs on the one accelerator of a program.
         is_current = layout.device in (CPU, self.context.accelerator)

@@ -58,7 +58,8 @@ class TritonSection:
             args: list[Node] = [self._context.device(device)]
             if self._context.accelerator is None:
                 args.append(keyword("switches", "True"))
-            made = call(self._context.helper("TritonKernels"), *args)
+            launcher, _ = device.kind.python.triton
+            made = call(self._context.imported(launcher or "TritonKernels"), *args)
             self._context.define("triton", name, made)
             self._collections[device] = (name, [])
         return self._collections[device]

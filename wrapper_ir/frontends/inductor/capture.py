@@ -31,7 +31,6 @@ from wrapper_ir.frontends.inductor.compat import (
     forget_last_trace,
     inductor_config,
 )
-from wrapper_ir.frontends.inductor.device_scheduling import settings_for
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.frontends.inductor.exported import (
     example_leaves,
@@ -151,11 +150,9 @@ def _compile(
     taken = checked_examples(examples)
     numbers = take_numbers(module)
     session = _session(exported)
-    values = (*taken, *exported.state_dict.values())
-    ours = settings_for({each.device.type for each in values if isinstance(each, torch.Tensor)})
     with registered(session):
         program, graph, packed = lowered(
-            lambda config: aot_compile(_flattened(module), taken, options={**ours, **config}),
+            lambda config: aot_compile(_flattened(module), taken, options=config),
             freeze=freeze,
         )
     program = with_truth_values(with_numbers(program, numbers), examples)

@@ -94,7 +94,7 @@ try:
     )
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
     from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen
-    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+    from torch._inductor.compile_fx import compile_fx_inner
     from torch._inductor.compiler_bisector import BACKENDS as BISECTED_BACKENDS
     from torch._inductor.compiler_bisector import BisectSubsystem, CompilerBisector
     from torch._inductor.constant_folding import ConstantFolder
@@ -113,6 +113,7 @@ try:
     from torch._inductor.virtualized import V
     from torch._logging._internal import trace_structured
     from torch.fx.experimental._backward_state import BackwardState
+    from torch.utils import _triton as triton_tools
     from torch.utils._sympy.symbol import SymT, symbol_is_type
 except ImportError as error:
     raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error

@@ -10,11 +10,10 @@ from wrapper_ir.devices import CPP, kind_of
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor.compat import (
     InductorError,
-    compile_fx,
     compile_fx_inner,
     inductor_config,
+    inductor_entry,
 )
-from wrapper_ir.frontends.inductor.device_scheduling import settings_for
 from wrapper_ir.frontends.inductor.identity import saved_for_minifier
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
@@ -52,7 +51,7 @@ def compile_graph(
         prepare_module()
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
-        with registered(session), _config(settings, types):
+        with registered(session), _config(settings):
             try:
                 compiled = compile_fx_inner(*args, **kwargs)
             except InductorError as error:
@@ -62,16 +61,15 @@ def compile_graph(
                 raise
         return saved_for_minifier(compiled, lambda: registered(session))
 
-    with registered(session), _config(settings, types):
-        compiled: Any = compile_fx(gm, example_inputs, inner_compile=inner_compile)
+    with registered(session), _config(settings):
+        compiled: Any = inductor_entry.compile_fx(gm, example_inputs, inner_compile=inner_compile)
         return compiled  # type: ignore[no-any-return]  # a callable, since nothing is ahead of time
 
 
-def _config(settings: Settings, types: set[str]) -> Any:
+def _config(settings: Settings) -> Any:
     """Set what the options say of Inductor, and have it write its plain wrapper.
 
     Which wrapper is to be ours decides. With ``cpp_wrapper`` it would lower the graph for C++ of
     its own.
     """
-    given = {**settings_for(types), **dict(settings.inductor)}
-    return inductor_config.patch({**given, "cpp_wrapper": False})
+    return inductor_config.patch({**dict(settings.inductor), "cpp_wrapper": False})

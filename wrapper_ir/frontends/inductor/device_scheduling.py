@@ -8,9 +8,12 @@ library op.
 from __future__ import annotations
 
 import importlib
+import inspect
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.devices import kind_of, named, registered
 from wrapper_ir.frontends.inductor.compat import (
@@ -20,7 +23,9 @@ from wrapper_ir.frontends.inductor.compat import (
     WrapperFxCodegen,
     codegen_common,
     device_interface,
+    inductor_config,
     list_mode_options,
+    triton_tools,
 )
 from wrapper_ir.frontends.inductor.differences import loops_of_gpus
 from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
@@ -103,17 +108,24 @@ def tell_inductor(type_: str) -> Callable[[], None]:
     """Tell Inductor what else it asks of a device, unless a vendor has: it is told of the host.
 
     That is how many processors reductions are split for, and what a wrapper of Inductor's would
-    write around calls.
+    write around calls. Which device is current, torch's module for the type says.
 
     Returns:
         What takes that back.
     """
-    get_interface = device_interface.get_interface_for_device
+    host = device_interface.get_interface_for_device("cpu")
+
+    class Worker(host.Worker):  # type: ignore[name-defined, misc]  # of no type
+        @staticmethod
+        def current_device() -> int:
+            return int(torch.get_device_module(type_).current_device())
+
+    interface = type("Interface", (host,), {"Worker": Worker})
     tables: tuple[tuple[dict[str, Any], Any], ...] = (
         (codegen_common.device_op_overrides_dict, codegen_common.get_device_op_overrides("cpu")),
-        (device_interface.device_interfaces, get_interface("cpu")),
+        (device_interface.device_interfaces, interface),
     )
-    added = [table for table, host in tables if table.setdefault(type_, host) is host]
+    added = [table for table, ours in tables if table.setdefault(type_, ours) is ours]
 
     def take_back() -> None:
         for table in added:
@@ -122,7 +134,43 @@ def tell_inductor(type_: str) -> Callable[[], None]:
     return take_back
 
 
-def settings_for(types: Set[str]) -> dict[str, Any]:
+def telling(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Inductor's function for a graph, told in our contexts of devices of others.
+
+    Args:
+        is_ours: Tells whether this context is.
+        stock: Inductor's, which takes the graph and its inputs first. What compiles the backward is
+            called later, so the one that it is given has the same settings then.
+    """
+    signature = inspect.signature(stock)
+
+    @wraps(stock)
+    def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_ours():
+            return stock(model, inputs, *args, **kwargs)
+        call = signature.bind(model, inputs, *args, **kwargs)
+        call.apply_defaults()
+        patch: Any = partial(inductor_config.patch, _settings_for(_types(model, inputs)))
+        if "inner_compile" in call.arguments:
+            call.arguments["inner_compile"] = patch()(call.arguments["inner_compile"])
+        with patch():
+            return stock(*call.args, **call.kwargs)
+
+    return compile_graph
+
+
+def _types(model: Any, inputs: Any) -> set[str]:
+    """Return the types of the devices that a graph is traced on."""
+    values = tree_leaves(inputs)
+    if isinstance(model, torch.nn.Module):
+        values += [*model.parameters(), *model.buffers()]
+    if isinstance(model, torch.fx.GraphModule):
+        metas = [node.meta for node in model.graph.nodes]
+        values += tree_leaves([(meta.get("val"), meta.get("example_value")) for meta in metas])
+    return {value.device.type for value in values if isinstance(value, torch.Tensor)}
+
+
+def _settings_for(types: Set[str]) -> dict[str, Any]:
     """Return Inductor's settings for a graph on devices of some types.
 
     Where one has no kernels it is the mode in which nodes are library ops. Where one besides the
@@ -138,11 +186,32 @@ def settings_for(types: Set[str]) -> dict[str, Any]:
         scheduling = known[type_].scheduling
         if not isinstance(scheduling, type):
             continue  # Inductor's own choice, of the CPU or CUDA
+        if issubclass(scheduling, _triton()):
+            _check_triton(type_)
         if issubclass(scheduling, OpsOnly):
             found |= list_mode_options("lite")
         if issubclass(scheduling, (CppScheduling, OpsOnly)):
             found |= {**dict.fromkeys(loops_of_gpus(), False), "cuda_backend": _CPP}
     return found
+
+
+def _check_triton(type_: str) -> None:
+    """Refuse a graph whose kernels Triton has to compile, where it cannot.
+
+    Raises:
+        SchedulingError: Triton is not there, or has no driver for a device of this machine.
+    """
+    try:
+        importlib.import_module("triton")
+    except ImportError as error:
+        problem, hint = f"Triton cannot be imported: {error}", "install the package triton"
+        raise SchedulingError(device=type_, problem=problem, hint=hint) from error
+    try:
+        triton_tools.triton_hash_with_backend()
+    except Exception as error:
+        problem = f"Triton has no backend for it here: {error}"
+        hint = "install the vendor's backend for Triton, and see that the device is there"
+        raise SchedulingError(device=type_, problem=problem, hint=hint) from error
 
 
 def entry(is_ours: Callable[[], bool], found: Any) -> type:

@@ -33,7 +33,12 @@ from wrapper_ir.frontends.inductor.compat import (
     inductor_entry,
     repro_writers,
 )
-from wrapper_ir.frontends.inductor.device_scheduling import codegens, entry, tell_inductor
+from wrapper_ir.frontends.inductor.device_scheduling import (
+    codegens,
+    entry,
+    tell_inductor,
+    telling,
+)
 from wrapper_ir.frontends.inductor.emission import graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import (
@@ -124,6 +129,8 @@ _found: dict[str, _Found] = {}
 
 #: Places in torch with something of ours: module or class, name, and what makes ours of theirs.
 _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
+    (inductor_entry, "compile_fx", partial(telling, lambda: maker() is not None)),
+    (inductor_entry, "compile_fx_inner", partial(telling, lambda: maker() is not None)),
     (inductor_entry, "compile_fx_aot", serving),
     (CompilePackage, "source_id_from_fn", PackageKeys),
     *((module, "extra_imports", Scripts) for module in repro_writers),

@@ -48,25 +48,25 @@ void check_program(const ProgramInfo& program) {
   if (problem != nullptr) throw Error("WIR2163", problem);
 }
 
-void check_accelerator(const ProgramInfo& program, const char* device) {
+void check_accelerator(const ProgramInfo& program, const std::string& given) {
   const std::string made_for =
       std::string(program.device) + ":" + std::to_string(program.device_index);
-  const std::string given = device == nullptr ? "" : device;
   if (given == program.device || given == made_for) return;
   throw Error("WIR2163", "the program was made for '" + made_for + "', not for '" + given + "'");
 }
 
+// Who names no device takes the one that the program was made for.
 void check_device(const ProgramInfo& program, const char* device) {
+  if (device == nullptr) return;
   if (program.device_index >= 0) return check_accelerator(program, device);
-  const bool on_cpu = device != nullptr && std::strncmp(device, "cpu", 3) == 0;
+  const bool on_cpu = std::strncmp(device, "cpu", 3) == 0;
   bool wanted = true;
   for (std::size_t i = 0; i < program.num_inputs; ++i) {
     const InputSpec& input = program.inputs[i];
     wanted = wanted && (input.kind != Kind::kTensor || input.tensor.device_type == device::cpu);
   }
   if (on_cpu || !wanted) return;
-  throw Error("WIR2163", std::string("the program was made for the CPU, not for '") +
-                             (device == nullptr ? "" : device) + "'");
+  throw Error("WIR2163", std::string("the program was made for the CPU, not for '") + device + "'");
 }
 
 void check_count(const char* what, std::size_t expected, std::size_t got,

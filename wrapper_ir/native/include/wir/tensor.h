@@ -49,13 +49,19 @@ struct Options {
   std::int32_t device_index;
 };
 
-// New storage; its contents are undefined.
+// New storage; its contents are undefined. The function is aoti_torch_empty_strided, or one like it.
+template <typename Function>
+Tensor allocated(Function allocate, std::int64_t rank, const std::int64_t* size,
+                 const std::int64_t* stride, Options options) {
+  AtenTensorHandle made = nullptr;
+  check(allocate(rank, size, stride, options.dtype, options.device_type, options.device_index,
+                 &made));
+  return Tensor(made);
+}
+
 inline Tensor empty(std::int64_t rank, const std::int64_t* size, const std::int64_t* stride,
                     Options options) {
-  AtenTensorHandle made = nullptr;
-  check(aoti_torch_empty_strided(rank, size, stride, options.dtype, options.device_type,
-                                 options.device_index, &made));
-  return Tensor(made);
+  return allocated(aoti_torch_empty_strided, rank, size, stride, options);
 }
 
 inline void zero(AtenTensorHandle tensor) { check(aoti_torch_zero_(tensor)); }
