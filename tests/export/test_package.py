@@ -168,3 +168,12 @@ def test_a_program_without_trees_takes_and_returns_tuples(tmp_path: Path) -> Non
     loaded = aoti_load_package(str(wir.export(plus_one(), tmp_path / "plus_one.pt2")))
     (result,) = loaded(torch.zeros(4))
     assert torch.equal(result, torch.ones(4))
+
+
+def test_loading_takes_no_part_of_the_ir() -> None:
+    """It is half a second of imports, for a package that is loaded in milliseconds."""
+    code = (
+        "import sys, wrapper_ir; wrapper_ir.load_package; print('wrapper_ir.lines' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == "False"

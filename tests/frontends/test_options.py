@@ -16,7 +16,7 @@ import wrapper_ir as wir
 from wrapper_ir.backend import wrapper_ir
 from wrapper_ir.emitters.registry import emitter_class, emitter_names
 from wrapper_ir.errors import OptionError, OptionValueError
-from wrapper_ir.frontends.inductor import Settings, inductor_options, install
+from wrapper_ir.frontends.inductor import Settings, inductor_options, install, settings
 from wrapper_ir.frontends.inductor.inductor_options import LIBRARY_MAPPED, MAPPED, fates
 from wrapper_ir.frontends.inductor.session import current_session
 from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS, with_cpp_wrapper
@@ -227,6 +227,33 @@ def test_options_of_inductor_that_decide_about_the_wrapper_are_ours(
     theirs: dict[str, Any], ours: dict[str, Any]
 ) -> None:
     assert Settings.from_options(theirs) == Settings.from_options(ours)
+
+
+def test_settings_of_inductor_that_decide_about_the_wrapper_are_heeded(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def memory(options: dict[str, Any], **changes: Any) -> str | None:
+        with torch._inductor.config.patch(changes):
+            return Settings.from_options(options).with_inductors().memory
+
+    settings._tell.cache_clear()
+    assert memory({}) is None
+    assert memory({}, memory_planning=True) == "pool"
+    assert memory({}, allow_buffer_reuse=False) == "none"
+    assert memory({"memory": "reuse"}, memory_planning=True) == "reuse"
+    assert memory({"arena": "kept"}, allow_buffer_reuse=False) is None
+    assert not caplog.messages
+    assert memory({}, size_asserts=False) is memory({}, size_asserts=False) is None
+    (told,) = caplog.messages
+    assert told.endswith("changes nothing: the option checks says when sizes are checked")
+
+
+def test_an_installation_heeds_settings_of_inductor() -> None:
+    layers = [torch.nn.Linear(64, 64), torch.nn.LayerNorm(64), torch.nn.Linear(64, 64)]
+    with install(), torch.no_grad():
+        function = torch.compile(torch.nn.Sequential(*layers), options={"memory_planning": True})
+        _, (code, *_) = run_and_get_code(function, torch.ones(4, 64))
+    assert "pool" in code
 
 
 def test_each_option_of_this_release_of_inductor_is_passed_on_or_mapped_or_refused() -> None:

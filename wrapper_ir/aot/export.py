@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.aot.about import index_of
 from wrapper_ir.aot.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, write_archive
 from wrapper_ir.aot.build import CONSTANTS_ENDING, BuildOptions, build
 from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.aot.gpu_kernels import DeviceCode
+from wrapper_ir.aot.index import index_of
 from wrapper_ir.aot.kernels import NATIVE
 from wrapper_ir.aot.sharing import arranged as arranged
 from wrapper_ir.aot.sources import index_of_folder, loss, write_sources

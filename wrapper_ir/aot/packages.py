@@ -27,11 +27,11 @@ from torch.utils import _pytree as pytree
 from wrapper_ir.aot.about import chosen, models_of
 from wrapper_ir.aot.archive import PackageError, opened
 from wrapper_ir.aot.library import Entry, entries_of, open_file, open_library
-from wrapper_ir.emitters.cpp.constants import ALIGNMENT
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.runtime import _private as private
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.main import obstacle
+from wrapper_ir.toolchain.parts import ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
+ALIGNMENT: Final = 64
+"""Bytes; where constants begin. Torch aligns its own storages so, and none need be copied."""
+
+
 class Part(StrEnum):
     """A part of the runtime that only some programs need, called as its files are."""
 

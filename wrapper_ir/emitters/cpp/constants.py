@@ -11,6 +11,7 @@ from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, ScalarArg
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.program import ConstantKind
+from wrapper_ir.toolchain.parts import ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 # that they are tied to. The emitter writes these numbers into tables and the build writes the
 # bytes, so both ask here and agree. No value is looked at: code can be emitted for a program
 # without values.
-
-ALIGNMENT: Final = 64
-"""Bytes; what torch aligns its own storages to, so that no constant need be copied."""
 
 DTYPE_CODES: Final[dict[DType, int]] = {
     DType.UINT8: 0,

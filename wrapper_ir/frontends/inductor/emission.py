@@ -59,7 +59,7 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     """
     if session.capture:
         return CapturedModule(program, graph_of(graph))
-    settings = session.settings
+    settings = session.settings.with_inductors()
     artifact, planned = artifact_of(program, settings)
     source: str | None = getattr(artifact, "module_source", None)
     variables = {} if source is None else getattr(artifact, "module_constants", {})

@@ -18,7 +18,7 @@ from wrapper_ir.options import Option
 from wrapper_ir.options.declared import MODE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
 __all__ = [
     "LIBRARY_MAPPED",
@@ -27,6 +27,7 @@ __all__ = [
     "Fate",
     "delivery_of",
     "fates",
+    "set_about_wrapper",
     "spelled",
     "with_mode",
     "without_inductors",
@@ -145,6 +146,22 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
         Delivery(taken["output_path"], taken["package"], *specs, about, build, passed),
         left,
     )
+
+
+def set_about_wrapper() -> Iterator[tuple[str, Any, Fate]]:
+    """Yield Inductor's settings that decide about the wrapper and differ from their defaults.
+
+    Those for libraries are not among them, nor those for CUDA graphs: where calls are captured
+    without an option of ours, Inductor does it, around functions of ours, too.
+    """
+    config: Any = inductor_config
+    for name, fate in fates().items():
+        known = config._config.get(name)
+        is_elsewhere = name.startswith(_LIBRARIES) or "cudagraph" in name or "_wrapper" in name
+        if known is None or fate.way not in ("mapped", "refused") or is_elsewhere:
+            continue
+        if (value := getattr(config, name)) != known.default:
+            yield name, value, fate
 
 
 def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +12,13 @@ from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
-from wrapper_ir.frontends.inductor.inductor_options import spelled, with_mode, without_inductors
+from wrapper_ir.frontends.inductor.inductor_options import (
+    MAPPED,
+    set_about_wrapper,
+    spelled,
+    with_mode,
+    without_inductors,
+)
 from wrapper_ir.options import NO_OPTION, check_values, options_of
 from wrapper_ir.options import declared as take
 
@@ -96,10 +104,31 @@ class Settings:
         pairs = tuple(sorted(given.items()))
         return replace(own, emitter_options=pairs, inductor=tuple(sorted(passed.items())))
 
+    def with_inductors(self) -> Settings:
+        """Return these settings with what Inductor's say of the wrapper in this compilation.
+
+        What is said here counts more. Of what has no meaning here the log tells, once.
+        """
+        memory = self.memory
+        for name, value, fate in set_about_wrapper():
+            if MAPPED.get(name, ("",))[0] == take.MEMORY.name and self.arena == "call":
+                memory = memory or MAPPED[name][1].get(value)
+            elif fate.way == "refused":
+                _tell(f"torch._inductor.config.{name} = {value!r} changes nothing: {fate.instead}")
+        return replace(self, memory=memory)
+
     @property
     def arena(self) -> str:
         """Lifetime of arenas."""
         return str(dict(self.emitter_options).get("arena", "call"))
+
+
+_logger: Final = logging.getLogger("wrapper_ir.inductor")
+
+
+@functools.cache
+def _tell(text: str) -> None:
+    _logger.warning(text)
 
 
 #: Options that are ours; all others are the emitter's.
