@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.devices import CPP, TRITON
+from wrapper_ir.devices import CPP
+from wrapper_ir.emitters.triton import problem_of_tuned
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import BufferParam, CppKernel, ScalarType
 from wrapper_ir.lines.layout import DType
@@ -114,24 +115,11 @@ def launch_problem(
     if language.launcher and not (launchers or (in_cpp and language.cpp_launcher)):
         return f"kernels in {language.name} are launched from Python; its launcher is a class there"
     kind = device.kind
-    if language is TRITON:
-        return _triton_problem(device, launchers=launchers, in_cpp=in_cpp)
+    if problem := problem_of_tuned(language, device, launchers=launchers, in_cpp=in_cpp):
+        return problem
     if language is not CPP or launchers or kind.calls_plainly or (in_cpp and kind.around_kernels):
         return None
     how = "its kind has a class for that" if kind.python.kernels else "its kind says how"
     return (
         f"kernels on {device} are called from emitted Python{'' if in_cpp else ' and C++'}; {how}"
     )
-
-
-def _triton_problem(device: Device, *, launchers: bool, in_cpp: bool) -> str | None:
-    """Likewise, of a Triton kernel on a device that runs them."""
-    place, _ = device.kind.python.triton
-    if in_cpp:
-        is_known = device.kind.cpp is not None and bool(device.kind.cpp.triton)
-        return None if is_known else f"Triton kernels on {device} are launched from Python alone"
-    if not place:
-        return f"nothing says what launches Triton kernels on {device}: its kind has no triton"
-    if ":" in place and not launchers:
-        return f"Triton kernels on {device} are launched by a class of its package"
-    return None

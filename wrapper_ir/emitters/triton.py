@@ -10,7 +10,9 @@ from wrapper_ir.emitters.base import kernel_file
 from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
+    from wrapper_ir.devices import KernelLanguage
     from wrapper_ir.lines.kernels import TritonKernel
+    from wrapper_ir.lines.layout import Device
 
 
 LAUNCH: Final = "triton_kernel_wrapper_mutation"
@@ -47,3 +49,32 @@ def source_of(name: str, kernel: TritonKernel) -> TritonSource:
         dict(kernel.constants),
         {**dict(kernel.options), **launch},
     )
+
+
+def problem_of_tuned(
+    language: KernelLanguage, device: Device, *, launchers: bool, in_cpp: bool
+) -> str | None:
+    """Return what keeps a Triton kernel from being launched on a device that runs them.
+
+    Args:
+        language: That of the kernel; of another one nothing is said.
+        device: Where the call runs.
+        launchers: True if the emitter calls classes that vendors have.
+        in_cpp: True if the emitter writes C++.
+    """
+    if language is not TRITON:
+        return None
+    place, _ = device.kind.python.triton
+    if in_cpp:
+        is_known = device.kind.cpp is not None and bool(device.kind.cpp.triton)
+        return None if is_known else f"Triton kernels on {device} are launched from Python alone"
+    if not place:
+        return f"nothing says what launches Triton kernels on {device}: its kind has no triton"
+    if ":" in place and not launchers:
+        return f"Triton kernels on {device} are launched by a class of its package"
+    return None
+
+
+def stream_of(language: KernelLanguage, device: Device) -> str:
+    """Return what gives emitted Python the current stream for launches; empty for nothing."""
+    return device.kind.python.triton[1] if language is TRITON else language.stream

@@ -72,12 +72,13 @@ def _show(model: Model, *, every: bool) -> None:
     """Print what an index says, in aligned rows."""
     about = model.about
     needs, made, checked = about["needs"], about["made by"], about["checked"]
+    level = "" if needs["isa"] == "native" else f"{needs['isa']}: "
     rows = [
         ("program", about["program"]),
         ("made by", f"wrapper_ir {made['wrapper_ir']}, PyTorch {made['torch']}"),
         ("needs", f"PyTorch {needs['torch']} or later, {needs['platform']} {needs['machine']}"),
         ("device", needs["device"] + "".join(f" sm_{arch}" for arch in needs["architectures"])),
-        ("built for", f"{needs['isa']}: {' '.join(needs['features']) or 'any processor'}"),
+        ("built for", level + (" ".join(needs["features"]) or "any processor")),
         ("checked", f"by the verifier's {checked['verifier']}; in calls: {checked['calls']}"),
         ("probes", " ".join(checked["probes"])),
         ("objects", ", ".join(about["objects"])),

@@ -29,6 +29,7 @@ from wrapper_ir.toolchain.parts import Part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wrapper_ir.devices import CppSide
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
@@ -104,6 +105,10 @@ class ProbeRow:
     operands: tuple[tuple[str, str], ...]
 
 
+def _headers_of(*sides: CppSide | None) -> dict[str, str]:
+    return {name: text for side in sides if side for name, text in side.headers.items()}
+
+
 class Context(TextRun):
     """One run of the emitter.
 
@@ -131,14 +136,8 @@ class Context(TextRun):
         objects: Mapping[str, ObjectConstant],
         profiles: bool,
     ) -> None:
-        super().__init__(
-            program,
-            problems,
-            make_names(program),
-            unit=UNIT,
-            takes_out=takes_out,
-            profiles=profiles,
-        )
+        told = {"takes_out": takes_out, "profiles": profiles}
+        super().__init__(program, problems, make_names(program), unit=UNIT, **told)
         self.statics = statics
         self.products = products
         self.graphs = graphs
@@ -155,12 +154,7 @@ class Context(TextRun):
         self.mixes_streams = len({*accelerators, *(each.device for each in program.streams)}) > 1
         self.side = None if self.accelerator is None else side_of(self.accelerator)
         #: Headers that vendors bring, text by name.
-        self.own_headers = {
-            name: text
-            for side in dict.fromkeys((CPU.kind.cpp, self.side))
-            if side is not None
-            for name, text in side.headers.items()
-        }
+        self.own_headers = _headers_of(CPU.kind.cpp, self.side)
         #: How many events there are, with one behind the program's own where memory needs it.
         ends_early = any(isinstance(line, Free) and line.after for line in program.body)
         self.spare_event = len(program.events) + ends_early

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from wrapper_ir.analysis.ops import is_method, schema_of
-from wrapper_ir.devices import TRITON
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.context import caller
@@ -21,6 +20,7 @@ from wrapper_ir.emitters.python.literals import (
     tuple_of,
 )
 from wrapper_ir.emitters.python.region import RegionBase
+from wrapper_ir.emitters.triton import stream_of
 from wrapper_ir.lines.args import (
     Arg,
     BufferArg,
@@ -83,9 +83,7 @@ class CallLines(RegionBase):
         language = source.language
         if isinstance(source, DeviceKernel) or (language is not None and language.has_grid):
             kernel = self.context.kernel(line.kernel, line.device)
-            place = "" if language is None else language.stream
-            if language is TRITON:
-                _, place = line.device.kind.python.triton
+            place = "" if language is None else stream_of(language, line.device)
             stream = [self._stream(line, place)] if place else []
             args = [self.context.dims(line.grid), *stream, *args]
         else:
