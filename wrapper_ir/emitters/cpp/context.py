@@ -132,7 +132,6 @@ class Context(TextRun):
         products: Products,
         graphs: CaptureFacts | None,
         pieces: Mapping[int, Piece],
-        graph_limit: int,
         objects: Mapping[str, ObjectConstant],
         profiles: bool,
     ) -> None:
@@ -141,9 +140,8 @@ class Context(TextRun):
         self.statics = statics
         self.products = products
         self.graphs = graphs
-        #: Those that are captured, by position of their switches, and how many graphs each keeps.
+        #: Those that are captured, by position of their switches.
         self.pieces = pieces
-        self.graph_limit = graph_limit
         self.objects = objects
         self.placed = placed_results(program) if takes_out else {}
         #: How regions print expressions: their symbols are parameters.

@@ -135,7 +135,7 @@ class CppEmitter(Captures, Emitter):
         )
         is_kept = self.arena == "kept"
         options = self.graphs
-        found = {} if options is None else pieces(program)
+        found = {} if options is None else pieces(program, options)
         return Context(
             program,
             gather_statics(program, storages, keep_arenas=is_kept, accelerated=is_one),
@@ -144,7 +144,6 @@ class CppEmitter(Captures, Emitter):
             products=Products(program, direct=self.products == "cublas" and is_one),
             graphs=None if options is None or found else capture_facts(program, options),
             pieces=found,
-            graph_limit=self.cuda_graph_limit,
             objects=given.objects,
             profiles=self.profile,
         )

@@ -43,7 +43,7 @@ def write_piece(
         name: What it is called; ``name_info`` is what leads to the rest.
         function: That of its region.
     """
-    assert context.accelerator is not None, "a piece is captured on a GPU"
+    assert context.accelerator is not None, "a piece has a device"
     context.headers.add("pieces")
     context.parts |= {Part.GRAPHS, Part.PIECES}
     context.section("declarations").line(f"extern const wir::ProgramInfo {name}_info;")
@@ -59,7 +59,7 @@ def write_piece(
             writer.lines(*table(f"constexpr wir::{kind} {name}_{what}[]", rows))
     writer.blank()
     graphs = [
-        f".limit = {context.graph_limit}",
+        f".limit = {piece.limit}",
         f".is_random = {'true' if piece.is_random else 'false'}",
     ]
     writer.lines(*table(f"constexpr wir::GraphInfo {name}_graphs", graphs))

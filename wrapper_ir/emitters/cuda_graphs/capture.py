@@ -197,6 +197,7 @@ class Piece:
         shared: Positions of results that no caller ever sees: they may stay in the graph's memory.
         constants: Those that it touches.
         is_random: Whether it may draw random numbers.
+        limit: How many graphs are kept of it.
     """
 
     region: Region
@@ -206,9 +207,10 @@ class Piece:
     shared: tuple[int, ...]
     constants: tuple[str, ...]
     is_random: bool
+    limit: int
 
 
-def pieces(program: Program) -> dict[int, Piece]:
+def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece]:
     """Return the pieces of a program by position of their switches in its body.
 
     There are none where all of it can be captured, or where it runs on several GPUs.
@@ -224,6 +226,7 @@ def pieces(program: Program) -> dict[int, Piece]:
         if isinstance(value, BufferValue)
         for life in lives.of(value.buffer)
     }
+    limit = (options or Captures()).cuda_graph_limit
     found: dict[int, Piece] = {}
     made: set[Life] = set()
     for position, region in regions.items():
@@ -231,27 +234,21 @@ def pieces(program: Program) -> dict[int, Piece]:
             continue
         switch = program.body[position]
         assert isinstance(switch, Switch)
-        found[position] = _piece(program, switch, f"body[{position}]", lives, given, made)
+        facts = _facts(program, switch, lives, given, made)
+        found[position] = Piece(region, f"body[{position}]", *facts, limit)
         results = effects(switch, program).defines
         made |= {life.first for name in results for life in lives.of(name)}
     return found
 
 
-def _piece(
-    program: Program,
-    switch: Switch,
-    place: str,
-    lives: Liveness,
-    given: set[Life],
-    made: set[Life],
-) -> Piece:
-    """Return what is known of one piece; callers get some storages, other pieces made some."""
+def _facts(
+    program: Program, switch: Switch, lives: Liveness, given: set[Life], made: set[Life]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...], bool]:
+    """Return the middle of a :class:`Piece`: callers get some storages, other pieces made some."""
     (region,) = switch.cases
     lent = [(n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, BufferArg)]
     touched = {name for line in region.body for name in effects(line, program).touched}
-    return Piece(
-        region,
-        place,
+    return (
         tuple(n for n, arg in lent if arg.access.writes),
         tuple(n for n, arg in lent if any(life.first in made for life in lives.of(arg.buffer))),
         tuple(

@@ -100,7 +100,7 @@ class Context(TextRun):
         )
         self.graphs = graphs
         #: Switches whose only case is captured by itself, by position in the body.
-        self.pieces = {} if graphs is None else pieces(program)
+        self.pieces = {} if graphs is None else pieces(program, graphs)
         self.facts = facts
         self.checks = checks
         self.files: dict[str, str] | None = {} if apart else None
