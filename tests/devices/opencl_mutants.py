@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
@@ -17,11 +15,11 @@ import torch
 from device_opencl import launcher, memory, queues
 from device_opencl.kernels import lower
 
-from wrapper_ir import devices
+from wrapper_ir.runtime import served
 from wrapper_ir.testing.device_conformance import DeviceConformance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 class Kit(DeviceConformance):
@@ -104,7 +102,19 @@ def swapped(grid: Any, args: Any) -> tuple[Any, Any]:
     return grid, (*reversed(tensors), *args[len(tensors) :])
 
 
+def served_by(change: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
+    def make(*spec: Any) -> Any:
+        run = real["loaded"](*spec)
+        return lambda *args: run(*change(*args))
+
+    return make
+
+
+numberless = served_by(lambda grid, tensors, numbers: (grid, tensors, [0] * len(numbers)))
+single = served_by(lambda grid, tensors, numbers: ([1], tensors, numbers))
+
 real: dict[str, Any] = {
+    "loaded": served._loaded,
     "reinterpret": memory.reinterpret_as,
     "span": memory._span,
     "launch": launcher._launch,
@@ -124,33 +134,11 @@ MUTANTS: dict[str, tuple[Any, str, Any, Callable[[], None]]] = {
     "allocates_dense": (memory, "reinterpret_as", dense, buffers),
     "allocates_one_buffer": (memory, "_handles", itertools.repeat(1 << 63), buffers),
     "aligns_less": (memory, "_handles", itertools.count(1 << 63 | 64, 1 << 20), buffers),
+    "waits_for_nothing_in_cpp": (queues.Event, "wait", lambda self, stream: None, events_in_cpp),
+    "keeps_no_order_in_cpp": (queues.Stream, "put", disordered, events_in_cpp),
+    "passes_no_numbers_in_cpp": (served, "_loaded", numberless, kernels_in_cpp),
+    "launches_one_item_in_cpp": (served, "_loaded", single, kernels_in_cpp),
 }
-
-
-#: What the header has, what stands there instead, and the test that finds it.
-HEADERS: dict[str, tuple[str, str, Callable[[], None]]] = {
-    "waits_for_nothing_in_cpp": (
-        "opencl_wait(streams_",
-        "static_cast<void>(streams_",
-        events_in_cpp,
-    ),
-    "marks_nothing_in_cpp": ("opencl_follow(events_", "static_cast<void>(events_", events_in_cpp),
-    "launches_one_item_in_cpp": ("{grid.x, grid.y,", "{1, 1,", kernels_in_cpp),
-}
-
-
-@contextlib.contextmanager
-def header(text: str, fault: str) -> Iterator[None]:
-    kind = devices.kind_of("opencl")
-    assert kind.cpp is not None
-    headers = {name: each.replace(text, fault) for name, each in kind.cpp.headers.items()}
-    assert headers != kind.cpp.headers
-    faulty = dataclasses.replace(kind, cpp=dataclasses.replace(kind.cpp, headers=headers))
-    devices.register_device(faulty, over=kind)
-    try:
-        yield
-    finally:
-        devices.register_device(kind, over=faulty)
 
 
 def key(tensor: Any) -> Any:
@@ -172,11 +160,9 @@ if __name__ == "__main__":
     for test in tests:
         test()
     for name, (place, attribute, fault, found_by) in MUTANTS.items():
-        with mock.patch.object(place, attribute, fault):
-            if is_found(found_by):
-                print(name, flush=True)
-    for name, (text, fault, found_by) in HEADERS.items():
-        with header(text, fault):
+        # Kernels that were loaded before are not loaded again.
+        fresh = mock.patch.dict(served._numbers, clear=True)
+        with mock.patch.object(place, attribute, fault), fresh:
             if is_found(found_by):
                 print(name, flush=True)
     for test in tests:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 import wrapper_ir as wir
-from tests.devices.loops import HEADER, IN_CPP, LOOPS, cpu_with
+from tests.devices.loops import HEADER, IN_CPP, LOOPS, Loops, cpu_with
 from wrapper_ir import devices
 from wrapper_ir.lines import DeviceKernel
 
@@ -120,7 +121,7 @@ def in_cpp() -> Iterator[None]:
 
 OBJECT = """\
 inline constexpr wir::KernelOption double_1_options[] = {
-  {"K", "2"},
+  {"K", "2", false},
 };
 inline constexpr wir::KernelText double_1_text = {
   .name = "double",
@@ -159,6 +160,85 @@ def test_a_launcher_in_a_vendors_header_runs_it_in_cpp(tmp_path: Path) -> None:
 def test_what_its_launcher_throws_is_told() -> None:
     text = TEXT.replace("K * x[at]", "no such thing")
     with pytest.raises(wir.WrapperIRError, match="kernel 'double' does not compile"):
+        wir.compile(wir.parse(text), "cpp")(torch.ones(2))
+
+
+@pytest.fixture
+def by_python() -> Iterator[None]:
+    """A CPU whose further language the Python side launches for C++ programs, too."""
+    assert devices.CPU.cpp is not None
+    side = dataclasses.replace(devices.CPU.cpp, python=True)
+    with cpu_with(languages=(*devices.CPU.languages, LOOPS), cpp=side):
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("by_python")
+def test_the_python_side_launches_it_for_cpp(tmp_path: Path) -> None:
+    artifact = wir.emit(wir.parse(TEXT), "cpp")
+    types = "AtenTensorHandle, AtenTensorHandle, std::int64_t"
+    assert f"inline wir::PythonKernel<{types}> double_1{{" in artifact.source
+    packaged = wir.load_package(artifact.export(tmp_path / "m.pt2"))
+    for call in (artifact.load(), packaged):
+        for size in (1, 6, 7):
+            x = torch.randn(size)
+            (y,) = call(x)
+            assert torch.equal(y, 2 * x)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("by_python")
+def test_the_python_side_is_given_a_view_of_an_arena() -> None:
+    b = wir.Builder("two")
+    x = b.input("x", "f32", (8,))
+    reads, writes = [("x", "f32")], [("y", "f32")]
+    text = "void f(int64_t at, const float* x, float* y) { y[at] = 2 * x[at]; }"
+    twice = b.device_kernel("twice", text, language="loops", entry="f", reads=reads, writes=writes)
+    made = [b.allocate("f32", (8,)) for _ in range(3)]
+    for source, target in zip([x, *made], made, strict=False):
+        b.call(twice, source, target, grid=(8,))
+    b.returns(made[-1])
+    program = wir.plan_memory(b.build(), "pool")
+    given = torch.randn(8)
+    assert torch.equal(wir.compile(program, "cpp")(given)[0], 8 * given)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("by_python")
+def test_options_and_grids_reach_the_python_side_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+
+    def add(_: Any, *args: Any, **kwargs: Any) -> None:
+        seen.append((args, kwargs))
+
+    monkeypatch.setattr(Loops, "add", add)
+    monkeypatch.setattr(Loops, "load", lambda _: (lambda *args: seen.append(args),))
+    options = {"a": True, "b": 3, "c": 0.5, "d": "true", "e": math.inf, "f": "3"}
+    b = wir.Builder("odd")
+    x = b.input("x", "f32", (2,))
+    kernel = b.device_kernel(
+        "odd", "text", language="loops", entry="f", reads=[("x", "f32")],
+        writes=[("y", "f32")], options=options,
+    )  # fmt: skip
+    y = b.allocate("f32", (2,))
+    b.call(kernel, x, y, grid=(2, 1, 3))
+    b.returns(y)
+    wir.compile(b.build(), "cpp")(torch.ones(2))
+    (args, kwargs), (grid, first, last) = seen
+    assert args == ("odd", ["in f32", "out f32"], "text")
+    assert kwargs == {"entry": "f", "group": (), "options": options}
+    assert [type(value) for value in kwargs["options"].values()] == [
+        type(value) for value in options.values()
+    ]
+    assert (grid, first.tolist(), last.shape) == ((2, 1, 3), [1, 1], (2,))
+
+
+@pytest.mark.usefixtures("by_python")
+def test_what_the_python_side_raises_is_told() -> None:
+    text = TEXT.replace("K * x[at]", "no such thing")
+    with pytest.raises(wir.WrapperIRError, match="no such thing"):
         wir.compile(wir.parse(text), "cpp")(torch.ones(2))
 
 

@@ -18,7 +18,7 @@ from wrapper_ir.devices import registered
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import why
 from wrapper_ir.runtime import _private as private
-from wrapper_ir.runtime.cuda_graphs.status import OPENED_FROM_MEMORY
+from wrapper_ir.runtime.living import OPENED_FROM_MEMORY
 from wrapper_ir.toolchain.errors import LibraryLoadError
 
 if TYPE_CHECKING:

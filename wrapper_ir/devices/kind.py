@@ -29,7 +29,8 @@ class KernelLanguage:
             language that a vendor brings (see :class:`Launcher`); empty for
             those that emitters know themselves.
         cpp_launcher: The class template that does so in C++, which the C++ side of the device has
-            a header for (see ``wir/launch.h``); empty where only Python launches them.
+            a header for (see ``wir/launch.h``); empty for the launcher itself, where the C++ side
+            says that Python serves it.
         stream: ``(index)``: the current stream of the device of that number, which launches are
             given behind the grid; empty where they look it up themselves. A name of
             ``wrapper_ir.runtime``, or ``package.module:name``.
@@ -194,8 +195,8 @@ class CppSide:
         guard: Type and variable of the object by which a call runs on a device: it is made of the
             ``wir::Call`` and the device's number. Empty where nothing is to be done.
         queues: The class of the object that has a call's streams and events, derived from
-            ``wir::Queues`` (see ``wir/queues.h``); empty where programs have the caller's stream
-            alone.
+            ``wir::Queues`` (see ``wir/queues.h``); empty for those of ``python``, or where programs
+            have the caller's stream alone.
         stream: The function that gives the current stream, by which a state is chosen.
         wait: The function that waits for all work on the device of a number, before what it may
             read is freed; empty where no work goes on behind a call.
@@ -206,6 +207,9 @@ class CppSide:
         target: That library's target in torch's CMake package; empty where it is not torch's.
         triton: The class template that launches Triton kernels, whose machine code is built into
             libraries; empty where C++ launches none.
+        python: True if the Python side does what no class is named for here: it launches kernels in
+            languages of the vendor's and has the streams and events, by ops of
+            ``wrapper_ir.runtime``. Programs that need it run in processes that have imported that.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -221,6 +225,7 @@ class CppSide:
     runner: str = ""
     target: str = ""
     triton: str = ""
+    python: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +323,22 @@ class DeviceKind:
     def around_kernels(self) -> str:
         """The type of an object that lives as long as a C++ kernel runs; empty for none."""
         return "" if self.cpp is None else self.cpp.kernels
+
+    @property
+    def cpp_queues(self) -> str:
+        """The class of streams and events in C++; empty where there is none."""
+        if self.cpp is None or (self.cpp.python and self.queues is None):
+            return ""
+        return self.cpp.queues or ("wir::PythonQueues" if self.cpp.python else "")
+
+    def launches_in_cpp(self, language: KernelLanguage) -> bool:
+        """Tell whether C++ programs launch kernels in a vendor's language there."""
+        return bool(language.cpp_launcher) or self.launches_by_python(language)
+
+    def launches_by_python(self, language: KernelLanguage) -> bool:
+        """Tell whether they have the Python side launch them."""
+        has_side = self.cpp is not None and self.cpp.python
+        return has_side and bool(language.launcher) and not language.cpp_launcher
 
     @property
     def calls_plainly(self) -> bool:

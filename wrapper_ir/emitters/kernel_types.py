@@ -112,7 +112,8 @@ def launch_problem(
         return None
     if not device.kind.runs(language):
         return language.refuse(device)
-    if language.launcher and not (launchers or (in_cpp and language.cpp_launcher)):
+    launched = launchers or (in_cpp and device.kind.launches_in_cpp(language))
+    if language.launcher and not launched:
         return f"kernels in {language.name} are launched from Python; its launcher is a class there"
     kind = device.kind
     if problem := problem_of_tuned(language, device, launchers=launchers, in_cpp=in_cpp):

@@ -3,10 +3,16 @@
 Emitted modules import torch and this package, nothing else. It imports ``wrapper_ir.toolchain``,
 kinds of devices and errors, otherwise nothing of ours: what runs a program knows nothing of how
 programs are made.
+
+What takes a while to import is imported when it is first asked for (PEP 562): whoever loads a
+package waits for none of it.
 """
 
+from importlib import import_module
 from math import ceil, cos, exp, floor, log, log2, sin, sqrt, tanh
+from typing import TYPE_CHECKING, Any
 
+import wrapper_ir.runtime.served  # noqa: F401 - its ops are there from now on
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor, shown_range
 from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda, shown_gpu_range
 from wrapper_ir.runtime.calls import (
@@ -30,9 +36,6 @@ from wrapper_ir.runtime.checks import (
     refuse_misaligned,
     result_check,
 )
-from wrapper_ir.runtime.constants import load_constants, save_constants
-from wrapper_ir.runtime.cuda_graphs import CudaGraphs, CutGraphs
-from wrapper_ir.runtime.cuda_graphs.branches import BranchStream, branch_event
 from wrapper_ir.runtime.devices import OwnMemoryPool, OwnStream, on_device, user_object
 from wrapper_ir.runtime.errors import (
     AlignmentError,
@@ -45,17 +48,6 @@ from wrapper_ir.runtime.errors import (
     SymbolError,
     UserObjectError,
 )
-from wrapper_ir.runtime.heap import KeptHeap
-from wrapper_ir.runtime.kept import Arena, KeptArena, Scratch
-from wrapper_ir.runtime.kept_gpu import KeptGpuArena
-from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
-from wrapper_ir.runtime.main import (
-    SourceFolder,
-    SourceFolderError,
-    make_constants,
-    random_tensor,
-    run_main,
-)
 from wrapper_ir.runtime.outputs import (
     NoOutError,
     OutCountError,
@@ -64,10 +56,46 @@ from wrapper_ir.runtime.outputs import (
     Outputs,
     check_out,
 )
-from wrapper_ir.runtime.probes import NonFiniteError, debug_session, make_probe
-from wrapper_ir.runtime.triton import TritonKernels
 from wrapper_ir.runtime.views import KeptViews, MisalignedViewError, reinterpret_as
-from wrapper_ir.toolchain import CppSource
+
+if TYPE_CHECKING:
+    from wrapper_ir.runtime.constants import load_constants, save_constants
+    from wrapper_ir.runtime.cuda_graphs import CudaGraphs, CutGraphs
+    from wrapper_ir.runtime.cuda_graphs.branches import BranchStream, branch_event
+    from wrapper_ir.runtime.heap import KeptHeap
+    from wrapper_ir.runtime.kept import Arena, KeptArena, Scratch
+    from wrapper_ir.runtime.kept_gpu import KeptGpuArena
+    from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
+    from wrapper_ir.runtime.main import (
+        SourceFolder,
+        SourceFolderError,
+        make_constants,
+        random_tensor,
+        run_main,
+    )
+    from wrapper_ir.runtime.probes import NonFiniteError, debug_session, make_probe
+    from wrapper_ir.runtime.triton import TritonKernels
+    from wrapper_ir.toolchain import CppSource
+
+_LATER = {
+    "wrapper_ir.runtime.constants": ("load_constants", "save_constants"),
+    "wrapper_ir.runtime.cuda_graphs": ("CudaGraphs", "CutGraphs"),
+    "wrapper_ir.runtime.cuda_graphs.branches": ("BranchStream", "branch_event"),
+    "wrapper_ir.runtime.heap": ("KeptHeap",),
+    "wrapper_ir.runtime.kept": ("Arena", "KeptArena", "Scratch"),
+    "wrapper_ir.runtime.kept_gpu": ("KeptGpuArena",),
+    "wrapper_ir.runtime.kernels": ("CppKernels", "load_kernels", "report_progress"),
+    "wrapper_ir.runtime.main": (
+        "SourceFolder",
+        "SourceFolderError",
+        "make_constants",
+        "random_tensor",
+        "run_main",
+    ),
+    "wrapper_ir.runtime.probes": ("NonFiniteError", "debug_session", "make_probe"),
+    "wrapper_ir.runtime.triton": ("TritonKernels",),
+    "wrapper_ir.toolchain": ("CppSource",),
+}
 
 __all__ = [
     "AlignmentError",
@@ -149,3 +177,12 @@ __all__ = [
     "tanh",
     "user_object",
 ]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name
+    """Look up what is imported later, and keep it."""
+    for module, names in _LATER.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(module), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,10 @@ import threading
 import weakref
 from typing import Final, Generic, Protocol, TypeVar
 
-__all__ = ["Living", "register", "release"]
+__all__ = ["OPENED_FROM_MEMORY", "Living", "register", "release"]
+
+OPENED_FROM_MEMORY: Final[set[str]] = set()
+"""Names by which libraries were opened that are no files: the system does not list them."""
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend as set_up
 
 from device_opencl.kernels.ops import OPS, on_host
-from device_opencl.queues import LIBRARY, current_stream, queue
+from device_opencl.queues import current_stream, queue
 from wrapper_ir.runtime import reinterpret_as
 
 _buffers = {}
@@ -40,14 +40,8 @@ def empty_strided(size, stride, *, dtype=None, **_):
         struct.pack_into("PiiiBBHPPQPP", _managed, 0, *numbers)
         whole = torch.from_dlpack(_capsule(ctypes.addressof(_managed), b"dltensor", None))
     _buffers[handle] = buffer
-    LIBRARY.add(handle, nbytes, buffer.int_ptr)
-    weakref.finalize(whole.untyped_storage(), _release, handle).atexit = False
+    weakref.finalize(whole.untyped_storage(), _buffers.pop, handle).atexit = False
     return reinterpret_as(whole, like.dtype, tuple(size), tuple(stride), 0)
-
-
-def _release(handle):
-    LIBRARY.remove(handle)
-    del _buffers[handle]
 
 
 def empty(size, *, dtype=None, memory_format=None, **_):

@@ -138,7 +138,7 @@ def test_cpp_goes_on_while_its_work_waits():
         gate = cl.UserEvent(queues.queue().context)
         queues.current_stream().last = [gate]
         (y,) = call(there)  # nothing has been done, and the call is back, on the stream as it was
-        (last,) = queues.current_stream().last
+        *_, last = queues.current_stream().last
         assert last.command_execution_status != cl.command_execution_status.COMPLETE
         gate.set_status(cl.command_execution_status.COMPLETE)
         assert torch.equal(y.cpu(), 4 * x)

@@ -18,7 +18,7 @@ from wrapper_ir.emitters.cpp.exprs import parameter_type
 from wrapper_ir.emitters.cpp.kernels import shim_of
 from wrapper_ir.emitters.cpp.literals import call, device_index
 from wrapper_ir.emitters.cpp.region import RegionBase
-from wrapper_ir.emitters.cpp.state import place_of
+from wrapper_ir.emitters.cpp.state import place_of, takes_tensors
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.lines.args import (
     BufferArg,
@@ -37,7 +37,6 @@ from wrapper_ir.lines.kernels import (
     KernelCall,
     KernelDefinition,
     TorchOp,
-    TritonKernel,
 )
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.toolchain.parts import Part
@@ -61,7 +60,7 @@ class CallLines(RegionBase):
         try:
             if isinstance(line.source, CppKernel):
                 self.declared.callees.kernel(line)
-            elif isinstance(line.source, TritonKernel) or line.source.language.cpp_launcher:
+            else:
                 self.declared.launched.add(line)
         except ValueError as error:
             self.unsupported(line, str(error))
@@ -103,7 +102,8 @@ class CallLines(RegionBase):
     ) -> str:
         match arg:
             case BufferArg():
-                return self.pointer(arg.buffer)
+                as_tensor = takes_tensors(line, self.context.program)
+                return self.handle(arg.buffer) if as_tensor else self.pointer(arg.buffer)
             case NoneArg():
                 return "nullptr"
             case ScalarArg() if not isinstance(param, BufferParam):

@@ -23,6 +23,7 @@ from wrapper_ir.lines.kernels import (
     TritonKernel,
 )
 from wrapper_ir.lines.layout import CPU, Device
+from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
@@ -79,13 +80,16 @@ class LaunchedKernels:
     def add(self, definition: KernelDefinition) -> None:
         """Declares a kernel; a ValueError says why it cannot be one."""
         source = definition.source
+        launched_on = self._context.launches.get(definition.name, ())
+        devices = sorted(set(map(_numbered, launched_on)), key=str)
         if isinstance(source, TritonKernel):
             type_, made_of = self._of_triton(definition, source)
         else:
             assert isinstance(source, DeviceKernel)
-            type_, made_of = self._of_vendor(definition, source)
-        devices = self._context.launches.get(definition.name, ())
-        for device in sorted(set(map(_numbered, devices)), key=str):
+            if not devices or not devices[0].kind.launches_in_cpp(source.language):
+                return  # launched nowhere, or each launch is refused
+            type_, made_of = self._of_vendor(definition, source, devices[0])
+        for device in devices:
             name = self._name(definition.name, device)
             for line in statement(f"inline {type_} {name}{{{made_of}}};"):
                 self._context.section("kernels").line(line)
@@ -110,14 +114,31 @@ class LaunchedKernels:
             f"{literals.string(definition.name)}, ::{symbol}",
         )
 
-    def _of_vendor(self, definition: KernelDefinition, source: DeviceKernel) -> tuple[str, str]:
-        """Likewise, of a kernel in a vendor's language; writes a description of it."""
+    def _of_vendor(
+        self, definition: KernelDefinition, source: DeviceKernel, device: Device
+    ) -> tuple[str, str]:
+        """Likewise, of a kernel in a vendor's language."""
+        described = self._describe(definition, source)
+        if not device.kind.launches_by_python(source.language):
+            types = ", ".join(map(parameter_spelling, definition.params))
+            return f"{source.language.cpp_launcher}<{types}>", described
+        self._context.headers.add("python_side")
+        self._context.parts.add(Part.OPS)
+        types = ", ".join(
+            "AtenTensorHandle" if isinstance(param, BufferParam) else parameter_spelling(param)
+            for param in definition.params
+        )
+        made_of = (described, literals.string(source.language_name), literals.device_type(device))
+        return f"wir::PythonKernel<{types}>", ", ".join(made_of)
+
+    def _describe(self, definition: KernelDefinition, source: DeviceKernel) -> str:
+        """Write what its launcher is told of a kernel; return the name of that."""
         context = self._context
         context.headers.add("launch")
         writer, wanted = context.section("kernels"), context.names["kernel", definition.name]
         described = context.names.fresh(f"{wanted}_text")
         options = [
-            f"{{{literals.string(name)}, {literals.string(_plain(value))}}}"
+            f"{{{', '.join((literals.string(name), *_option(value)))}}}"
             for name, value in source.options
         ]
         table = context.names.fresh(f"{wanted}_options") if options else "nullptr"
@@ -140,8 +161,7 @@ class LaunchedKernels:
                 f".options = {table},",
             )
         writer.line("};")
-        types = ", ".join(map(parameter_spelling, definition.params))
-        return f"{source.language.cpp_launcher}<{types}>", described
+        return described
 
     def launched(
         self, line: KernelCall, definition: KernelDefinition
@@ -174,9 +194,10 @@ def _numbered(device: Device) -> Device:
     return Device(device.type, device_index(device))
 
 
-def _plain(value: object) -> str:
-    """An option as the launcher reads it: a number, ``true`` or ``false``, or text."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _option(value: object) -> tuple[str, str]:
+    """A value as the launcher reads it, and whether it is text: not a number, true or false."""
+    plain = str(value).lower() if isinstance(value, bool) else str(value)
+    return literals.string(plain), str(isinstance(value, str)).lower()
 
 
 def _declared_type(param: Param, type_: str) -> str:

@@ -15,12 +15,13 @@ from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
-from wrapper_ir.emitters.cpp.literals import UNIT, device_index, statement
+from wrapper_ir.emitters.cpp.literals import UNIT, device_index, device_parts, statement
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.facts import is_branched, needs_queues
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.walk import Path
+from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ HEADER: Final = "program_parts.h"
 _HEADERS: Final = ("arena", "blas", "heap", "control", "generated")
 """Headers of the runtime part, in the order in which files include them."""
 
-_LATER: Final = ("launch", "mark", "out", "queues")
+_LATER: Final = ("launch", "mark", "out", "python_side", "queues")
 """Likewise, behind those of devices."""
 
 _OPEN: Final = 'namespace [[gnu::visibility("hidden")]] wir_program {'
@@ -213,11 +214,17 @@ class _Module:
     def _serve(self, file: CodeWriter) -> None:
         """Writes what holds while ``run`` runs: the device, memory that ops are served from."""
         file.lines(*self._context.guard())
-        program, device, side = self._program, self._context.accelerator, self._context.side
-        if device is not None and side is not None and needs_queues(program):
-            counts = [device_index(device), len(program.streams), self._context.spare_event]
+        program, device = self._program, self._context.accelerator
+        if device is not None and needs_queues(program):
+            side = device.kind.cpp
+            by_python = side is not None and not side.queues
+            where = f"{{{', '.join(device_parts(device))}}}" if by_python else device_index(device)
+            counts = [where, len(program.streams), self._context.spare_event]
             args = ["call", *map(str, counts), *(["true"] if is_branched(program) else ())]
-            file.line(f"{side.queues} queues({', '.join(args)});")
+            if by_python:
+                self._context.headers.add("python_side")
+                self._context.parts.add(Part.OPS)
+            file.line(f"{device.kind.cpp_queues} queues({', '.join(args)});")
             file.line("call.queues = &queues;")
         if self._context.statics.needs_heap:
             file.line("const wir::Heap::Call serving(state.heap);")

@@ -96,8 +96,8 @@ class RegionBase(TextWalker["Context"]):
 
     def _refuse_queues(self, line: AnyLine, reason: str) -> None:
         """Notes a line that needs streams, where C++ has none for it."""
-        program, side = self.context.program, self.context.side
-        if side is None or not side.queues:
+        program, device = self.context.program, self.context.accelerator
+        if device is None or not device.kind.cpp_queues:
             self.refuse_streams(line, "C++ code runs")
         elif self.context.mixes_streams:
             self.unsupported(line, f"{reason}; in C++ all streams are those of one device")

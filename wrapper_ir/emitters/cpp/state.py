@@ -99,12 +99,20 @@ def place_of(handle: str, layout: Layout, *, owned: bool) -> Place:
     return Place(handle, layout.dtype, dim(-layout.offset * layout.dtype.itemsize), owned)
 
 
+def takes_tensors(line: KernelCall, program: Program) -> bool:
+    """Tell whether a call passes tensors to a kernel, which else is given addresses."""
+    language = program.kernels[line.kernel].source.language
+    return language is not None and line.device.kind.launches_by_python(language)
+
+
 def needs_handle(region: Region, program: Program, products: Products) -> frozenset[str]:
     """The buffers that something looks at which does not take addresses: they must be tensors."""
     found: set[str] = set()
     for line in region.body:
         match line:
-            case KernelCall() | Free() | Reinterpret() | Reuse() | AllocateFromPool():
+            case KernelCall() if not takes_tensors(line, program):
+                continue
+            case Free() | Reinterpret() | Reuse() | AllocateFromPool():
                 continue
             case ExternKernel() if products.of(line) is not None:
                 continue

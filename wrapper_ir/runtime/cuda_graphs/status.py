@@ -16,13 +16,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wrapper_ir.runtime.living import Living
+from wrapper_ir.runtime.living import OPENED_FROM_MEMORY, Living
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
-    "OPENED_FROM_MEMORY",
     "GraphStatus",
     "Journal",
     "library_statuses",
@@ -105,9 +104,6 @@ def statuses() -> list[GraphStatus]:
 
 
 # Exported libraries.
-
-OPENED_FROM_MEMORY: Final[set[str]] = set()
-"""Libraries that are no files: the names that they were opened by, which the system tells not."""
 
 _FUNCTION: Final = b"WrapperIRModelContainerGetCudaGraphStatus"
 

@@ -29,10 +29,11 @@ struct Grid {
   std::int64_t z = 1;
 };
 
-// What the program says to the launcher; numbers and truth values as text.
+// What the program says to the launcher.
 struct KernelOption {
   const char* name;
   const char* value;
+  bool is_text;  // rather than a number or a truth value
 };
 
 struct KernelText {

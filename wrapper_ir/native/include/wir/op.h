@@ -115,9 +115,10 @@ class Arg {
     first.integers = values.begin();
     second.count = values.size();
   }
-  Arg(List values) : kind(Kind::kList) {
-    first.list = values.begin();
-    second.count = values.size();
+  Arg(List values) : Arg(values.begin(), values.size()) {}
+  Arg(const Arg* values, std::size_t count) : kind(Kind::kList) {
+    first.list = values;
+    second.count = count;
   }
 
   Kind kind;
