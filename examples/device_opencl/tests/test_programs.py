@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 
+import pyopencl as cl
 import pytest
 import torch
 from device_opencl.kernels import lower
@@ -170,7 +171,7 @@ def test_a_kernel_that_does_not_compile_is_told_of_in_cpp():
     y = b.allocate("f32", (4,))
     b.call(b.device_kernel("wrong", text, **how), x, y, grid=(4,))
     b.returns(y)
-    with pytest.raises(RuntimeError, match="undeclared identifier 'no'"):
+    with pytest.raises(cl.RuntimeError, match="undeclared identifier 'no'"):
         wir.compile(b.build(), "cpp")(torch.ones(4).to("opencl"))
 
 
