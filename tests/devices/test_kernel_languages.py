@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
+from tests import warm
 from tests.devices.loops import HEADER, IN_CPP, LOOPS, Loops, cpu_with
 from wrapper_ir import devices
 from wrapper_ir.lines import DeviceKernel
@@ -184,6 +185,26 @@ def test_the_python_side_launches_it_for_cpp(tmp_path: Path) -> None:
             x = torch.randn(size)
             (y,) = call(x)
             assert torch.equal(y, 2 * x)
+
+
+ALONE = """
+import sys, torch
+call = torch._inductor.aoti_load_package(sys.argv[1])
+try:
+    call(torch.ones(3))
+finally:
+    assert not any(name.startswith("wrapper_ir") for name in sys.modules)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("by_python")
+def test_without_the_python_side_a_program_says_what_it_lacks(tmp_path: Path) -> None:
+    package = wir.emit(wir.parse(TEXT), "cpp").export(tmp_path / "m.pt2")
+    done = warm.run(ALONE, str(package))
+    assert done.returncode != 0
+    assert "WIR2165: the program runs on a device whose Python side" in done.stderr
+    assert "import wrapper_ir.runtime, and the package of the device" in done.stderr
 
 
 @pytest.mark.slow
