@@ -187,7 +187,7 @@ def test_constants_can_be_exchanged(package: Path) -> None:
         torch.testing.assert_close(loaded(x, shift=shift), model(x, shift=shift))
 
 
-@pytest.mark.parametrize("kind", ["state_dict", "safetensors", "package"])
+@pytest.mark.parametrize("kind", ["state_dict", "safetensors", "files", "index", "package"])
 def test_a_package_without_weights_takes_them(
     bare: Path, package: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -200,6 +200,16 @@ def test_a_package_without_weights_takes_them(
     elif kind == "safetensors":
         weights = tmp_path / "weights.safetensors"
         save_file({name: value.clone() for name, value in model.state_dict().items()}, weights)
+    elif kind in ("files", "index"):
+        names = {name: f"part-{n % 2}.safetensors" for n, name in enumerate(model.state_dict())}
+        for file in set(names.values()):
+            values = model.state_dict().items()
+            part = {name: value.clone() for name, value in values if names[name] == file}
+            save_file(part, tmp_path / file)
+        weights = tmp_path / "model.safetensors.index.json"
+        weights.write_text(json.dumps({"metadata": {}, "weight_map": names}))
+        if kind == "files":
+            weights = [tmp_path / "part-0.safetensors", str(tmp_path / "part-1.safetensors")]
     loaded = wir.load_package(bare, weights=weights)
     with torch.no_grad():
         torch.testing.assert_close(loaded(x, shift=shift), model(x, shift=shift))
@@ -208,7 +218,7 @@ def test_a_package_without_weights_takes_them(
             torch.testing.assert_close(loaded(x, shift=shift), model(x, shift=shift))
 
 
-def test_a_package_without_weights_says_which_it_lacks(bare: Path) -> None:
+def test_a_package_without_weights_says_which_it_lacks(bare: Path, tmp_path: Path) -> None:
     model, _, _ = nested()
     with pytest.raises(PackageError, match=r"none were given for 'first.bias'"):
         wir.load_package(bare)
@@ -218,6 +228,11 @@ def test_a_package_without_weights_says_which_it_lacks(bare: Path) -> None:
         wir.load_package(bare, weights={"scale": 3})  # type: ignore[dict-item]
     with pytest.raises(PackageError, match=r"nowhere.safetensors"):
         wir.load_package(bare, weights="nowhere.safetensors")
+    index = tmp_path / "model.safetensors.index.json"
+    for text in ("{", "[]", '{"weight_map": 3}', "{}"):
+        index.write_text(text)
+        with pytest.raises(PackageError, match="no index of weights"):
+            wir.load_package(bare, weights=index)
 
 
 def test_weights_that_are_given_go_before_those_of_the_package(package: Path) -> None:

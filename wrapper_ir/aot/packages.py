@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from wrapper_ir.aot.archive import Archive
     from wrapper_ir.aot.library import Library
 
-    Weights = Mapping[str, Tensor] | str | os.PathLike[str]
+    AnyPath = str | os.PathLike[str]
+    Weights = Mapping[str, Tensor] | AnyPath | Sequence[AnyPath]
 
 __all__ = ["PackageFitError", "PackagedModel", "load_package"]
 
@@ -74,8 +75,9 @@ def load_package(
         path: The ``.pt2`` file, or the ``.so``.
         model: The model's name; by default that of the only one, or ``model``. A library has none.
         weights: Values to use instead of those in the package: tensors by their names in the model
-            (a ``state_dict``), or the path of a ``.safetensors`` file or of another package. They
-            are not copied where they are on the model's device. What it lacks comes from the
+            (a ``state_dict``), or the path of a ``.safetensors`` file or of another package, or
+            several such paths, or the index of a model's files (``.safetensors.index.json``). They
+            are not copied where they are on the model's device. What they lack comes from the
             package; for a library all parameters have to be there, on their devices.
         device: The type of device to run on, such as ``"cpu"``, where there are variants for
             several; by default whatever fits first.
@@ -179,7 +181,12 @@ def _given(weights: Weights | None) -> Mapping[str, Tensor]:
         return {}
     if isinstance(weights, Mapping) and all(isinstance(each, Tensor) for each in weights.values()):
         return weights
+    if isinstance(weights, (list, tuple)):
+        files = [_given(each) for each in weights]
+        return {name: value for file in files for name, value in file.items()}
     path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path()
+    if path.name.endswith(".safetensors.index.json"):
+        return _given([path.parent / file for file in _files_of(path)])
     if path.suffix == ".safetensors":
         return _of_safetensors(path)
     if path.suffix == ".pt2":
@@ -187,8 +194,19 @@ def _given(weights: Weights | None) -> Mapping[str, Tensor]:
         found = [pair for model in reversed(models) for pair in _mapped(model)]
         return {row["model_name"]: value for row, value in found}
     raise OptionValueError(
-        option="weights", value=weights, expected="tensors by name, or a .safetensors or .pt2 file"
+        option="weights",
+        value=weights,
+        expected="tensors by name, or .safetensors or .pt2 files, or the index of such",
     )
+
+
+def _files_of(index: Path) -> list[str]:
+    """Return the files that the index of a model's weights names."""
+    try:
+        return sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"it is no index of weights: {type(error).__name__}: {error}"
+        raise PackageError(file=str(index), problem=problem) from error
 
 
 def _of_safetensors(path: Path) -> dict[str, Tensor]:
