@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from wrapper_ir.analysis.ops import begins_work, waits_for_work
 from wrapper_ir.analysis.proof import end_of, sizes_of
 from wrapper_ir.lines import effects
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import shown
-from wrapper_ir.verify.externs import buffers_in
 from wrapper_ir.verify.state import Storage
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Overlaps:
     def _given(self, bound: Sequence[tuple[SchemaArg, Arg]]) -> Iterator[_Given]:
         """The buffers of which it is certain whose storage they are."""
         for declared, arg in bound:
-            for each in buffers_in(arg):
+            for each in buffers_in([arg]):
                 buffer = self.lifetimes.buffers.get(each.buffer)
                 if buffer and buffer.layout and buffer.is_certain and len(buffer.storages) == 1:
                     yield _Given(declared, buffer, buffer.layout)
