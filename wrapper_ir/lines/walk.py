@@ -68,9 +68,9 @@ def made_objects(program: Program) -> tuple[str, ...]:
     return tuple(name for line in program.body for name in effects(line).defines_objects)
 
 
-def walk(program: Program) -> Iterator[tuple[Path, AnyLine]]:
-    """Every line with its path, a line before the lines of its regions."""
-    return _walk(program.body, Path(), "body")
+def walk(whole: Program | Region) -> Iterator[tuple[Path, AnyLine]]:
+    """Every line of a program or region with its path, a line before the lines of its regions."""
+    return _walk(whole.body, Path(), "body")
 
 
 def _walk(body: Iterable[AnyLine], parent: Path, region: str) -> Iterator[tuple[Path, AnyLine]]:

@@ -120,7 +120,7 @@ def _is_refused_by_torch(op: str, read: str, a: Layout, b: Layout) -> bool:
     """Return whether an op of torch's refuses to write ``a`` while it reads ``b``."""
     if op.partition(".")[0] in _WITHOUT_ELEMENTS or not (a.is_static and b.is_static):
         return False
-    if 0 in (*a.size, *b.size) or not (_is_dense(a) and _is_dense(b)):
+    if 0 in (*a.size, *b.size) or not (a.is_dense and b.is_dense):
         return False
     if _places(a) == _places(b) and a.offset == b.offset and a.dtype is b.dtype:
         return read in _READ_TO_THE_END.get(op, ())
@@ -149,16 +149,6 @@ def _places(layout: Layout) -> list[tuple[Dim, Dim]]:
     """Sizes and strides without the dimensions of one element."""
     pairs = zip(layout.size, layout.stride, strict=True)
     return [(size, stride) for size, stride in pairs if size != 1]
-
-
-def _is_dense(layout: Layout) -> bool:
-    """Return whether a static layout is dense: each element has its place, and no gaps."""
-    step: Dim = 1
-    for stride, size in sorted((stride, size) for size, stride in _places(layout)):
-        if stride != step:
-            return False
-        step *= size
-    return True
 
 
 def _meet(a: Layout, b: Layout) -> bool:
