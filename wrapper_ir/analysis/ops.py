@@ -145,9 +145,11 @@ def drops(program: Program, line: ExternKernel) -> bool:
     schema = schema_of(program, line.op)
     if not may_drop(schema):
         return False
-    names = [each.name for each in schema.positional]
-    given = {**dict(zip(names, line.args, strict=False)), **dict(line.kwargs)}
-    return given.get(_DROPOUT) not in (None, ScalarArg(0), ScalarArg(0.0))
+    return schema.given(line.args, line.kwargs).get(_DROPOUT) not in (
+        None,
+        ScalarArg(0),
+        ScalarArg(0.0),
+    )
 
 
 def draws(program: Program, line: AnyLine) -> bool:

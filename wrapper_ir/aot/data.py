@@ -206,18 +206,22 @@ def beside_text(blob: str, digest: str) -> str:
 _NO_STACK: Final = '\t.section .note.GNU-stack,"",%progbits\n'
 
 
-def _string(symbol: str, text: str) -> str:
+def asciz(text: str) -> str:
+    """Returns what assembles to a text and the zero that ends it."""
     quoted = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}"
         for byte in text.encode()
     )
+    return f'\t.asciz "{quoted}"\n'
+
+
+def _string(symbol: str, text: str) -> str:
     return f"""\
 \t.section .rodata.{symbol},"a"
 \t.globl {symbol}
 \t.hidden {symbol}
 {symbol}:
-\t.asciz "{quoted}"
-"""
+{asciz(text)}"""
 
 
 class Place(NamedTuple):

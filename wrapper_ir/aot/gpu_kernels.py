@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from wrapper_ir.aot.data import asciz
 from wrapper_ir.emitters.triton import GpuUnit
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
@@ -183,7 +184,7 @@ def _images(kernel: GpuUnit, binaries: Sequence[GpuBinary]) -> str:
         f"{_label(kernel, binary)}:\n"
         f'\t.incbin "{_file(kernel, binary)}"\n'
         f"{_label(kernel, binary)}_name:\n"
-        f'\t.asciz "{_escaped(binary.symbol)}"\n'
+        f"{asciz(binary.symbol)}"
         "\t.balign 64\n"
         for binary in binaries
     )
@@ -206,11 +207,4 @@ def _images(kernel: GpuUnit, binaries: Sequence[GpuBinary]) -> str:
         f"{kernel.symbol}:\n"
         f"{rows}"
         "\t.zero 40\n"
-    )
-
-
-def _escaped(symbol: str) -> str:
-    return "".join(
-        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}"
-        for byte in symbol.encode()
     )

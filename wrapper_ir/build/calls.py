@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sympy
@@ -17,7 +18,6 @@ from wrapper_ir.build.values import (
     Part,
     Result,
     Size,
-    buffers_in,
     device_of,
     dtype_of,
     here,
@@ -56,12 +56,12 @@ from wrapper_ir.lines import (
     ResultSymbol,
     ScalarArg,
     SchemaArg,
-    SchemaType,
     StringArg,
     TorchOp,
     UnsupportedExprError,
     parse_schema,
 )
+from wrapper_ir.lines.args import buffers_in
 
 if TYPE_CHECKING:
     from wrapper_ir.build.draft import ProgramDraft
@@ -184,8 +184,8 @@ def op_results(
     if not is_many and len(results) > len(returns):
         reason = f"{len(results)} results are asked for, it returns {len(returns)}"
         raise ResultError(callee=schema.name, reason=reason)
-    bound = _bound(schema, args, kwargs)
-    device = _device(draft, bound)
+    bound = schema.given(args, kwargs)
+    device = _device(draft, bound.values())
     found: list[OpResult] = []
     handles: list[Buffer | Object | sympy.Symbol] = []
     for index, given in enumerate(results):
@@ -205,62 +205,40 @@ def op_results(
             handles.append(made)
             continue
         buffer = new_buffer(draft, result.name, layout_of(result.layout, device=device))
-        type_ = _type_at(schema, path)
-        relation, of = _relation(type_, bound, result.relation, may_alias=may_alias)
+        relation, of = _relation(schema, path, bound, result.relation, may_alias=may_alias)
         found.append(ResultBuffer(buffer.name, path, relation, of))
         handles.append(buffer)
     return tuple(found), handles
 
 
-def _bound(
-    schema: OpSchema, args: tuple[Arg, ...], kwargs: tuple[NamedArg, ...]
-) -> list[tuple[SchemaArg, Arg]]:
-    named = [(schema.arg(name), arg) for name, arg in kwargs]
-    pairs = [*zip(schema.positional, args, strict=False)]
-    return pairs + [(declared, arg) for declared, arg in named if declared is not None]
-
-
-def _type_at(schema: OpSchema, path: tuple[int | str, ...]) -> SchemaType | None:
-    first = path[0] if path else 0
-    position = first if schema.returns_tuple and isinstance(first, int) else 0
-    return schema.returns[position] if 0 <= position < len(schema.returns) else None
-
-
 def _relation(
-    type_: SchemaType | None,
-    bound: list[tuple[SchemaArg, Arg]],
+    schema: OpSchema,
+    path: tuple[int | str, ...],
+    bound: Mapping[str, Arg],
     given: Relation | None,
     *,
     may_alias: bool,
 ) -> tuple[Relation, tuple[str, ...]]:
     """Return how a result relates to the arguments: as the call says, or else the schema."""
+    type_ = schema.type_at(path)
     sets = type_.alias_sets if type_ is not None else frozenset()
     relation = given
     if relation is None:
         relation = Relation.ALIAS if sets else Relation.FRESH
         relation = Relation.MAY_ALIAS if may_alias else relation
-        if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for _, arg in bound):
+        if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in bound.values()):
             relation = Relation.HELD
     if relation in (Relation.FRESH, Relation.HELD):
         return relation, ()
-    sources = [
-        buffer
-        for declared, arg in bound
-        if not sets or "*" in sets or sets & declared.type.alias_sets
-        for buffer in buffers_in(arg)
-    ]
-    return relation, tuple(dict.fromkeys(sources))
+    sources = buffers_in(schema.sharing(sets or frozenset("*"), bound))
+    return relation, tuple(dict.fromkeys(each.buffer for each in sources))
 
 
-def _device(draft: ProgramDraft, bound: list[tuple[SchemaArg, Arg]]) -> Device | None:
+def _device(draft: ProgramDraft, args: Collection[Arg]) -> Device | None:
     """Return the default device of the results: that of the arguments."""
-    for _, arg in bound:
-        if isinstance(arg, DeviceArg):
-            return arg.device
-    for _, arg in bound:
-        for name in buffers_in(arg):
-            return draft.buffers[name].device
-    return None
+    named = (arg.device for arg in args if isinstance(arg, DeviceArg))
+    held = (draft.buffers[arg.buffer].device for arg in buffers_in(args))
+    return next(itertools.chain(named, held), None)
 
 
 def _is_number(value: object) -> bool:

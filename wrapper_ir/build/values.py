@@ -30,20 +30,19 @@ from wrapper_ir.lines import (
     CPU,
     DTYPE_BY_SHORT_NAME,
     Arg,
-    BufferArg,
     Device,
     Dim,
     DType,
     Frame,
     KernelDefinition,
     Layout,
-    ListArg,
     Origin,
     Relation,
     SymbolInfo,
     UnsupportedExprError,
     contiguous_strides,
 )
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dims
 from wrapper_ir.lines.schema import CLASS_NAME
 
@@ -349,20 +348,11 @@ def own(draft: ProgramDraft, handle: H, kind: type[H]) -> H:
 # Places: of a call among devices and streams, and of the user's line in the source.
 
 
-def buffers_in(arg: Arg) -> list[str]:
-    """Names of the buffers in an argument."""
-    if isinstance(arg, BufferArg):
-        return [arg.buffer]
-    if isinstance(arg, ListArg):
-        return [name for item in arg.items for name in buffers_in(item)]
-    return []
-
-
 def place(draft: ProgramDraft, args: Sequence[Arg], default: Device) -> tuple[Device, int]:
     """Return the default device and stream of a call: its first buffer's, and the block's."""
-    for arg in args:
-        for name in buffers_in(arg):
-            return draft.buffers[name].device, stream_on(draft, draft.buffers[name].device)
+    for arg in buffers_in(args):
+        device = draft.buffers[arg.buffer].device
+        return device, stream_on(draft, device)
     return default, stream_on(draft, default)
 
 

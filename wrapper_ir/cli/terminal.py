@@ -1,8 +1,9 @@
-"""Terminal output: consoles, and the progress of long steps on standard error."""
+"""Terminal output: consoles, the progress of long steps on standard error, programs in colour."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import sys
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.console import Console
+    from rich.text import Text
 
 
 #: How long a step may take before it says that it goes on, and again (seconds).
@@ -178,3 +180,70 @@ def duration(seconds: float) -> str:
         if seconds * factor >= 1 or unit == "us":
             return f"{seconds * factor:.3g} {unit}"
     raise AssertionError
+
+
+# Colours for the text form of programs.
+
+
+_WORDS = (
+    "wir|program|in_spec|out_spec|tangents|symbol|input|constant|buffer|kernel|extern|return|yield|allocate|"
+    "free|reuse|reinterpret|allocate_pool|allocate_from_pool|call|compute|size|stride|"
+    "storage_offset|item|assert|assert_layout|align|cond|while|stacked|with|probe|loc|then|else|"
+    "condition|body|in|out|inout|alias|may_alias|donated|mutable|tied|stream|grid|"
+    "event|mempool|user|after|record_event|wait_event|synchronize"
+)
+
+#: What each kind of word looks like; the sixteen colours of the terminal, so that any theme fits.
+_STYLES = {
+    "keyword": "bold blue",
+    "buffer": "cyan",
+    "callee": "green",
+    "type": "magenta",
+    "string": "yellow",
+    "remark": "bright_black",
+}
+
+#: What each kind of word is; what is found later wins where two overlap.
+_PATTERNS = (
+    rf"(?<![\w%@$.:\"])(?P<keyword>{_WORDS})(?![\w.:])",
+    r"(?<![\w%@$])(?P<type>(?:bf|f|i|u|c|qi|qui)\d\w*|bool)(?=[\[\s*,)])",
+    r"(?P<buffer>%[A-Za-z_]\w*)",
+    r"(?P<callee>@[A-Za-z_]\w*|\b[A-Za-z_]\w*::[A-Za-z_]\w*(?:\.\w+)?)",
+    r'(?P<string>"(?:[^"\\]|\\.)*")',
+    r"(?P<remark>^\s*//.*$|;.*$)",
+)
+
+
+def print_highlighted(text: str) -> None:
+    """Print a program's text in colour; nothing is wrapped or cut."""
+    from rich.theme import Theme
+
+    console = out(color=True)
+    theme = Theme({f"wir.{name}": style for name, style in _STYLES.items()})
+    by_kind = itertools.groupby(text.splitlines(), key=lambda line: line.lstrip()[:1] == "|")
+    with console.use_theme(theme):
+        for is_source, lines in by_kind:
+            for line in (_source if is_source else _lines)(list(lines)):
+                console.print(line, soft_wrap=True)
+
+
+def _lines(lines: list[str]) -> Iterator[Text]:
+    from rich.text import Text
+
+    for line in lines:
+        coloured = Text(line)
+        for pattern in _PATTERNS:
+            coloured.highlight_regex(pattern, style_prefix="wir.")
+        yield coloured
+
+
+def _source(lines: list[str]) -> Iterator[Text]:
+    """A kernel's source as C++, its margin dimmed."""
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    margins = [line.partition("|")[0] + "|" for line in lines]
+    code = "\n".join(line.removeprefix(margin) for line, margin in zip(lines, margins, strict=True))
+    coloured = Syntax(code, "cpp", theme="ansi_dark").highlight(code).split("\n", allow_blank=True)
+    for margin, line in zip(margins, coloured, strict=False):
+        yield Text.assemble((margin, "bright_black"), line)

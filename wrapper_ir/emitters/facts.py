@@ -15,7 +15,7 @@ from wrapper_ir.analysis.ops import PRODUCTS, may_drop, schema_of
 from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import dim, free_symbols
+from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, RecordEvent, Synchronize, WaitEvent
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import (
@@ -33,7 +33,6 @@ from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
 
 
@@ -339,22 +338,9 @@ def _is_whole(view: Layout, whole: Layout) -> bool:
         and view.offset == whole.offset == 0
         and view.numel == whole.numel
         and view.symbols <= whole.symbols
-        and _is_dense(view)
-        and _is_dense(whole)
+        and view.is_dense
+        and whole.is_dense
     )
-
-
-def _is_dense(layout: Layout) -> bool:
-    """Return whether a layout is row-major without gaps, in some order of its dimensions."""
-    left = [pair for pair in zip(layout.stride, layout.size, strict=True) if pair[1] != 1]
-    step: Dim = 1
-    while left:
-        at = next((pair for pair in left if pair[0] == step), None)
-        if at is None or at[1] == 0:
-            return False
-        left.remove(at)
-        step = dim(step * at[1])
-    return True
 
 
 def only_accelerator(program: Program) -> Device | None:
@@ -442,7 +428,7 @@ def free_region_symbols(region: Region, program: Program) -> tuple[str, ...]:
     """The symbols that a region uses and does not bind itself, sorted."""
     used: set[str] = set()
     bound = {p.symbol for p in region.params if isinstance(p, ScalarInput)}
-    for line in _all_lines(region):
+    for _, line in walk(region):
         found = effects(line, program)
         used |= found.uses_symbols
         bound.update(found.defines_symbols)
@@ -461,13 +447,6 @@ def _result_symbols(region: Region) -> set[str]:
     for value in region.results:
         found |= free_symbols(getattr(value, "value", None))
     return found
-
-
-def _all_lines(region: Region) -> Iterator[AnyLine]:
-    for line in region.body:
-        yield line
-        for _, inner in regions_of(line):
-            yield from _all_lines(inner)
 
 
 # Numbers for symbols, where inputs are made up.

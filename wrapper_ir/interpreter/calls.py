@@ -183,15 +183,6 @@ def value_of(frame: Frame, arg: Arg) -> Any:  # noqa: ANN401 - whatever a call t
             return [value_of(frame, item) for item in arg.items]
 
 
-def buffers_in(args: Sequence[Arg]) -> Iterator[BufferArg]:
-    """The buffers among arguments, those of lists included."""
-    for arg in args:
-        if isinstance(arg, BufferArg):
-            yield arg
-        elif isinstance(arg, ListArg):
-            yield from buffers_in(arg.items)
-
-
 def part(call: str, result: Any, path: tuple[int | str, ...]) -> Any:  # noqa: ANN401 - a result
     """The leaf of a result at a path.
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 from wrapper_ir.analysis.own_memory import own_memory
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
-from wrapper_ir.interpreter.calls import Watch, bind_results, buffers_in, find_op, settle, value_of
+from wrapper_ir.interpreter.calls import Watch, bind_results, find_op, settle, value_of
 from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
 from wrapper_ir.interpreter.memory import (
     Block,
@@ -21,6 +21,7 @@ from wrapper_ir.interpreter.memory import (
     Storage,
     poison,
 )
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import MemoryKind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, TypeAlias
 
@@ -128,6 +128,15 @@ class ListArg:
 
     syntax: ClassVar[str] = "{items:list}"
     items: tuple[Arg, ...]
+
+
+def buffers_in(args: Iterable[Arg]) -> Iterator[BufferArg]:
+    """The buffers among arguments, those in lists included."""
+    for arg in args:
+        if isinstance(arg, BufferArg):
+            yield arg
+        elif isinstance(arg, ListArg):
+            yield from buffers_in(arg.items)
 
 
 Arg: TypeAlias = (

@@ -222,6 +222,9 @@ class ExternKernel(Line):
 # where the program is loaded, and nobody outside knows them.
 
 
+_USERS = {"user_object": "the number of a user's object"}
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A queue of work on a device that the program uses besides the caller's.
@@ -231,6 +234,8 @@ class Stream:
     calls it is the caller's.
     """
 
+    syntax: ClassVar[str] = " {device}[ user {user_object}][ captured]"
+    nouns: ClassVar[Mapping[str, str]] = _USERS
     device: Device
     user_object: int | None = None
     captured: bool = False
@@ -243,6 +248,8 @@ class Event:
     ``user_object`` is the number under which the front end keeps the user's event.
     """
 
+    syntax: ClassVar[str] = "[ user {user_object}]"
+    nouns: ClassVar[Mapping[str, str]] = _USERS
     user_object: int | None = None
 
 
@@ -253,6 +260,8 @@ class MemoryPool:
     ``user_object`` is the number under which the front end keeps the user's pool.
     """
 
+    syntax: ClassVar[str] = " {device}[ user {user_object}]"
+    nouns: ClassVar[Mapping[str, str]] = _USERS
     device: Device
     user_object: int | None = None
 

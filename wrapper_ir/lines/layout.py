@@ -234,6 +234,19 @@ class Layout:
         return self.stride == contiguous_strides(self.size)
 
     @property
+    def is_dense(self) -> bool:
+        """True if it is row-major without gaps, in some order of its dimensions."""
+        left = [pair for pair in zip(self.stride, self.size, strict=True) if pair[1] != 1]
+        step: Dim = 1
+        while left:
+            at = next((pair for pair in left if pair[0] == step), None)
+            if at is None or at[1] == 0:
+                return False
+            left.remove(at)
+            step = dim(step * at[1])
+        return True
+
+    @property
     def is_static(self) -> bool:
         """True if size, stride and offset are all known numbers."""
         return not self.symbols

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from wrapper_ir.lines.args import Arg, BufferArg, Value
 from wrapper_ir.lines.base import Use
@@ -37,6 +37,13 @@ def is_torchs_own(file: str) -> bool:
 class Frame:
     """One frame of the model's source: file, line, function and the line's text."""
 
+    syntax: ClassVar[str] = " at {file}:{line}[ in {function}][ code {code}]"
+    nouns: ClassVar[Mapping[str, str]] = {
+        "file": "a file's name",
+        "line": "the number of a line",
+        "function": "a function's name",
+        "code": "a line of code",
+    }
     file: str
     line: int
     function: str = ""
@@ -57,6 +64,17 @@ class Frame:
 class Origin:
     """The fx nodes, the ATen ops and the user's source lines that a wrapper line implements."""
 
+    syntax: ClassVar[str] = (
+        "[ nodes {nodes}][ ops {ops}][ module {module}][ values {values}][ handle {handle}]"
+        "{frames:frames}"
+    )
+    nouns: ClassVar[Mapping[str, str]] = {
+        "nodes": "the name of a node",
+        "ops": "the name of an op",
+        "module": "a module's path",
+        "values": "the name of a node",
+        "handle": "a call's handle",
+    }
     nodes: tuple[str, ...] = ()
     """Names of fx nodes, in the order of the graph."""
     ops: tuple[str, ...] = ()
@@ -166,6 +184,8 @@ class SymbolInfo:
     A hint is for planning only; it is never used as truth.
     """
 
+    syntax: ClassVar[str] = ": {kind}{lower, upper:range}[ hint {hint}][ unbacked]"
+    nouns: ClassVar[Mapping[str, str]] = {"kind": "a kind of symbol", "hint": "a hint"}
     kind: SymbolKind = SymbolKind.INT
     lower: int | None = None
     upper: int | None = None
@@ -231,6 +251,13 @@ class Constant:
     a packed one is made; without it its value cannot be stored.
     """
 
+    syntax: ClassVar[str] = (
+        "= {kind} {qualified_name}[ mutable][ tied {tied_to}][ by {packing:packing}]"
+    )
+    nouns: ClassVar[Mapping[str, str]] = {
+        "kind": "a kind of constant",
+        "qualified_name": "the constant's name in the model",
+    }
     qualified_name: str
     kind: ConstantKind = ConstantKind.TENSOR
     mutable: bool = False
@@ -245,6 +272,8 @@ class ObjectConstant:
     Calls may change its state, which then lasts.
     """
 
+    syntax: ClassVar[str] = ": {class_name:class} = {qualified_name}"
+    nouns: ClassVar[Mapping[str, str]] = {"qualified_name": "the object's name in the model"}
     class_name: str
     """The class as torch registers it: ``namespace::Class``."""
     qualified_name: str = ""

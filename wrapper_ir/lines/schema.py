@@ -12,9 +12,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from wrapper_ir.errors import WrapperIRError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+T = TypeVar("T")
 
 QUALIFIED_OP_NAME = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII
@@ -113,6 +118,23 @@ class OpSchema:
     def arg(self, name: str) -> SchemaArg | None:
         """The argument called ``name``."""
         return next((a for a in self.args if a.name == name), None)
+
+    def given(self, args: Iterable[T], kwargs: Iterable[tuple[str, T]]) -> dict[str, T]:
+        """What a call gives for the arguments, by their names."""
+        names = (a.name for a in self.positional)
+        return {**dict(zip(names, args, strict=False)), **dict(kwargs)}
+
+    def sharing(self, sets: frozenset[str], given: Mapping[str, T]) -> Iterator[T]:
+        """What a call gives for the arguments that are in any of these alias sets."""
+        for a in self.args:
+            if a.name in given and ("*" in sets or sets & a.type.alias_sets):
+                yield given[a.name]
+
+    def type_at(self, path: tuple[int | str, ...]) -> SchemaType | None:
+        """The type of the result at a path, by its first step."""
+        first = path[0] if self.returns_tuple and path else 0
+        known = isinstance(first, int) and 0 <= first < len(self.returns)
+        return self.returns[int(first)] if known else None
 
 
 @lru_cache(maxsize=8192)

@@ -19,7 +19,7 @@ from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import real_symbol, symbol
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
-from wrapper_ir.lines.traits import NAMED_FIELDS, REGION_FIELDS, NameField, PerClass
+from wrapper_ir.lines.traits import NAMED_FIELDS, REGION_FIELDS, NameField
 from wrapper_ir.lines.traits import regions_of as regions_of  # a part of walking
 
 
@@ -68,9 +68,9 @@ def made_objects(program: Program) -> tuple[str, ...]:
     return tuple(name for line in program.body for name in effects(line).defines_objects)
 
 
-def walk(program: Program) -> Iterator[tuple[Path, AnyLine]]:
-    """Every line with its path, a line before the lines of its regions."""
-    return _walk(program.body, Path(), "body")
+def walk(whole: Program | Region) -> Iterator[tuple[Path, AnyLine]]:
+    """Every line of a program or region with its path, a line before the lines of its regions."""
+    return _walk(whole.body, Path(), "body")
 
 
 def _walk(body: Iterable[AnyLine], parent: Path, region: str) -> Iterator[tuple[Path, AnyLine]]:
@@ -250,24 +250,3 @@ class Renaming:
 
 def _is(a: object, b: object) -> bool:
     return a is b
-
-
-def name_fields(cls: type) -> dict[str, str | None]:
-    """Return the fields of a class that names can be in, each with what it names.
-
-    That is ``buffers``, ``kernels`` or ``symbols``, or None where one has to look inside.
-    """
-    return _NAME_TABLES[cls]
-
-
-def _name_tables(cls: type) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for field in NAMED_FIELDS[cls]:
-        roles = [role if isinstance(role, Role) else role.role for role in field.roles]
-        table = _TABLES.get(roles[0], "buffers") if roles else None
-        if table != "":
-            found[field.name] = table
-    return found
-
-
-_NAME_TABLES: Final = PerClass(_name_tables)

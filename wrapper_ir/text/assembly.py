@@ -81,9 +81,11 @@ _NAMES: Final[dict[Role, Kind]] = {
 
 # Kinds of values, by type.
 
+_INTEGER: Final = Kind("p.scalar({})", "p.integer(c, {what})")
 
 _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
-    (int, Kind("p.scalar({})", "p.integer(c, {what})")),
+    (int, _INTEGER),
+    (int | None, _INTEGER),
     (str, Kind("quote({})", "c.string({what})", '"')),
     (Dim, Kind("p.scalar({})", "p.exprs.dim(c)")),
     (Scalar, Kind("p.scalar({})", "p.exprs.scalar(c)")),
@@ -140,12 +142,15 @@ def _identifier(noun: str) -> Kind:
     return Kind(f"p.identifier({{}}, {noun!r})", f"c.identifier({f'the name of {noun}'!r})")
 
 
-#: Forms of one field's value; layouts and results are written with what is defined.
+#: Forms of a field's value, or of two; layouts and results are written with what is defined.
 _FORMS: Final[dict[str, Kind]] = {
     "class": Kind("p.class_name({})", "c.class_name()"),
     "list": Kind("p.arg_list({})", "p.arg_list(c)", "["),
     "call": Kind("p.args({}, {})", "p.all_args(c)"),
     "mixed": Kind("p.mixed({}, {})", "p.mixed(c)"),
+    "range": Kind("p.range({}, {})", "p.range(c)"),
+    "packing": Kind("p.packing({})", "p.packing(c)"),
+    "frames": Kind("p.frames({})", "p.frames(c)"),
     "layout": Kind("p.layout_of({})", ""),
     "targets": Kind("p.targets({})", ""),
     "types": Kind("p.result_types({})", ""),
@@ -186,7 +191,8 @@ def _unless_default(cls: type, group: Group, inner: str, known: dict[str, object
     value = f"v.{group.field}"
     default = False if group.is_flag else default_of(cls, group.field)
     if not default:
-        return f"({inner} if {value} else '')"
+        test = f"{value} is not None" if default is None else value
+        return f"({inner} if {test} else '')"
     known[f"default_{group.field}"] = default
     test = "is not" if isinstance(default, enum.Enum) else "!="
     return f"({inner} if {value} {test} default_{group.field} else '')"
@@ -199,7 +205,9 @@ def _slot_kind(cls: type, slot: Slot) -> Kind:
 
 
 def _pair(cls: type, slot: Slot) -> Kind:
-    """Return how two fields are written as one list."""
+    """Return how two fields are written as one list, or in the form that the class asks for."""
+    if slot.form:
+        return _FORMS[slot.form]
     is_call = hints_of(cls)[slot.fields[1]] == tuple[NamedArg, ...]
     return _FORMS["call" if is_call else "mixed"]
 

@@ -13,12 +13,14 @@ from wrapper_ir.lines import (
     CallResult,
     Device,
     Dim,
+    Frame,
     Input,
     Layout,
     LayoutKind,
     NamedArg,
     OpaqueKind,
     OpResult,
+    Packing,
     Param,
     Region,
     Relation,
@@ -31,7 +33,7 @@ from wrapper_ir.lines import (
     Value,
     contiguous_strides,
 )
-from wrapper_ir.text.assembly import Choices
+from wrapper_ir.text.assembly import READERS, Choices
 from wrapper_ir.text.errors import ConflictTextError, NestingTextError, NumberTextError
 from wrapper_ir.text.tokens import listed
 from wrapper_ir.text.words import DTYPES, MAX_DEPTH, RELATIONS, SCALAR_TYPES
@@ -319,6 +321,36 @@ class ItemParser:
         if not found:
             cursor.fail(f"'{word} ()' is left out where nothing is taken in", at=at)
         return found
+
+    def range(self, cursor: Cursor) -> tuple[int | None, int | None]:
+        """Reads ``[0, inf]``; nothing says nothing of either end."""
+        if not cursor.accept("["):
+            return None, None
+        lower: int | None = None
+        if cursor.next == "-" and cursor.tokens[cursor.at + 1] == "inf":
+            cursor.at += 2
+        else:
+            lower = self.integer(cursor, "a bound, unless -inf,")
+        cursor.expect(",")
+        is_open = cursor.accept("inf")
+        upper = None if is_open else self.integer(cursor, "a bound, unless inf,")
+        cursor.expect("]")
+        return lower, upper
+
+    def packing(self, cursor: Cursor) -> Packing:
+        """Reads ``ns::op(args)[1]``: what packs a constant."""
+        op, args, position = cursor.op("the op that packs it"), self.args(cursor), None
+        if cursor.accept("["):
+            position = self.integer(cursor, "which of a list")
+            cursor.expect("]")
+        return Packing(op, args, position)
+
+    def frames(self, cursor: Cursor) -> tuple[Frame, ...]:
+        """Reads ``at "file.py":12`` as often as it comes."""
+        found: list[Frame] = []
+        while cursor.next == "at":
+            found.append(READERS[Frame](self, cursor, None))
+        return tuple(found)
 
     def strings(self, cursor: Cursor, what: str) -> tuple[str, ...]:
         """Reads strings in square brackets."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.lines import (
     Access,
     Arg,
     BufferParam,
     Device,
+    Frame,
     Input,
     Layout,
     LayoutKind,
     NamedArg,
     OpResult,
+    Packing,
     Param,
     Program,
     Relation,
@@ -124,10 +126,6 @@ class ItemPrinter:
         kind = self.identifier(device.type, "the device type")
         return f"@{kind}" if device.index is None else f"@{kind}:{device.index}"
 
-    def user(self, number: int | None) -> str:
-        """Return which object of the user's a stream, event or memory pool is, if it is one."""
-        return "" if number is None else f" user {self.scalar(number)}"
-
     def layout(self, layout: Layout) -> str:
         """``f32[s0, 64]{1, s0}+8 @cuda:0``; row-major strides and no offset are left out."""
         text = self._layout_texts.get(layout)
@@ -227,6 +225,10 @@ class ItemPrinter:
         """``%x : layout donated``, ``s0`` or ``&queue : namespace::Class``."""
         return SHOWERS[type(item)](self, item)
 
+    def declared(self, item: Any) -> str:  # noqa: ANN401 - of whatever class declares its text
+        """What a program says of something that it declares, behind its name."""
+        return SHOWERS[type(item)](self, item)
+
     def param(self, param: Param) -> str:
         """``name: in f32`` or ``name: i64``."""
         name = self.identifier(param.name, "the parameter")
@@ -239,6 +241,22 @@ class ItemPrinter:
     def params(self, params: tuple[Param, ...]) -> str:
         """The parameters of a kernel, in round brackets."""
         return f"({', '.join(map(self.param, params))})"
+
+    def range(self, lower: int | None, upper: int | None) -> str:
+        """``[0, inf]``; nothing where neither end is known."""
+        if lower is None and upper is None:
+            return ""
+        least = "-inf" if lower is None else self.scalar(lower)
+        return f" [{least}, {'inf' if upper is None else self.scalar(upper)}]"
+
+    def packing(self, packing: Packing) -> str:
+        """``ns::op(args)[1]``: what packs a constant."""
+        text = self.op(packing.op) + self.args(packing.args)
+        return text if packing.position is None else f"{text}[{packing.position}]"
+
+    def frames(self, frames: Iterable[Frame]) -> str:
+        """``at "file.py":12`` for each frame."""
+        return "".join(SHOWERS[Frame](self, frame) for frame in frames)
 
     def table(self, rows: Iterable[tuple[str, Scalar | str | None]]) -> str:
         """``{key: value, ...}``."""

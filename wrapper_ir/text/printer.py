@@ -13,12 +13,10 @@ from wrapper_ir.lines import (
     AnyLine,
     BufferInput,
     KernelDefinition,
-    Origin,
     Path,
     Program,
     Region,
     SchemaError,
-    SymbolInfo,
     TorchOp,
     parse_schema,
     regions_of,
@@ -34,7 +32,7 @@ from wrapper_ir.text.item_print import ItemPrinter
 from wrapper_ir.text.words import MAX_DEPTH, is_plain_schema, quote, source_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 
 # The lines of a program as text.
@@ -145,13 +143,14 @@ class _ProgramPrinter:
 
     def lines(self) -> Iterator[TextLine]:
         """Every line of the text."""
+        items = self._printer.items
         yield from map(TextLine, self._head())
         yield from self._main()
-        yield TextLine(self._printer.items.returned("return", self._program.results))
+        yield TextLine(items.returned("return", self._program.results))
         if self._origins and self._program.origins:
             yield TextLine("")
             for index, origin in enumerate(self._program.origins):
-                yield TextLine(_origin_text(index, origin))
+                yield TextLine(f"#{index} = loc{items.declared(origin)}")
 
     def _head(self) -> Iterator[str]:
         program, items = self._program, self._printer.items
@@ -165,59 +164,22 @@ class _ProgramPrinter:
         if program.tangents:
             yield f"tangents [{', '.join(map(items.scalar, program.tangents))}]"
         yield ""
-        for symbol, info in program.symbols.items():
-            yield self._symbol(symbol, info)
+        yield from self._named("symbol", items.symbol, program.symbols)
         for item in program.inputs:
             yield f"input {items.input(item)}"
-        yield from self._constants()
-        yield from self._objects()
-        yield from self._queues()
+        yield from self._named("constant", items.defined, program.constants)
+        yield from self._named("object", items.object, program.objects)
+        for word in ("stream", "event", "mempool"):
+            for number, each in enumerate(getattr(program, f"{word}s"), start=1):
+                yield f"{word} {number}{items.declared(each)}"
         for stray in self._strays():
             yield f"buffer {items.defined(stray)}"
 
-    def _symbol(self, name: str, info: SymbolInfo) -> str:
-        items = self._printer.items
-        text = f"symbol {items.symbol(name)} : {info.kind.value}"
-        if info.lower is not None or info.upper is not None:
-            lower = "-inf" if info.lower is None else items.scalar(info.lower)
-            upper = "inf" if info.upper is None else items.scalar(info.upper)
-            text += f" [{lower}, {upper}]"
-        if info.hint is not None:
-            text += f" hint {items.scalar(info.hint)}"
-        return f"{text} unbacked" if info.unbacked else text
-
-    def _constants(self) -> Iterator[str]:
-        items = self._printer.items
-        for name, constant in self._program.constants.items():
-            text = f"constant {items.defined(name)} = {constant.kind.value}"
-            text += f" {quote(constant.qualified_name)}"
-            if constant.mutable:
-                text += " mutable"
-            if constant.tied_to is not None:
-                text += f" tied {items.buffer(constant.tied_to)}"
-            if constant.packing is not None:
-                args = ", ".join(map(items.arg, constant.packing.args))
-                text += f" by {items.op(constant.packing.op)}({args})"
-                if constant.packing.position is not None:
-                    text += f"[{constant.packing.position}]"
-            yield text
-
-    def _objects(self) -> Iterator[str]:
-        items = self._printer.items
-        for name, constant in self._program.objects.items():
-            class_name = items.class_name(constant.class_name)
-            yield f"object {items.object(name)} : {class_name} = {quote(constant.qualified_name)}"
-
-    def _queues(self) -> Iterator[str]:
-        """Streams, events and memory pools, which go by their numbers."""
-        items, program = self._printer.items, self._program
-        for number, stream in enumerate(program.streams, start=1):
-            text = f"stream {number} {items.device(stream.device)}{items.user(stream.user_object)}"
-            yield f"{text} captured" if stream.captured else text
-        for number, event in enumerate(program.events, start=1):
-            yield f"event {number}{items.user(event.user_object)}"
-        for number, pool in enumerate(program.mempools, start=1):
-            yield f"mempool {number} {items.device(pool.device)}{items.user(pool.user_object)}"
+    def _named(
+        self, word: str, shown: Callable[[str], str], table: Mapping[str, object]
+    ) -> Iterator[str]:
+        for name, each in table.items():
+            yield f"{word} {shown(name)} {self._printer.items.declared(each)}"
 
     def _strays(self) -> list[str]:
         """Buffers with a layout that nothing defines: a fault, which a text must be able to say."""
@@ -284,24 +246,3 @@ def _defined_in(region: Region) -> Iterator[str]:
             yield item.name
     for line in region.body:
         yield from effects(line).defines
-
-
-def _origin_text(index: int, origin: Origin) -> str:
-    text = f"#{index} = loc"
-    if origin.nodes:
-        text += f" nodes [{', '.join(map(quote, origin.nodes))}]"
-    if origin.ops:
-        text += f" ops [{', '.join(map(quote, origin.ops))}]"
-    if origin.module:
-        text += f" module {quote(origin.module)}"
-    if origin.values:
-        text += f" values [{', '.join(map(quote, origin.values))}]"
-    if origin.handle:
-        text += f" handle {quote(origin.handle)}"
-    for frame in origin.frames:
-        text += f" at {quote(frame.file)}:{frame.line}"
-        if frame.function:
-            text += f" in {quote(frame.function)}"
-        if frame.code:
-            text += f" code {quote(frame.code)}"
-    return text

@@ -7,7 +7,8 @@ told from its first words, and an error on it is reported with its number.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines import (
@@ -15,19 +16,18 @@ from wrapper_ir.lines import (
     AnyLine,
     Constant,
     Event,
-    Frame,
     FrozenMap,
     Input,
     MemoryPool,
     ObjectConstant,
     Origin,
-    Packing,
     Program,
     Stream,
     SymbolInfo,
     SymbolKind,
     Value,
 )
+from wrapper_ir.text.assembly import READERS
 from wrapper_ir.text.errors import (
     ConflictTextError,
     NestingTextError,
@@ -38,10 +38,12 @@ from wrapper_ir.text.expressions import ExprParser
 from wrapper_ir.text.item_parse import ItemParser
 from wrapper_ir.text.line_parse import LineParser
 from wrapper_ir.text.tokens import Cursor, TextLines
-from wrapper_ir.text.words import CONSTANT_KINDS, ROLES, STAGES, SYMBOL_KINDS
+from wrapper_ir.text.words import ROLES, STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
 
 
 # Texts of older versions, made into texts of this one.
@@ -148,9 +150,9 @@ class _Reader:
             "input": self._input,
             "constant": self._constant,
             "object": self._object,
-            "stream": self._stream,
-            "event": self._event,
-            "mempool": self._mempool,
+            "stream": partial(self._numbered, Stream, self._streams),
+            "event": partial(self._numbered, Event, self._events),
+            "mempool": partial(self._numbered, MemoryPool, self._mempools),
             "buffer": self._buffer,
         }
 
@@ -233,29 +235,15 @@ class _Reader:
         name = cursor.symbol()
         if name in self._symbols:
             cursor.fail(f"the symbol '{name}' is declared twice", ConflictTextError, at=1)
-        cursor.expect(":")
-        kind = cursor.word(SYMBOL_KINDS, "a kind of symbol")
-        lower, upper = self._range(cursor)
-        hint = self._items.integer(cursor, "a hint") if cursor.accept("hint") else None
-        unbacked = cursor.accept("unbacked")
-        self._symbols[name] = SymbolInfo(kind, lower, upper, hint, unbacked)
-        if not self._exprs.declare(name, is_real=kind is SymbolKind.FLOAT):
+        info = self._symbols[name] = self._read(SymbolInfo, cursor)
+        if not self._exprs.declare(name, is_real=info.kind is SymbolKind.FLOAT):
             reason = f"the symbol '{name}' was taken for an integer above"
             cursor.fail(reason, ConflictTextError, at=1, hint="declare it before it is used")
 
-    def _range(self, cursor: Cursor) -> tuple[int | None, int | None]:
-        if not cursor.accept("["):
-            return None, None
-        lower: int | None = None
-        if cursor.next == "-" and cursor.tokens[cursor.at + 1] == "inf":
-            cursor.at += 2
-        else:
-            lower = self._items.integer(cursor, "a bound, unless -inf,")
-        cursor.expect(",")
-        is_open = cursor.accept("inf")
-        upper = None if is_open else self._items.integer(cursor, "a bound, unless inf,")
-        cursor.expect("]")
-        return lower, upper
+    def _read(self, cls: type[T], cursor: Cursor) -> T:
+        """Reads what stands behind the name of something that is declared."""
+        found: T = READERS[cls](self._items, cursor, None)
+        return found
 
     def _input(self, cursor: Cursor) -> None:
         self._inputs.append(self._items.input(cursor))
@@ -266,54 +254,21 @@ class _Reader:
             cursor.fail(f"the constant '%{name}' is declared twice", ConflictTextError, at=1)
         cursor.expect(":")
         self._items.define(cursor, name)
-        cursor.expect("=")
-        kind = cursor.word(CONSTANT_KINDS, "a kind of constant")
-        qualified = cursor.string("the constant's name in the model")
-        mutable = cursor.accept("mutable")
-        tied = cursor.buffer() if cursor.accept("tied") else None
-        packing = None
-        if cursor.accept("by"):
-            op, args, position = cursor.op("the op that packs it"), self._items.args(cursor), None
-            if cursor.accept("["):
-                position = self._items.integer(cursor, "which of a list")
-                cursor.expect("]")
-            packing = Packing(op, args, position)
-        self._constants[name] = Constant(qualified, kind, mutable, tied, packing)
+        self._constants[name] = self._read(Constant, cursor)
 
     def _object(self, cursor: Cursor) -> None:
         name = cursor.object()
         if name in self._objects:
             cursor.fail(f"the object '&{name}' is declared twice", ConflictTextError, at=1)
-        cursor.expect(":")
-        class_name = cursor.class_name()
-        cursor.expect("=")
-        qualified = cursor.string("the object's name in the model")
-        self._objects[name] = ObjectConstant(class_name, qualified)
+        self._objects[name] = self._read(ObjectConstant, cursor)
 
-    def _stream(self, cursor: Cursor) -> None:
-        self._count(cursor, self._streams)
-        device, user = self._items.device(cursor), self._user_object(cursor)
-        self._streams.append(Stream(device, user, captured=cursor.accept("captured")))
-
-    def _event(self, cursor: Cursor) -> None:
-        self._count(cursor, self._events)
-        self._events.append(Event(self._user_object(cursor)))
-
-    def _mempool(self, cursor: Cursor) -> None:
-        self._count(cursor, self._mempools)
-        self._mempools.append(MemoryPool(self._items.device(cursor), self._user_object(cursor)))
-
-    def _count(self, cursor: Cursor, known: Sequence[object]) -> None:
-        """Reads the number that comes next: what is declared is counted from 1."""
+    def _numbered(self, cls: type[T], known: list[T], cursor: Cursor) -> None:
+        """Reads what is declared by the number that comes next, counted from 1."""
         word, number = cursor.tokens[0], self._items.integer(cursor, "a number")
         if number != len(known) + 1:
             reason = f"{word} {_short(number)} is declared where {word} {len(known) + 1} is next"
             cursor.fail(reason, ConflictTextError, at=1)
-
-    def _user_object(self, cursor: Cursor) -> int | None:
-        if not cursor.accept("user"):
-            return None
-        return self._items.integer(cursor, "the number of a user's object")
+        known.append(self._read(cls, cursor))
 
     def _buffer(self, cursor: Cursor) -> None:
         name = cursor.buffer()
@@ -330,29 +285,12 @@ class _Reader:
             cursor.take()
             cursor.expect("=")
             cursor.expect("loc")
-            found.append(self._origin_of(cursor))
+            found.append(self._read(Origin, cursor))
             cursor.end()
         for index, place in self._text.used_origins.items():
             if index >= len(found):
                 raise OriginTextError(reason=f"the text has no origin #{index}", place=place)
         return tuple(found)
-
-    def _origin_of(self, cursor: Cursor) -> Origin:
-        items = self._items
-        nodes = items.strings(cursor, "the name of a node") if cursor.accept("nodes") else ()
-        ops = items.strings(cursor, "the name of an op") if cursor.accept("ops") else ()
-        module = cursor.string("a module's path") if cursor.accept("module") else ""
-        values = items.strings(cursor, "the name of a node") if cursor.accept("values") else ()
-        handle = cursor.string("a call's handle") if cursor.accept("handle") else ""
-        frames: list[Frame] = []
-        while cursor.accept("at"):
-            file = cursor.string("a file's name")
-            cursor.expect(":")
-            line = items.integer(cursor, "the number of a line")
-            function = cursor.string("a function's name") if cursor.accept("in") else ""
-            code = cursor.string("a line of code") if cursor.accept("code") else ""
-            frames.append(Frame(file, line, function, code))
-        return Origin(nodes, ops, tuple(frames), module, values, handle)
 
 
 def _short(number: int) -> str:

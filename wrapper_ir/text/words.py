@@ -7,12 +7,10 @@ from typing import Final
 
 from wrapper_ir.lines import (
     DTYPE_BY_SHORT_NAME,
-    ConstantKind,
     GraphRole,
     Relation,
     ScalarType,
     Stage,
-    SymbolKind,
 )
 
 # The words and names of the text form.
@@ -52,8 +50,6 @@ RESERVED: Final = frozenset(
 DTYPES: Final = DTYPE_BY_SHORT_NAME
 ROLES: Final = {role.value: role for role in GraphRole}
 STAGES: Final = {stage.value: stage for stage in Stage}
-SYMBOL_KINDS: Final = {kind.value: kind for kind in SymbolKind}
-CONSTANT_KINDS: Final = {kind.value: kind for kind in ConstantKind}
 SCALAR_TYPES: Final = {type_.value: type_ for type_ in ScalarType}
 RELATIONS: Final = {relation.value: relation for relation in Relation}
 

@@ -18,7 +18,6 @@ from wrapper_ir.toolchain.compiler import (
     run,
     run_linker,
 )
-from wrapper_ir.toolchain.errors import CompileError, excerpt, offending_lines, shortened
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa
 from wrapper_ir.toolchain.processes import pool
@@ -26,6 +25,8 @@ from wrapper_ir.toolchain.source import Kernel, Unit, partition, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from wrapper_ir.toolchain.errors import CompileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +173,8 @@ class _Work:
 
 def _explain(kernel: Kernel, error: CompilerRunError) -> CompileError:
     source = kernel.source
-    lines = offending_lines(f"{source.name}.cpp", error.output)
     hint = None
     if f"call of {source.name}:" in error.output:
         given = ", ".join(source.arg_types)
         hint = f"its argument types ({given}) disagree with its parameters"
-    return CompileError(
-        unit=f"kernel {source.name!r}",
-        command=error.command,
-        excerpt=excerpt(source.code, lines[:3]),
-        output=shortened(error.output),
-        hint=hint,
-    )
+    return error.explained(f"kernel {source.name!r}", f"{source.name}.cpp", source.code, hint)

@@ -25,7 +25,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain.cache import disk_full
-from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldError, LinkError
+from wrapper_ir.toolchain.errors import (
+    CompileError,
+    CompilerNotFoundError,
+    CompilerTooOldError,
+    LinkError,
+    excerpt,
+    offending_lines,
+    shortened,
+)
 from wrapper_ir.toolchain.isa import cpu_features
 from wrapper_ir.toolchain.processes import current
 
@@ -65,6 +73,18 @@ class CompilerRunError(Exception):
         super().__init__(output)
         self.command = shlex.join(command)
         self.output = output
+
+    def explained(
+        self, unit: str, file: str = "", code: str = "", hint: str | None = None
+    ) -> CompileError:
+        """Return the error that a user sees when a file does not compile; ``code`` is its text."""
+        return CompileError(
+            unit=unit,
+            command=self.command,
+            excerpt=excerpt(code, offending_lines(file, self.output)[:3]),
+            output=shortened(self.output),
+            hint=hint,
+        )
 
 
 def compiler_command() -> tuple[tuple[str, ...], Path]:

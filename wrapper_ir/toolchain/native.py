@@ -26,7 +26,6 @@ from wrapper_ir.toolchain.compiler import (
     run_linker,
     versions,
 )
-from wrapper_ir.toolchain.errors import CompileError, shortened
 from wrapper_ir.toolchain.kernels import environment, load_module
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.processes import pool
@@ -197,13 +196,8 @@ def _compile(unit: _Unit, scratch: Path, compiler: Compiler, flags: Sequence[str
     try:
         run([*command, "-o", str(target)])
     except CompilerRunError as error:
-        raise CompileError(
-            unit=f"the runtime part ({unit.name})",
-            command=error.command,
-            excerpt="",
-            output=shortened(error.output),
-            hint="is this a version of PyTorch and of the compiler that wrapper_ir knows?",
-        ) from error
+        hint = "is this a version of PyTorch and of the compiler that wrapper_ir knows?"
+        raise error.explained(f"the runtime part ({unit.name})", hint=hint) from error
     return target
 
 
@@ -283,13 +277,9 @@ class Extension:
         try:
             run([*compiler.command, *flags, "-c", str(self.source), "-o", unit])
         except CompilerRunError as error:
-            raise CompileError(
-                unit=f"a part of wrapper_ir ({self.source.name})",
-                command=error.command,
-                excerpt="",
-                output=error.output,
-                hint="is this version of PyTorch, or of the compiler, one that we know?",
-            ) from error
+            hint = "is this version of PyTorch, or of the compiler, one that we know?"
+            what = f"a part of wrapper_ir ({self.source.name})"
+            raise error.explained(what, hint=hint) from error
         run_linker([*compiler.command, unit, "-o", str(library), *link_flags(), "-ldl", "-s"])
         return library
 

@@ -24,7 +24,7 @@ from wrapper_ir.toolchain.compiler import (
     run_linker,
     versions,
 )
-from wrapper_ir.toolchain.errors import CompileError, excerpt, offending_lines, shortened
+from wrapper_ir.toolchain.errors import CompileError, offending_lines
 from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.kernels import environment as kernel_environment
 from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, plain_flags
@@ -186,22 +186,9 @@ def precompiled(cache: DiskCache) -> dict[str, HeaderStore]:
 def explained(translation: Translation, error: CompilerRunError) -> CompileError:
     """Return the error that a user sees when a file does not compile."""
     for file, (what, text) in translation.parts.items():
-        lines = offending_lines(file, error.output)
-        if lines:
-            return _compile_error(what, text, lines, error)
-    lines = offending_lines(translation.name, error.output)
-    return _compile_error(translation.what, translation.text, lines, error)
-
-
-def _compile_error(
-    what: str, text: str, lines: Sequence[int], error: CompilerRunError
-) -> CompileError:
-    return CompileError(
-        unit=what,
-        command=error.command,
-        excerpt=excerpt(text, lines[:3]),
-        output=shortened(error.output),
-    )
+        if offending_lines(file, error.output):
+            return error.explained(what, file, text)
+    return error.explained(translation.what, translation.name, translation.text)
 
 
 def assemble(compiler: Compiler, file: Path) -> Path:

@@ -21,6 +21,7 @@ from wrapper_ir.lines import (
     ScalarArg,
     StringArg,
 )
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.verify import rules
@@ -28,7 +29,7 @@ from wrapper_ir.verify.calls import check_access, counted, described, shown
 from wrapper_ir.verify.tables import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from wrapper_ir.lines import (
         Arg,
@@ -129,7 +130,7 @@ class Externs:
         if given is not None:
             rule = rules.UNWANTED_NONE if given == "none" else rules.ARGUMENT_KIND
             fault(rule, expected=base + type_.suffix, given=given)
-        for buffer in buffers_in(arg):
+        for buffer in buffers_in([arg]):
             if not type_.writes:
                 check_access(buffer, Access.READ, "schema", fault)
             elif not buffer.access.writes:
@@ -225,11 +226,11 @@ class Externs:
             buffer.buffer
             for declared, arg in bound
             if "*" in sets or sets & declared.type.alias_sets
-            for buffer in buffers_in(arg)
+            for buffer in buffers_in([arg])
         }
         position = handed_over(line.op)
         if position is not None and position < len(line.args):
-            legal.update(buffer.buffer for buffer in buffers_in(line.args[position]))
+            legal.update(buffer.buffer for buffer in buffers_in([line.args[position]]))
         expected = f"a view of {', '.join(f'%{name}' for name in sorted(legal)) or 'an argument'}"
         given = _worded(relation)
         if not sets:
@@ -246,7 +247,7 @@ class Externs:
 def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) -> None:
     """Checks that a view says of which argument, and that any other result is a view of none."""
     args = list(args)
-    known = {buffer.buffer for arg in args for buffer in buffers_in(arg)}
+    known = {buffer.buffer for buffer in buffers_in(args)}
     stranger = next((name for name in result.of if name not in known), "")
     why = fix = ""
     if result.relation in (Relation.FRESH, Relation.HELD):
@@ -265,15 +266,6 @@ def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) 
 
 def _worded(relation: Relation) -> str:
     return relation.value.replace("_", "-")
-
-
-def buffers_in(arg: Arg) -> Iterator[BufferArg]:
-    """The buffers of an argument, those in lists included."""
-    if isinstance(arg, BufferArg):
-        yield arg
-    elif isinstance(arg, ListArg):
-        for item in arg.items:
-            yield from buffers_in(item)
 
 
 def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType | None, str]:

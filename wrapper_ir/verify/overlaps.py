@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from wrapper_ir.analysis.ops import begins_work, waits_for_work
 from wrapper_ir.analysis.proof import end_of, sizes_of
 from wrapper_ir.lines import effects
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import shown
-from wrapper_ir.verify.externs import buffers_in
 from wrapper_ir.verify.state import Storage
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Overlaps:
     def _given(self, bound: Sequence[tuple[SchemaArg, Arg]]) -> Iterator[_Given]:
         """The buffers of which it is certain whose storage they are."""
         for declared, arg in bound:
-            for each in buffers_in(arg):
+            for each in buffers_in([arg]):
                 buffer = self.lifetimes.buffers.get(each.buffer)
                 if buffer and buffer.layout and buffer.is_certain and len(buffer.storages) == 1:
                     yield _Given(declared, buffer, buffer.layout)
@@ -120,7 +120,7 @@ def _is_refused_by_torch(op: str, read: str, a: Layout, b: Layout) -> bool:
     """Return whether an op of torch's refuses to write ``a`` while it reads ``b``."""
     if op.partition(".")[0] in _WITHOUT_ELEMENTS or not (a.is_static and b.is_static):
         return False
-    if 0 in (*a.size, *b.size) or not (_is_dense(a) and _is_dense(b)):
+    if 0 in (*a.size, *b.size) or not (a.is_dense and b.is_dense):
         return False
     if _places(a) == _places(b) and a.offset == b.offset and a.dtype is b.dtype:
         return read in _READ_TO_THE_END.get(op, ())
@@ -149,16 +149,6 @@ def _places(layout: Layout) -> list[tuple[Dim, Dim]]:
     """Sizes and strides without the dimensions of one element."""
     pairs = zip(layout.size, layout.stride, strict=True)
     return [(size, stride) for size, stride in pairs if size != 1]
-
-
-def _is_dense(layout: Layout) -> bool:
-    """Return whether a static layout is dense: each element has its place, and no gaps."""
-    step: Dim = 1
-    for stride, size in sorted((stride, size) for size, stride in _places(layout)):
-        if stride != step:
-            return False
-        step *= size
-    return True
 
 
 def _meet(a: Layout, b: Layout) -> bool:

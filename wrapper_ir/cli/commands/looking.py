@@ -58,7 +58,7 @@ def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     if not color:
         click.echo(text, nl=not text.endswith("\n"))
         return
-    from wrapper_ir.cli.highlight import print_highlighted
+    from wrapper_ir.cli.terminal import print_highlighted
 
     print_highlighted(text)
 

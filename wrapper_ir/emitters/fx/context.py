@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.analysis.proof import Facts as Proofs
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.exprs import lower
@@ -24,7 +25,7 @@ from wrapper_ir.emitters.fx.kernels import KernelForm, KernelSet, declare, decla
 from wrapper_ir.emitters.fx.triton import declare_launched
 from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.regions import Run
-from wrapper_ir.lines.kernels import CppKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.kernels import CppKernel, KernelDefinition
 from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
@@ -324,9 +325,7 @@ class Context(Run):
 
     def method(self, op: str) -> str:
         """The name of a method where an op is one of a custom class; else empty."""
-        source = self.program.kernels[op].source
-        is_method = isinstance(source, TorchOp) and source.is_method
-        return op.rpartition(".")[2] if is_method else ""
+        return op.rpartition(".")[2] if is_method(self.program, op) else ""
 
     def wanted_name(self, name: str) -> str:
         """Return the preferred name of a node; torch makes it unique within its graph."""

@@ -46,8 +46,8 @@ FOLDER: Final = "folder"
 
 #: What the file calls things of its own, and the keywords of ``check_that``.
 _FILE_NAMES: Final = frozenset("""
-    CONSTANTS args call check_inputs cpu cuda_constants cuda_graphs folder holds kept_views
-    kernels make_inputs relation release scratch spare torch triton_kernels
+    CONSTANTS args call check_inputs cpu cuda_constants cuda_graphs device_kernels folder holds
+    kept_views kernels make_inputs relation release scratch spare torch triton_kernels
     """.split())  # noqa: SIM905 - one name a line would take the page
 
 #: Likewise, where callers may give memory for results.

@@ -8,7 +8,6 @@ from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.context import caller
-from wrapper_ir.emitters.python.device_kernels import DeviceSection
 from wrapper_ir.emitters.python.literals import (
     Node,
     assignment,
@@ -17,18 +16,13 @@ from wrapper_ir.emitters.python.literals import (
     statement,
     tuple_of,
 )
-from wrapper_ir.emitters.python.triton import TritonSection
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
-from wrapper_ir.lines.kernels import (
-    CppKernel,
-    ExternKernel,
-    KernelDefinition,
-    TorchOp,
-)
+from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
 
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.lines.layout import Device
@@ -151,56 +145,67 @@ class Section(Protocol):
         """Writes what loads the kernels."""
 
 
-class KernelSection:
-    """The C++ kernels: added one by one, compiled all at once."""
+class CollectedSection:
+    """Kernels that are added to collections one by one, and compiled when the file is loaded."""
+
+    name: ClassVar[str]
+    collection: ClassVar[str]
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._collections: dict[Hashable, tuple[str, list[str]]] = {}
+
+    def collect(self, shared: Hashable, made: Node, name: str, args: Iterable[Node]) -> None:
+        """Adds a kernel to the collection for what it shares with others, made for the first."""
+        if shared not in self._collections:
+            fresh = self.context.names.fresh
+            collection = fresh(self.collection) if self._collections else self.collection
+            self.context.define(self.name, collection, made)
+            self._collections[shared] = (collection, [])
+        collection, members = self._collections[shared]
+        members.append(name)
+        added = call(f"{collection}.add", literals.string(name), *args)
+        for text in statement(added, 0):
+            self.context.section(self.name).verbatim(text)
+
+    def finish(self) -> None:
+        """Writes what loads the kernels."""
+        writer = self.context.section(self.name)
+        for collection, members in self._collections.values():
+            writer.lines(*assignment(members, call(f"{collection}.load"), 0, unpack=True))
+
+
+class CppSection(CollectedSection):
+    """The C++ kernels: those of a collection have the flags of the compiler in common."""
 
     name: ClassVar[str] = "kernels"
     title: ClassVar[str] = "Compiled kernels."
     source: ClassVar[type] = CppKernel
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._groups: dict[tuple[Device, str, tuple[str, ...]], tuple[str, list[str]]] = {}
+    collection: ClassVar[str] = "kernels"
 
     def add(self, line: KernelDefinition) -> None:
         """Adds a kernel for each kind of device that calls it; a ValueError says why not."""
         source = line.source
         assert isinstance(source, CppKernel)
         types = [literals.string(spelled) for spelled in parameter_types(line)]
-        callers = {caller(device): None for device in self._context.launched_on(line.name)}
+        callers = {caller(device): None for device in self.context.launched_on(line.name)}
         for device in callers or (CPU,):
-            name = self._context.kernel(line.name, device)
-            collection = self._group(source, name, device)
-            code = self._context.source(line)
-            args: list[Node] = [literals.string(name), tuple_of(types), code]
+            args: list[Node] = [tuple_of(types), self.context.source(line)]
             if source.entry != "kernel":
                 args.append(keyword("entry", literals.string(source.entry)))
-            for text in statement(call(f"{collection}.add", *args), 0):
-                self._context.section("kernels").verbatim(text)
+            name = self.context.kernel(line.name, device)
+            made = self._collection(source, device)
+            self.collect((device, source.isa, source.flags), made, name, args)
 
-    def _group(self, source: CppKernel, kernel: str, device: Device) -> str:
-        """The collection that kernels with these flags, for a kind of device, go into."""
+    def _collection(self, source: CppKernel, device: Device) -> Node:
+        """What makes a collection for kernels with these flags, for a kind of device."""
         collected_by, options = device.kind.collection
-        key = (device, source.isa, source.flags)
-        if key not in self._groups:
-            name = self._context.names.fresh("kernels") if self._groups else "kernels"
-            args: list[Node] = [literals.string(source.isa)] if source.isa else []
-            if source.flags:
-                flags = tuple_of([literals.string(flag) for flag in source.flags])
-                args.append(keyword("extra_flags", flags))
-            args += [keyword(each, literals.string(options[each])) for each in options]
-            make = call(self._context.imported(collected_by), *args)
-            self._context.define("kernels", name, make)
-            self._groups[key] = (name, [])
-        collection, members = self._groups[key]
-        members.append(kernel)
-        return collection
-
-    def finish(self) -> None:
-        """Writes what loads the kernels."""
-        writer = self._context.section("kernels")
-        for collection, members in self._groups.values():
-            writer.lines(*assignment(members, call(f"{collection}.load"), 0, unpack=True))
+        args: list[Node] = [literals.string(source.isa)] if source.isa else []
+        if source.flags:
+            flags = tuple_of([literals.string(flag) for flag in source.flags])
+            args.append(keyword("extra_flags", flags))
+        args += [keyword(each, literals.string(options[each])) for each in options]
+        return call(self.context.imported(collected_by), *args)
 
 
 class OpSection:
@@ -237,9 +242,3 @@ class OpSection:
 
     def finish(self) -> None:
         """There is nothing to load."""
-
-
-SECTIONS: Final[tuple[type[Section], ...]] = (
-    *(OpSection, KernelSection, TritonSection, DeviceSection),
-)
-"""The sections of definitions, in the order of the file."""

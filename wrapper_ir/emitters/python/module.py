@@ -8,8 +8,9 @@ from wrapper_ir.emitters.base import CONSTANTS_FILE
 from wrapper_ir.emitters.facts import example_symbols
 from wrapper_ir.emitters.python.context import FOLDER
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
+from wrapper_ir.emitters.python.device_kernels import DeviceSection, TritonSection
 from wrapper_ir.emitters.python.entry import Entry, keep_arenas, keep_heap, render_release
-from wrapper_ir.emitters.python.kernels import SECTIONS
+from wrapper_ir.emitters.python.kernels import CppSection, OpSection, Section
 from wrapper_ir.emitters.python.lines import RegionRenderer
 from wrapper_ir.emitters.python.literals import (
     Node,
@@ -32,11 +33,14 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
 
 
+#: The sections of definitions, in the order of the file.
+_DEFINITIONS: tuple[type[Section], ...] = (OpSection, CppSection, TritonSection, DeviceSection)
+
 #: Sections at the head of the file, in order, with the remark that stands over each.
 _SECTIONS = (
     ("folder", "Kernels and constants lie beside this file; whether it may run here is checked."),
     ("devices", ""),
-    *((section.name, section.title) for section in SECTIONS),
+    *((section.name, section.title) for section in _DEFINITIONS),
     ("streams", "Streams and memory pools besides the caller's."),
     ("constants", ""),
     ("checks", "What inputs and results must be."),
@@ -49,7 +53,7 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     """Renders a program as a file of Python."""
     if context.files is not None:
         context.define("folder", FOLDER, call(context.helper("SourceFolder"), "__file__"))
-    definitions = {section.source: section(context) for section in SECTIONS}
+    definitions = {section.source: section(context) for section in _DEFINITIONS}
     body = CodeWriter()
     last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)

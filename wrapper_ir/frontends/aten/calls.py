@@ -26,7 +26,6 @@ from wrapper_ir.frontends.common.ops import (
     plain_argument,
     source_of,
     to_device,
-    type_at,
 )
 from wrapper_ir.frontends.common.symbols import Binding
 from wrapper_ir.lines.args import (
@@ -183,7 +182,7 @@ class _Call:
 
     def _untold(self, path: Path) -> Any:
         """Return what a result is that torch tells nothing of."""
-        type_ = type_at(self._bound.schema, path)
+        type_ = self._bound.schema.type_at(path)
         if type_ is None or path or not type_.is_tensor or type_.is_optional:
             return None
         _, of = self._bound.relation(path)
@@ -195,7 +194,7 @@ class _Call:
 
     def _tensor(self, value: torch.Tensor, path: Path) -> Ref:
         state = self._state
-        type_ = type_at(self._bound.schema, path)
+        type_ = self._bound.schema.type_at(path)
         relation, of = self._bound.relation(path)
         if type_ is not None and type_.writes and of:
             # In place: what comes back is the argument itself.

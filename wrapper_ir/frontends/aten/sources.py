@@ -89,9 +89,6 @@ _COPIES: Final = tuple(
     if hasattr(OutputKind, name)
 )
 
-#: Ops that only their decomposition can say; see ``needs_decomposition``.
-_HIDDEN: Final = ("aten::instance_norm",)
-
 
 def needs_decomposition(module: GraphModule) -> bool:
     """Return whether some op of a graph does what neither its schema nor a line can express."""

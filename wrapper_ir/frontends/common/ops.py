@@ -16,7 +16,6 @@ from wrapper_ir.analysis.ops import OVERWRITING
 from wrapper_ir.lines.args import (
     Access,
     Arg,
-    BufferArg,
     DeviceArg,
     EnumArg,
     EnumKind,
@@ -25,14 +24,15 @@ from wrapper_ir.lines.args import (
     NoneArg,
     Relation,
     StringArg,
+    buffers_in,
 )
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.kernels import ExternKernel, TorchOp
 from wrapper_ir.lines.layout import Device
-from wrapper_ir.lines.schema import OpSchema, SchemaArg, SchemaType, parse_schema
+from wrapper_ir.lines.schema import OpSchema, SchemaArg, parse_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.args import CallResult
@@ -132,14 +132,6 @@ def is_op(target: object) -> bool:
     return hasattr(target, "overloadpacket") and hasattr(target, "_schema")
 
 
-def type_at(schema: OpSchema, path: Path) -> SchemaType | None:
-    """Return the type of the result at a path."""
-    if not schema.returns:
-        return None
-    first = path[0] if schema.returns_tuple and path else 0
-    return schema.returns[first] if isinstance(first, int) and first < len(schema.returns) else None
-
-
 @dataclass(frozen=True, slots=True)
 class Bound:
     """An op with its arguments, each where the schema has it.
@@ -164,28 +156,23 @@ class Bound:
     @property
     def buffers(self) -> Sequence[str]:
         """The buffers among the arguments."""
-        return list(_buffers(ListArg((*self.args, *(value for _, value in self.kwargs)))))
+        given = (*self.args, *(value for _, value in self.kwargs))
+        return [each.buffer for each in buffers_in(given)]
 
     def relation(self, path: Path) -> tuple[Relation, tuple[str, ...]]:
         """Return how the tensor at a path relates to arguments, and to which buffers."""
         position = handed_over(self.schema.name)
         if position is not None:
-            return Relation.ALIAS, tuple(_buffers(self.args[position]))
-        names = (declared.name for declared in self.schema.positional)
-        given = {**dict(zip(names, self.args, strict=False)), **dict(self.kwargs)}
-        type_ = type_at(self.schema, path)
+            return Relation.ALIAS, tuple(each.buffer for each in buffers_in([self.args[position]]))
+        given = self.schema.given(self.args, self.kwargs)
+        type_ = self.schema.type_at(path)
         sets = type_.alias_sets if type_ is not None else frozenset()
         relation = Relation.MAY_ALIAS if self.name in _MAY_COPY or not sets else Relation.ALIAS
         tags = getattr(self.op, "tags", ())
         if not sets and (self.name in _MAY_ALIAS or torch.Tag.maybe_aliasing_or_mutating in tags):
             sets = frozenset("*")
-        found = [
-            buffer
-            for declared in self.schema.args
-            if declared.name in given and ("*" in sets or sets & declared.type.alias_sets)
-            for buffer in _buffers(given[declared.name])
-        ]
-        return (relation, tuple(dict.fromkeys(found))) if found else (Relation.FRESH, ())
+        found = dict.fromkeys(b.buffer for b in buffers_in(self.schema.sharing(sets, given)))
+        return (relation, tuple(found)) if found else (Relation.FRESH, ())
 
 
 def bind_arguments(
@@ -253,14 +240,6 @@ def _access(schema: OpSchema, declared: SchemaArg) -> Access:
         return Access.READ
     overwrites = declared.keyword_only or schema.name.partition(".")[0] in OVERWRITING
     return Access.WRITE if overwrites else Access.READ_WRITE
-
-
-def _buffers(value: Arg) -> Iterator[str]:
-    if isinstance(value, BufferArg):
-        yield value.buffer
-    elif isinstance(value, ListArg):
-        for item in value.items:
-            yield from _buffers(item)
 
 
 def _number_overload(op: Any, args: Sequence[Any]) -> Any:
