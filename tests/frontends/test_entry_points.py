@@ -6,6 +6,7 @@ whose caches are empty, loads it and runs it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -361,3 +362,24 @@ def test_a_package_takes_the_sizes_that_were_declared(tmp_path: Path) -> None:
         torch.testing.assert_close(loaded(X[:1]), Model()(X[:1]))
         with pytest.raises(RuntimeError, match=r"rows|size 0"):
             loaded(X[:1].expand(7, -1).contiguous())
+
+
+@pytest.mark.parametrize("emitter", [None, "python", "cpp"], ids=str)
+@pytest.mark.parametrize("aot", [False, True])
+def test_a_number_that_the_examples_fixed_is_not_asked_for_again(
+    *, emitter: str | None, aot: bool
+) -> None:
+    """Whoever compiles for examples was told so; in its place, stock ignores what comes, too."""
+    graph = torch.fx.symbolic_trace(lambda number, x: (x * number,))
+    statistics.reset()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(fresh_cache())
+        if emitter is not None:
+            stack.enter_context(install(emitter=emitter))
+        made = torch._inductor.standalone_compile(
+            graph, [5, X], dynamic_shapes="from_example_inputs", aot=aot
+        )
+        assert statistics.programs == (emitter is not None)
+        assert torch.equal(made(3, X)[0], X * 5)
+        with pytest.raises(AssertionError, match="expected size 3==2, stride 7==7 at dim=0"):
+            made(5, torch.ones(3, 7))

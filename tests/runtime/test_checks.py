@@ -174,6 +174,34 @@ def test_what_may_vary_is_told_from_what_may_not() -> None:
     assert "sizes were fixed" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("tensor", "size", "stride"),
+    [
+        (torch.ones(4), (3,), (1,)),
+        (torch.ones(2, 3, 4), (2, 5, 4), (20, 4, 1)),
+        (torch.ones(3, 4).t(), (4, 3), (3, 1)),
+        (torch.ones(1, 4), (1, 5), (9, 1)),
+    ],
+)
+def test_dimensions_that_differ_are_named_as_inductors_wrappers_name_them(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
+) -> None:
+    with pytest.raises(AssertionError) as theirs:
+        torch._C._dynamo.guards.assert_size_stride(tensor, size, stride)
+    with pytest.raises(InputLayoutError) as ours:
+        check_layout(tensor, "x", F32, CPU, size, stride)
+    words = str(theirs.value).partition("\n")[0]
+    assert words.startswith("expected size ")
+    assert f"hint: {words}: " in str(ours.value)
+
+
+def test_dimensions_that_may_be_anything_are_named_if_their_stride_differs() -> None:
+    with pytest.raises(InputLayoutError) as caught:
+        check_layout(torch.ones(4, 3).t(), "x", F32, CPU, (None, 4), (4, 1))
+    words = "expected size 3==*, stride 1==4 at dim=0; expected size 4==4, stride 3==1 at dim=1: "
+    assert words in str(caught.value)
+
+
 def test_relations() -> None:
     check_that(True, "s0 % 8 == 0", s0=16)
     with pytest.raises(SymbolError, match=r"needs s0 == s1, but s0 is 3, s1 is 4"):

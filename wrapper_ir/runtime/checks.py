@@ -137,7 +137,7 @@ def check_layout(
             expected=_described(dtype, device, size, stride),
             got=_description(tensor),
             difference=" and ".join(differences),
-            hint=_hint(tensor, differences, dtype, size),
+            hint=_hint(tensor, differences, dtype, size, stride),
         )
 
 
@@ -181,14 +181,18 @@ def _same_strides(tensor: torch.Tensor, expected: Sequence[int | None]) -> bool:
     )
 
 
+def _number(value: int | None) -> str:
+    return "*" if value is None else str(value)
+
+
 def _described(
     dtype: torch.dtype,
     device: torch.device | None,
     size: Sequence[int | None],
     stride: Sequence[int | None],
 ) -> str:
-    sizes = ", ".join("*" if n is None else str(n) for n in size)
-    strides = ", ".join("*" if n is None else str(n) for n in stride)
+    sizes = ", ".join(map(_number, size))
+    strides = ", ".join(map(_number, stride))
     place = "" if device is None else f" on {device}"
     return f"{str(dtype).removeprefix('torch.')}[{sizes}] with strides [{strides}]{place}"
 
@@ -202,6 +206,19 @@ def _description(tensor: object) -> str:
 
 
 def _hint(
+    tensor: object,
+    differences: list[str],
+    dtype: torch.dtype,
+    size: Sequence[int | None],
+    stride: Sequence[int | None],
+) -> str:
+    advice = _advice(tensor, differences, dtype, size)
+    if not isinstance(tensor, torch.Tensor) or differences[-1] not in ("size", "stride"):
+        return advice
+    return f"{_dimensions(tensor, size, stride)}: {advice}"
+
+
+def _advice(
     tensor: object, differences: list[str], dtype: torch.dtype, size: Sequence[int | None]
 ) -> str:
     if differences == ["stride"] and isinstance(tensor, torch.Tensor):
@@ -215,6 +232,21 @@ def _hint(
     if differences in (["size"], ["rank"]):
         return "sizes were fixed when the program was made; declare those that vary as dynamic"
     return "pass inputs in the order and form in which the program was made"
+
+
+def _dimensions(
+    tensor: torch.Tensor, size: Sequence[int | None], stride: Sequence[int | None]
+) -> str:
+    """Return which dimensions differ, in the words that Inductor's wrappers have for it.
+
+    People search for them, and tests match them.
+    """
+    given = zip(tensor.shape, size, tensor.stride(), stride, strict=True)
+    return "; ".join(
+        f"expected size {have}=={_number(want)}, stride {step}=={_number(wanted_step)} at dim={dim}"
+        for dim, (have, want, step, wanted_step) in enumerate(given)
+        if want not in (None, have) or (have != 1 and wanted_step not in (None, step))
+    )
 
 
 def check_symbol(

@@ -95,6 +95,7 @@ try:
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
     from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen
     from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor.compile_fx_ext import _SerializedFxCompile as SerializedFxCompile
     from torch._inductor.compiler_bisector import BACKENDS as BISECTED_BACKENDS
     from torch._inductor.compiler_bisector import BisectSubsystem, CompilerBisector
     from torch._inductor.constant_folding import ConstantFolder

@@ -5,8 +5,9 @@ tables belong to the process. We therefore register *dispatching* entries, which
 whether this context's compilations are ours, and hand everything else to what was found there. The
 first session registers, the last one to end puts back the very objects that it found.
 
-What goes past these tables is reached at other places of torch: compilations ahead of time, keys of
-Dynamo's cache, scripts that show failures. What stands there meanwhile asks in the same way.
+What goes past these tables is reached at other places of torch: compilations ahead of time and in
+other processes, keys of Dynamo's cache, scripts that show failures. What stands there meanwhile
+asks in the same way.
 
 Every device type gets such entries, also those that we take no programs for: otherwise a graph on
 such a device would be compiled by Inductor's own wrapper without a word.
@@ -27,6 +28,7 @@ from wrapper_ir.devices import is_registered
 from wrapper_ir.frontends.inductor.artifacts import serving
 from wrapper_ir.frontends.inductor.compat import (
     CompilePackage,
+    SerializedFxCompile,
     V,
     WrapperFxCodegen,
     codegen_common,
@@ -48,6 +50,7 @@ from wrapper_ir.frontends.inductor.identity import (
     is_bisected_away,
     maker,
 )
+from wrapper_ir.frontends.inductor.other_processes import carrying
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
@@ -127,18 +130,6 @@ _lock = threading.RLock()
 _sessions = 0
 _found: dict[str, _Found] = {}
 
-#: Places in torch with something of ours: module or class, name, and what makes ours of theirs.
-_PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-    (inductor_entry, "compile_fx", partial(telling, lambda: maker() is not None)),
-    (inductor_entry, "compile_fx_inner", partial(telling, lambda: maker() is not None)),
-    (inductor_entry, "compile_fx_aot", serving),
-    (CompilePackage, "source_id_from_fn", PackageKeys),
-    *((module, "extra_imports", Scripts) for module in repro_writers),
-)
-
-#: Those that are taken: place, name, what was found, and ours.
-_replaced: list[tuple[Any, str, Any, Any]] = []
-
 #: Uses that ended while another thread held the lock.
 _overdue: deque[None] = deque()
 
@@ -194,6 +185,20 @@ def registered(session: Session) -> Iterator[None]:
             yield
     finally:
         release()
+
+
+#: Places in torch with something of ours: module or class, name, and what makes ours of theirs.
+_PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
+    (inductor_entry, "compile_fx", partial(telling, lambda: maker() is not None)),
+    (inductor_entry, "compile_fx_inner", partial(telling, lambda: maker() is not None)),
+    (inductor_entry, "compile_fx_aot", serving),
+    (CompilePackage, "source_id_from_fn", PackageKeys),
+    (SerializedFxCompile, "serialize_compile", partial(carrying, registered)),
+    *((module, "extra_imports", Scripts) for module in repro_writers),
+)
+
+#: Those that are taken: place, name, what was found, and ours.
+_replaced: list[tuple[Any, str, Any, Any]] = []
 
 
 def _register() -> None:

@@ -66,6 +66,10 @@ class _Notes:
     #: Whether the layouts of inputs are to be checked.
     checks_inputs: bool = False
 
+    #: Whether numbers that the graph took as they were are to be checked: nobody outside has
+    #: guards, or fixed them by the examples that were given.
+    checks_numbers: bool = False
+
     #: Whether the addresses of inputs are to be checked: nobody outside copies unaligned ones.
     checks_alignment: bool = False
 
@@ -244,6 +248,7 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
     def __init__(self, session: Session) -> None:
         self._open_notes(session)
         self.checks_inputs = bool(inductor_config.size_asserts)
+        self.checks_numbers = session.capture or bool(V.graph.aot_mode)
         # The setting came with PyTorch 2.15.
         strict = getattr(inductor_config, "alignment_asserts_inputs", False)
         self.checks_alignment = session.capture or bool(strict)

@@ -335,7 +335,8 @@ def _input(scope: Scope, name: str, value: Any, donated: set[str]) -> Input:
     if isinstance(value, sympy.Basic):
         kind = SymbolKind.FLOAT if isinstance(value, _FLOATS) else SymbolKind.INT
         number = _unnamed_number(scope, name, kind)
-        _check_known(scope, number.symbol, value)
+        if scope.shared.wrapper.checks_numbers:
+            _check_known(scope, number.symbol, value)
         return number
     if isinstance(value, ir.TorchBindObject):
         return object_input(scope, name, value)

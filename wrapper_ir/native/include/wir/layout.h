@@ -67,11 +67,15 @@ struct Metadata {
   }
 };
 
+inline std::string shown(std::int64_t value) {
+  return value == kDynamic ? "*" : std::to_string(value);
+}
+
 inline std::string listed(std::int64_t count, const std::int64_t* numbers) {
   std::string text = "[";
   for (std::int64_t n = 0; n < count; ++n) {
     if (n != 0) text += ", ";
-    text += numbers[n] == kDynamic ? "*" : std::to_string(numbers[n]);
+    text += shown(numbers[n]);
   }
   return text + "]";
 }
@@ -143,14 +147,31 @@ inline std::string hint_for(const std::string& difference, const TensorSpec& spe
   return "pass inputs in the order and form in which the program was made";
 }
 
+// Which dimensions differ, in the words that Inductor's wrappers have for it.
+inline std::string dimensions(const Metadata& found, const TensorSpec& spec) {
+  std::string text;
+  for (std::int64_t n = 0; n < found.rank; ++n) {
+    const bool of_size = spec.size[n] == kDynamic || spec.size[n] == found.size[n];
+    const bool of_stride = spec.stride[n] == kDynamic || spec.stride[n] == found.stride[n];
+    if (of_size && (of_stride || found.size[n] == 1)) continue;
+    text += (text.empty() ? "expected size " : "; expected size ") + shown(found.size[n]) +
+            "==" + shown(spec.size[n]) + ", stride " + shown(found.stride[n]) +
+            "==" + shown(spec.stride[n]) + " at dim=" + std::to_string(n);
+  }
+  return text;
+}
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_input(const char* name,
                                                                 const Metadata& found,
                                                                 const TensorSpec& spec) {
   const std::string difference = differences(found, spec);
+  const bool fits = found.layout != 0 || found.rank != spec.rank ||
+                    (found.is_of_size(spec) && found.is_of_stride(spec));
+  const std::string where = fits ? "" : dimensions(found, spec) + ": ";
   throw Error("WIR2151",
               "input '{name}' has the wrong {difference}: expected {expected}, got {got}",
               {name, difference, described(spec), described(found)},
-              hint_for(difference, spec));
+              where + hint_for(difference, spec));
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_result(const char* op,

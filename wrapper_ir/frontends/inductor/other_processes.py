@@ -1,0 +1,87 @@
+"""Compilations that Inductor sends to another process, which are ours there, too.
+
+With ``TORCHINDUCTOR_FX_COMPILE_MODE=SUBPROCESS`` Inductor pickles a graph with all that compiling
+it depends on, has a process of its own compile it, and takes back the compiled graph. Whether a
+compilation is ours is state of a context, which stays behind: without what is here, the other
+process would use Inductor's own wrapper, and caches of this one would keep the result as ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.frontends.inductor.identity import maker
+from wrapper_ir.frontends.inductor.session import Session, open_recorders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Within = Callable[[], contextlib.AbstractContextManager[None]]
+
+__all__ = ["carrying"]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What another process is sent, and how compilations become ours there.
+
+    Attributes:
+        stock: Inductor's request.
+        within: Makes the context in which it is to be compiled; picklable.
+    """
+
+    stock: Any
+    within: Within
+
+    def deserialize(self) -> Any:
+        """Return the request as Inductor reads it, whose state brings our context along."""
+        request = self.stock.deserialize()
+        request.virtualized = _State(request.virtualized, self.within)
+        return request
+
+
+@dataclass(frozen=True)
+class _State:
+    """Inductor's global state of a compilation, with ours around it."""
+
+    stock: Any
+    within: Within
+
+    @contextlib.contextmanager
+    def patch(self) -> Iterator[None]:
+        """Set it for the length of a block."""
+        with self.within(), self.stock.patch():
+            yield
+
+
+def carrying(
+    within: Callable[[Session], contextlib.AbstractContextManager[None]],
+    stock: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Return Inductor's function that makes requests to other processes, which takes ours along.
+
+    A program that somebody here waits for is made here: for such a graph it returns None, as
+    Inductor's own function does for one that cannot be pickled.
+
+    Args:
+        within: Makes the context in which compilations are of a session.
+        stock: Inductor's function.
+    """
+
+    @wraps(stock)
+    def serialize_compile(self: Any, *args: Any) -> Any:
+        session = maker()
+        if session is None:
+            return stock(self, *args)
+        if session.capture or open_recorders(session):
+            return None
+        made = stock(self, *args)
+        if made is None:
+            return None
+        request, constants = made
+        return _Request(request, partial(within, Session(session.settings))), constants
+
+    return serialize_compile
