@@ -76,10 +76,51 @@ def test_a_package_is_of_the_program_that_capture_gives(
         package(torch.ones(10, 3), shift=shift, n=3, way="up")
 
 
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 3))
+        self.scale = nn.Buffer(torch.randn(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ self.weight) * self.scale
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user_managed", [False, True])
+def test_a_package_without_weights_is_given_them_by_torchs_loader(
+    user_managed: bool, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model, x = Scaled().requires_grad_(False), torch.randn(6, 3)
+    exported = torch.export.export(model, (x,))
+    bare = {"aot_inductor.package_constants_in_so": False}
+    with install():
+        where = str(tmp_path / "m.pt2")
+        file = torch._inductor.aoti_compile_and_package(
+            exported, package_path=where, inductor_configs=bare
+        )
+    package = torch._inductor.aoti_load_package(file)
+    assert sorted(package.get_constant_fqns()) == ["scale", "weight"]
+    values = {"weight": model.weight.detach(), "scale": model.scale}
+    how = {"user_managed": user_managed}
+    with pytest.raises(RuntimeError):
+        package(x)
+    package.load_constants({"weight": values["weight"]}, check_full_update=False, **how)
+    with pytest.raises(RuntimeError):
+        package(x)
+    package.load_constants({"scale": values["scale"]}, check_full_update=False, **how)
+    torch.testing.assert_close(package(x), model(x))
+    model.weight.mul_(2)
+    assert user_managed == torch.allclose(package(x), model(x))
+    package.load_constants(values, check_full_update=True, **how)
+    torch.testing.assert_close(package(x), model(x))
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"aot_inductor.package_constants_in_so": False}, "load_constants"),
+        ({"aot_inductor.use_consts_asm_build": False}, "load_constants"),
         ({"aot_inductor.package_constants_on_disk_format": "pickle_weights"}, "'binary_blob'"),
         ({"aot_inductor.check_lowerbound": False}, "checks the ranges"),
         ({"fx_wrapper": True}, "emitter='fx'"),

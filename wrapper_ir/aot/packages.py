@@ -87,8 +87,7 @@ def load_package(
         A callable that takes and returns what the model does.
 
     Raises:
-        PackageError: The file is no package of ours, lacks the model, or lacks weights that are not
-            given either.
+        PackageError: It is no package of ours, or lacks the model, or weights that are not given.
         PackageFitError: It needs another PyTorch, processor or device.
         LibraryLoadError: A library cannot be opened.
         PackageCallError: The library refuses the weights, or needs another PyTorch, processor or

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
-from wrapper_ir.analysis.own_memory import own_memory
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter.calls import Watch, bind_results, find_op, settle, value_of
@@ -24,7 +23,7 @@ from wrapper_ir.interpreter.memory import (
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.memory import MemoryKind
+from wrapper_ir.lines.memory import MemoryKind, own_memory
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.lines.visitor import LineVisitor

@@ -5,10 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple, final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, final
 
 from wrapper_ir.lines.base import Def, Kill, Line, Take, Trait, Use, ViewOf
 from wrapper_ir.lines.expr import Dim, dim
+from wrapper_ir.lines.layout import OpaqueKind
+
+if TYPE_CHECKING:
+    from wrapper_ir.devices import DeviceKind, MemorySpace, OpaqueLayout
+    from wrapper_ir.lines.layout import Layout
 
 
 class MemoryKind(enum.Enum):
@@ -158,3 +163,45 @@ class AllocateFromPool(Line):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "offset", dim(self.offset))
+
+
+# Memory of a device that its kind declares: who allocates what a line asks for.
+
+
+class OwnMemory(NamedTuple):
+    """Memory of a device that its kind declares: an opaque layout or a memory space."""
+
+    name: str
+    kind: DeviceKind
+    declared: OpaqueLayout | MemorySpace | None
+
+    def problem(self, allocator: str, where: str) -> str:
+        """Why it is not allocated somewhere, by a function of which that is the name, or none."""
+        if self.declared is None:
+            return f"devices of the kind '{self.kind.type}' have no {self.name}"
+        if allocator:
+            return ""
+        return f"its kind names nothing that allocates the {self.name} in {where}"
+
+    @property
+    def python(self) -> str:
+        """The function that allocates it in Python; empty for none."""
+        return "" if self.declared is None else self.declared.allocator
+
+    @property
+    def cpp(self) -> str:
+        """The function that allocates it in C++; empty for none."""
+        return "" if self.declared is None else self.declared.cpp_allocator
+
+
+def own_memory(line: Allocate | AllocatePool, layout: Layout) -> OwnMemory | None:
+    """Return the memory of the device's own that a line allocates; None if it is the usual one."""
+    kind, space = layout.device.kind, line.space
+    if isinstance(layout.kind, OpaqueKind):
+        made = kind.memory.layouts.get(layout.kind.name)
+        return OwnMemory(f"layout '{layout.kind.value}'", kind, made)
+    if not space:
+        return None
+    if line.memory is not MemoryKind.DEFAULT:
+        return OwnMemory(f"{line.memory.value} memory in the memory space '{space}'", kind, None)
+    return OwnMemory(f"memory space '{space}'", kind, kind.memory.spaces.get(space))

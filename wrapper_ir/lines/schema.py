@@ -120,12 +120,12 @@ class OpSchema:
         return next((a for a in self.args if a.name == name), None)
 
     def given(self, args: Iterable[T], kwargs: Iterable[tuple[str, T]]) -> dict[str, T]:
-        """What a call gives for the arguments, by their names."""
+        """Return a call's values for the arguments, by their names."""
         names = (a.name for a in self.positional)
         return {**dict(zip(names, args, strict=False)), **dict(kwargs)}
 
     def sharing(self, sets: frozenset[str], given: Mapping[str, T]) -> Iterator[T]:
-        """What a call gives for the arguments that are in any of these alias sets."""
+        """Return a call's values for the arguments that are in any of these alias sets."""
         for a in self.args:
             if a.name in given and ("*" in sets or sets & a.type.alias_sets):
                 yield given[a.name]

@@ -36,7 +36,7 @@ from wrapper_ir.runtime.checks import (
     refuse_misaligned,
     result_check,
 )
-from wrapper_ir.runtime.devices import OwnMemoryPool, OwnStream, on_device, user_object
+from wrapper_ir.runtime.devices import LATER, OwnMemoryPool, OwnStream, on_device, user_object
 from wrapper_ir.runtime.errors import (
     AlignmentError,
     ComputationError,
@@ -78,12 +78,10 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain import CppSource
 
 _LATER = {
+    **LATER,
     "wrapper_ir.runtime.constants": ("load_constants", "save_constants"),
-    "wrapper_ir.runtime.cuda_graphs": ("CudaGraphs", "CutGraphs"),
-    "wrapper_ir.runtime.cuda_graphs.branches": ("BranchStream", "branch_event"),
     "wrapper_ir.runtime.heap": ("KeptHeap",),
     "wrapper_ir.runtime.kept": ("Arena", "KeptArena", "Scratch"),
-    "wrapper_ir.runtime.kept_gpu": ("KeptGpuArena",),
     "wrapper_ir.runtime.kernels": ("CppKernels", "load_kernels", "report_progress"),
     "wrapper_ir.runtime.main": (
         "SourceFolder",
@@ -93,7 +91,6 @@ _LATER = {
         "run_main",
     ),
     "wrapper_ir.runtime.probes": ("NonFiniteError", "debug_session", "make_probe"),
-    "wrapper_ir.runtime.triton": ("TritonKernels",),
     "wrapper_ir.toolchain": ("CppSource",),
 }
 

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+LATER: Final = {
+    "wrapper_ir.runtime.cuda_graphs": ("CudaGraphs", "CutGraphs"),
+    "wrapper_ir.runtime.cuda_graphs.branches": ("BranchStream", "branch_event"),
+    "wrapper_ir.runtime.kept_gpu": ("KeptGpuArena",),
+    "wrapper_ir.runtime.triton": ("TritonKernels",),
+}
+"""Names for GPUs, by modules that the package imports when one is first asked for."""
+
+
 def on_device(device: torch.device) -> Callable[[_Call], _Call]:
     """Return a decorator that runs a program's ``call`` on a device.
 

@@ -226,7 +226,7 @@ class ItemPrinter:
         return SHOWERS[type(item)](self, item)
 
     def declared(self, item: Any) -> str:  # noqa: ANN401 - of whatever class declares its text
-        """What a program says of something that it declares, behind its name."""
+        """Return how a program declares something, behind its name."""
         return SHOWERS[type(item)](self, item)
 
     def param(self, param: Param) -> str:

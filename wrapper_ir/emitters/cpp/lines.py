@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.own_memory import own_memory
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.calls import CallLines
 from wrapper_ir.emitters.cpp.context import ProbeRow
@@ -28,6 +27,7 @@ from wrapper_ir.lines.memory import (
     MemoryKind,
     Reinterpret,
     Reuse,
+    own_memory,
 )
 from wrapper_ir.lines.symbols import (
     AssertLayout,

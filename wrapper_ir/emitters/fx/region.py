@@ -17,7 +17,6 @@ import torch
 from torch import fx
 from typing_extensions import override
 
-from wrapper_ir.analysis.own_memory import own_memory
 from wrapper_ir.devices import named
 from wrapper_ir.emitters.fx.exprs import lower
 from wrapper_ir.emitters.fx.graph_module import CallTracer
@@ -26,7 +25,7 @@ from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Dim, FloorDiv, Scalar, ceil_divided, dim, quotient
 from wrapper_ir.lines.layout import DType
-from wrapper_ir.lines.memory import Allocate, AllocatePool, MemoryKind
+from wrapper_ir.lines.memory import Allocate, AllocatePool, MemoryKind, own_memory
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:

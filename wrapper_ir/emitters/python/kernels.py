@@ -198,7 +198,7 @@ class CppSection(CollectedSection):
             self.collect((device, source.isa, source.flags), made, name, args)
 
     def _collection(self, source: CppKernel, device: Device) -> Node:
-        """What makes a collection for kernels with these flags, for a kind of device."""
+        """Return what makes a collection for kernels with these flags on a kind of device."""
         collected_by, options = device.kind.collection
         args: list[Node] = [literals.string(source.isa)] if source.isa else []
         if source.flags:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import last_uses
-from wrapper_ir.analysis.own_memory import own_memory
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.cuda_graphs import render_piece
@@ -34,6 +33,7 @@ from wrapper_ir.lines.memory import (
     MemoryKind,
     Reinterpret,
     Reuse,
+    own_memory,
 )
 from wrapper_ir.lines.symbols import (
     AssertLayout,

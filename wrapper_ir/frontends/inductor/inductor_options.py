@@ -48,6 +48,7 @@ _ABOUT_LIBRARIES: Final = "AOTI_"
 #: The same of those for libraries. The options say how to build, or are the debug printer's.
 LIBRARY_MAPPED: Final[Mapping[str, tuple[str, Mapping[Any, Any]]]] = {
     "aot_inductor.force_mmap_weights": ("constants", {True: "beside", False: "auto"}),
+    "aot_inductor.package_constants_in_so": ("constants", {True: "auto", False: "none"}),
     "aot_inductor.package_constants_on_disk_format": (
         *("constants", {None: "auto", "binary_blob": "beside"}),
     ),

@@ -26,7 +26,7 @@ __all__ = ["carrying"]
 
 @dataclass(frozen=True)
 class _Request:
-    """What another process is sent, and how compilations become ours there.
+    """A request to another process, with what makes compilations ours there.
 
     Attributes:
         stock: Inductor's request.

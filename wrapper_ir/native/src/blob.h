@@ -24,6 +24,11 @@ class Blob {
   // WRAPPER_IR_VERIFY_CONSTANTS set to 1 every byte is compared with the digest.
   static std::shared_ptr<Blob> open(const ProgramInfo& program, const char* directory);
 
+  // Whether the library was made without values, for whoever loads it to give.
+  static bool is_absent(const ProgramInfo& program) {
+    return program.constants_file != nullptr && *program.constants_digest == '\0';
+  }
+
   Blob(const Blob&) = delete;
   Blob& operator=(const Blob&) = delete;
   ~Blob();

@@ -129,6 +129,27 @@ std::shared_ptr<Constants> first_constants(const ProgramInfo& program, const Giv
   return made;
 }
 
+std::shared_ptr<Constants> awaited_constants(const ProgramInfo& program) {
+  auto made = std::make_shared<Constants>(program.num_constants);
+  made->awaited.resize(program.num_constants);
+  fill(program, *made, [&](const ConstantSpec& root, std::size_t index) {
+    made->awaited[index] = root.data_bytes != 0;
+    return new_storage(root);
+  });
+  return made;
+}
+
+void check_given(const ProgramInfo& program, const Constants& constants) {
+  std::string names;
+  for (std::size_t i = 0; i < constants.awaited.size(); ++i) {
+    if (!constants.awaited[i]) continue;
+    names += (names.empty() ? "'" : ", '") + std::string(program.constants[i].qualified_name) + "'";
+  }
+  if (names.empty()) return;
+  throw Error("WIR2162", "the library was made without values, and none were given for " + names,
+              "give them by load_constants, such as the model's state_dict()");
+}
+
 std::shared_ptr<Constants> constants_from(const ProgramInfo& program, const std::uint8_t* bytes) {
   auto made = std::make_shared<Constants>(program.num_constants);
   fill(program, *made, [&](const ConstantSpec& root, std::size_t) {
@@ -291,6 +312,10 @@ class Exchange {
       if (root_of(program_, root) == root) exchange(root, members_of(root), written[root]);
     }
     pack(program_, *made_);
+    made_->awaited = base_.awaited;
+    for (std::size_t i = 0; i < made_->awaited.size(); ++i) {
+      if (given_[i] != nullptr) made_->awaited[root_of(program_, i)] = false;
+    }
     return made_;
   }
 

@@ -28,6 +28,10 @@ class Constants {
     handles_[index] = tensors_[index];
   }
 
+  // Whether the constants of this number and those tied to it still await a value; empty where none
+  // does.
+  std::vector<bool> awaited;
+
   // What the views in `tensors_` show; null when all have storage of their own.
   std::shared_ptr<Blob> blob;
 
@@ -72,6 +76,12 @@ bool covers_all(const ProgramInfo& program, const Given& given);
 // Of the latter, what it writes to and what is not aligned is copied.
 std::shared_ptr<Constants> first_constants(const ProgramInfo& program, const Given& given,
                                            const std::shared_ptr<Blob>& blob);
+
+// What a library that was made without values begins with: memory for them.
+std::shared_ptr<Constants> awaited_constants(const ProgramInfo& program);
+
+// Throws an Error that names the constants that still await a value.
+void check_given(const ProgramInfo& program, const Constants& constants);
 
 // The same from other bytes, laid out like those of the program; they are copied.
 std::shared_ptr<Constants> constants_from(const ProgramInfo& program, const std::uint8_t* bytes);

@@ -180,12 +180,14 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
   if (runners == 0) throw Error("WIR2163", "there must be at least one runner, not 0");
   if (program.num_probes != 0) read_probe_environment(program);
   const Given given = external == nullptr ? Given() : external_values(program, *external);
-  if (external == nullptr || program.num_objects != 0 || !covers_all(program, given)) {
+  const bool awaits = external == nullptr && program.num_objects == 0 && Blob::is_absent(program);
+  const bool needs_bytes = external == nullptr || program.num_objects != 0;
+  if (!awaits && (needs_bytes || !covers_all(program, given))) {
     blob_ = Blob::open(program, directory);
   }
   has_read_bytes_ = blob_ != nullptr;
   outside_inference_mode([&] {
-    active_ = first_constants(program_, given, blob_);
+    active_ = awaits ? awaited_constants(program_) : first_constants(program_, given, blob_);
     if (program_.num_objects != 0) objects_.reset(wir_make_objects(program_, *blob_));
   });
   if (program.graphs != nullptr && wir_make_graphs != nullptr) {
@@ -197,7 +199,7 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
   Runner& next = runners_.back();
   next.constants = active_;
   next.stream = current_stream();
-  prepare(next);  // so that what goes wrong goes wrong here
+  if (!awaits) prepare(next);  // so that what goes wrong goes wrong here
 }
 
 Container::~Container() {
@@ -366,6 +368,7 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
 }
 
 void Container::run(Runner& runner, Call& call, const Slot* inputs, Slot* outputs) {
+  if (!runner.constants->awaited.empty()) [[unlikely]] check_given(program_, *runner.constants);
   if (graphs_ != nullptr && runner.graphs == nullptr) runner.graphs = graphs_->of_runner();
   if (graphs_ != nullptr && runner.graphs == nullptr) graphs_->ran();
   if (runner.graphs == nullptr) prepare(runner);
