@@ -26,6 +26,7 @@ from torch.compiler._cache import CacheArtifactManager
 import wrapper_ir as wir
 from tests import warm
 from tests.models.watch import watch_inductor
+from tests.release import TORCH
 from wrapper_ir.frontends.inductor import install, statistics
 from wrapper_ir.frontends.inductor.identity import _sources
 
@@ -171,6 +172,7 @@ _LOAD = textwrap.dedent("""
     """)
 
 
+@pytest.mark.skipif(TORCH < (2, 13), reason="methods cannot be compiled ahead")
 def test_a_graph_that_was_compiled_ahead_runs_in_another_process(tmp_path: Path) -> None:
     file, root = tmp_path / "shift.bin", Path(__file__).parents[2]
     for number, program in enumerate((_SAVE, _LOAD)):

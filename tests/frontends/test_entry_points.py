@@ -22,6 +22,7 @@ from torch._inductor.utils import fresh_cache
 from torch.fx.passes.split_module import split_module
 
 from tests import warm
+from tests.release import TORCH
 from wrapper_ir.frontends.inductor import install, statistics
 
 ROOT = Path(__file__).parents[2]
@@ -360,7 +361,8 @@ def test_a_package_takes_the_sizes_that_were_declared(tmp_path: Path) -> None:
     loaded = torch._inductor.aoti_load_package(file)
     with torch.no_grad():
         torch.testing.assert_close(loaded(X[:1]), Model()(X[:1]))
-        with pytest.raises(RuntimeError, match=r"rows|size 0"):
+        # Earlier loaders print the words of the library and raise their own.
+        with pytest.raises(RuntimeError, match=r"rows|size 0" if TORCH >= (2, 13) else None):
             loaded(X[:1].expand(7, -1).contiguous())
 
 
