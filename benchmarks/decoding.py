@@ -38,7 +38,7 @@ WAYS: dict[str, tuple[str, float | None]] = {
     "wir.compile, C++": ("reduce-overhead", 0.9),
     "cpp_wrapper": ("", None),
     "C++, no graphs": ("cpp_wrapper", 0.75),
-    "C++, no graphs, cuBLAS": ("cpp_wrapper", None),
+    "C++, no graphs, ATen's products": ("cpp_wrapper", None),
 }
 
 
@@ -127,7 +127,7 @@ def compiled(way: str, model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable
     if way == "cpp_wrapper":
         return torch.compile(model, options={"cpp_wrapper": True})
     if way.startswith("C++, no graphs"):
-        products = {"products": "cublas"} if way.endswith("cuBLAS") else {}
+        products = {"products": "aten"} if way.endswith("ATen's products") else {}
         return torch.compile(model, backend="wrapper_ir", options={"emitter": "cpp", **products})
     if way.startswith("torch.compile"):
         options: dict[str, Any] = {"cuda_graph": True}

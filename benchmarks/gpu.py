@@ -166,10 +166,8 @@ def make_functions(
         direct_cpp, kept = wir.compile(program, "cpp"), wir.compile(program, "cpp", arena="kept")
         functions["wir.compile, C++"] = lambda x: direct_cpp(x)[0]
         functions["the same, arenas kept"] = lambda x: kept(x)[0]
-        called = wir.compile(program, "cpp", products="cublas")
-        functions["the same, cuBLAS called"] = lambda x: called(x)[0]
-        both = wir.compile(program, "cpp", products="cublas", arena="kept")
-        functions["both"] = lambda x: both(x)[0]
+        by_ops = wir.compile(program, "cpp", products="aten")
+        functions["the same, ATen's products"] = lambda x: by_ops(x)[0]
     for function in functions.values():
         times(function, x, 20)
     return functions

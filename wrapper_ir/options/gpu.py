@@ -43,8 +43,8 @@ GRAPH_RESULTS: Final = Option(
 PRODUCTS: Final = Option(
     "products",
     str,
-    "aten",
-    "what makes products of matrices on a GPU: PyTorch's ops, or cuBLAS itself",
+    "cublas",
+    "what makes products of matrices on a GPU: cuBLAS itself, as PyTorch's ops would, or these",
     choices=("aten", "cublas"),
 )
 

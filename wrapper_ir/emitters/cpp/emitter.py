@@ -56,8 +56,8 @@ class CppEmitter(Captures, Emitter):
             one, and 32 times as many on a GPU; 0 for none. It is kept once for each call that may
             run at a time.
         out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
-        products: Whose products of matrices on a GPU are made: ``"aten"`` calls PyTorch's ops,
-            ``"cublas"`` calls cuBLAS just as they would, for the same bits in less time.
+        products: Whose products of matrices on a GPU are made: ``"cublas"`` calls cuBLAS just as
+            PyTorch's ops would, for the same bits in less time, ``"aten"`` calls these.
         cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be;
             libraries that are exported do so themselves.
         cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs; in what is
