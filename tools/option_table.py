@@ -70,6 +70,7 @@ def mapped_table() -> str:
         [f"`{name}`", f"`{value!r}`".replace("'", '"'), f"`{ours}={wanted!r}`".replace("'", '"')]
         for name, (ours, values) in (*MAPPED.items(), *LIBRARY_MAPPED.items())
         for value, wanted in values.items()
+        if wanted is not None
     ]
     return _table(["option of Inductor's", "value", "here"], body)
 

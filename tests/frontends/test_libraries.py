@@ -117,11 +117,32 @@ def test_a_package_without_weights_is_given_them_by_torchs_loader(
     torch.testing.assert_close(package(x), model(x))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_package_has_its_weights_in_files_that_torch_reads(*, bare: bool, tmp_path: Path) -> None:
+    from torch.export.pt2_archive._package import load_pt2
+
+    model, x = Scaled().requires_grad_(False), torch.randn(6, 3)
+    apart: dict[str, Any] = {"aot_inductor.package_constants_on_disk_format": "pickle_weights"}
+    if bare:
+        apart["aot_inductor.package_constants_in_so"] = False
+    with install():
+        where = str(tmp_path / "m.pt2")
+        exported = torch.export.export(model, (x,))
+        torch._inductor.aoti_compile_and_package(
+            exported, package_path=where, inductor_configs=apart
+        )
+    if not bare:
+        torch.testing.assert_close(torch._inductor.aoti_load_package(where)(x), model(x))
+    runner = load_pt2(where, load_weights_from_disk=True).aoti_runners["model"]
+    torch.testing.assert_close(runner(x), model(x))
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"aot_inductor.use_consts_asm_build": False}, "load_constants"),
-        ({"aot_inductor.package_constants_on_disk_format": "pickle_weights"}, "'binary_blob'"),
+        ({"aot_inductor.package_constants_on_disk_format": "paper"}, "'binary_blob'"),
         ({"aot_inductor.check_lowerbound": False}, "checks the ranges"),
         ({"fx_wrapper": True}, "emitter='fx'"),
         ({"max_autotun": True}, "did you mean Inductor's 'max_autotune'"),

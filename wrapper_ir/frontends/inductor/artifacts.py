@@ -139,8 +139,8 @@ def _program(
     return program, graph
 
 
-def _files(program: Program, settings: Settings, delivery: Delivery) -> list[str] | str:
-    """Build a program; return the library, or the files of a package.
+def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any] | str:
+    """Build a program; return the library, or the files of a package and values for it.
 
     Where nobody has said where to, they lie in Inductor's cache, in a folder named by what they
     are.
@@ -168,7 +168,21 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[str
             if not folder.is_dir():
                 raise
     placed = [str(folder / part.name) for part in parts]
-    return placed if delivery.is_package else placed[2]
+    if not delivery.is_package:
+        return placed[2]
+    return [*placed, _values(program)] if delivery.with_values else placed
+
+
+def _values(program: Program) -> Any:
+    """Return the values of constants as torch packs them into files of a package."""
+    from torch.export.pt2_archive._package_weights import (  # noqa: PLC0415 - seldom wanted
+        TensorProperties,
+        Weights,
+    )
+
+    rows = program.constants.items()
+    values = {each.qualified_name: program.data[n] for n, each in rows if each.packing is None}
+    return Weights({name: (value, TensorProperties(value)) for name, value in values.items()})
 
 
 def _digest(file: Path) -> bytes:

@@ -45,17 +45,20 @@ MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
 _LIBRARIES: Final = "aot_inductor"
 _ABOUT_LIBRARIES: Final = "AOTI_"
 
-#: The same of those for libraries. The options say how to build, or are the debug printer's.
+#: The same of those for libraries. The options say how to build, or are the debug printer's; None
+#: leaves them as they are.
 LIBRARY_MAPPED: Final[Mapping[str, tuple[str, Mapping[Any, Any]]]] = {
     "aot_inductor.force_mmap_weights": ("constants", {True: "beside", False: "auto"}),
     "aot_inductor.package_constants_in_so": ("constants", {True: "auto", False: "none"}),
     "aot_inductor.package_constants_on_disk_format": (
-        *("constants", {None: "auto", "binary_blob": "beside"}),
+        *("constants", {None: "auto", "binary_blob": "beside", "pickle_weights": None}),
     ),
     "aot_inductor.debug_intermediate_value_printer": (
         *("debug", {level: level for level in "0123"}),
     ),
 }
+
+_FORMAT: Final = "package_constants_on_disk_format"
 
 _EXPORT: Final = "wir.capture and wir.export build libraries, and have options of their own"
 
@@ -96,6 +99,7 @@ class Delivery(NamedTuple):
     Attributes:
         target: The library, or the folder for what is made; empty for Inductor's cache.
         is_package: Whether the files of a package are wanted, not the library alone.
+        with_values: Whether values of constants are wanted beside these, for torch to pack.
         in_spec: The tree of arguments, as text.
         out_spec: The tree of results, as text.
         metadata: What a package is to say of itself.
@@ -105,6 +109,7 @@ class Delivery(NamedTuple):
 
     target: str
     is_package: bool
+    with_values: bool
     in_spec: str
     out_spec: str
     metadata: Mapping[str, str]
@@ -132,7 +137,7 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
             if value not in values:
                 expected = f"one of {', '.join(map(repr, values))}"
                 raise OptionValueError(option=name, value=value, expected=expected)
-            if value != config._config[name].default:
+            if value != config._config[name].default and values[value] is not None:
                 (build if option == "constants" else left)[option] = values[value]
         elif fate.way == "refused" and value != config._config[name].default:
             _refuse(name, value, fate.instead)
@@ -143,10 +148,8 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
     if isinstance(about, Mapping):
         # Inductor writes what it says of its own libraries into this dict, and into the setting's.
         about = {k: v for k, v in about.items() if not str(k).startswith(_ABOUT_LIBRARIES)}
-    return (
-        Delivery(taken["output_path"], taken["package"], *specs, about, build, passed),
-        left,
-    )
+    files = taken["output_path"], taken["package"], taken[_FORMAT] == "pickle_weights"
+    return Delivery(*files, *specs, about, build, passed), left
 
 
 def set_about_wrapper() -> Iterator[tuple[str, Any, Fate]]:
