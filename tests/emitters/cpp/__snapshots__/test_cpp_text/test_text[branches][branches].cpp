@@ -22,6 +22,7 @@
 #include <memory>
 #include <utility>
 
+#include <wir/blas.h>
 #include <wir/generated.h>
 #include <wir/gpu.h>
 #include <wir/queues.h>
@@ -31,8 +32,6 @@ extern "C" const wir::GpuImage wir_t_2e11c97bfe0a381b520c[];
 extern "C" const wir::GpuImage wir_t_b9c9711f4315c5407699[];
 extern "C" const wir::GpuImage wir_t_8e567ee590f056f3c390[];
 extern "C" const wir::GpuImage wir_t_e5a75069a3ef8fe715dc[];
-extern "C" AOTITorchError aoti_torch_cuda_mm_out(
-    AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2);
 
 namespace [[gnu::visibility("hidden")]] wir_program {
 
@@ -66,22 +65,29 @@ struct State {
   wir::Tensor h;
   void* h_ptr = nullptr;
   wir::Tensor q;
-  AtenTensorHandle wq = nullptr;
-  wir::Tensor k;
-  AtenTensorHandle wk = nullptr;
-  void* k_ptr = nullptr;
-  wir::Tensor v;
-  AtenTensorHandle wv = nullptr;
-  void* v_ptr = nullptr;
   void* q_ptr = nullptr;
+  AtenTensorHandle wq = nullptr;
+  void* wq_ptr = nullptr;
+  wir::Tensor k;
+  void* k_ptr = nullptr;
+  AtenTensorHandle wk = nullptr;
+  void* wk_ptr = nullptr;
+  wir::Tensor v;
+  void* v_ptr = nullptr;
+  AtenTensorHandle wv = nullptr;
+  void* wv_ptr = nullptr;
   AtenTensorHandle wo = nullptr;
+  void* wo_ptr = nullptr;
   wir::Tensor gate;
-  AtenTensorHandle wg = nullptr;
-  wir::Tensor up;
-  AtenTensorHandle wu = nullptr;
   void* gate_ptr = nullptr;
+  AtenTensorHandle wg = nullptr;
+  void* wg_ptr = nullptr;
+  wir::Tensor up;
   void* up_ptr = nullptr;
+  AtenTensorHandle wu = nullptr;
+  void* wu_ptr = nullptr;
   AtenTensorHandle wd = nullptr;
+  void* wd_ptr = nullptr;
 };
 
 namespace {
@@ -97,22 +103,29 @@ void* create_state(const AtenTensorHandle* constants) {
   state.h = wir::empty(2, dims_1_2048, dims_2048_1, cuda_bfloat16);
   state.h_ptr = wir::data<void>(state.h);
   state.q = wir::empty(2, dims_1_2048, dims_2048_1, cuda_bfloat16);
-  state.wq = constants[0];
-  state.k = wir::empty(2, dims_1_512, dims_512_1, cuda_bfloat16);
-  state.wk = constants[1];
-  state.k_ptr = wir::data<void>(state.k);
-  state.v = wir::empty(2, dims_1_512, dims_512_1, cuda_bfloat16);
-  state.wv = constants[2];
-  state.v_ptr = wir::data<void>(state.v);
   state.q_ptr = wir::data<void>(state.q);
+  state.wq = constants[0];
+  state.wq_ptr = wir::data<void>(state.wq);
+  state.k = wir::empty(2, dims_1_512, dims_512_1, cuda_bfloat16);
+  state.k_ptr = wir::data<void>(state.k);
+  state.wk = constants[1];
+  state.wk_ptr = wir::data<void>(state.wk);
+  state.v = wir::empty(2, dims_1_512, dims_512_1, cuda_bfloat16);
+  state.v_ptr = wir::data<void>(state.v);
+  state.wv = constants[2];
+  state.wv_ptr = wir::data<void>(state.wv);
   state.wo = constants[3];
+  state.wo_ptr = wir::data<void>(state.wo);
   state.gate = wir::empty(2, dims_1_8192, dims_8192_1, cuda_bfloat16);
-  state.wg = constants[4];
-  state.up = wir::empty(2, dims_1_8192, dims_8192_1, cuda_bfloat16);
-  state.wu = constants[5];
   state.gate_ptr = wir::data<void>(state.gate);
+  state.wg = constants[4];
+  state.wg_ptr = wir::data<void>(state.wg);
+  state.up = wir::empty(2, dims_1_8192, dims_8192_1, cuda_bfloat16);
   state.up_ptr = wir::data<void>(state.up);
+  state.wu = constants[5];
+  state.wu_ptr = wir::data<void>(state.wu);
   state.wd = constants[6];
+  state.wd_ptr = wir::data<void>(state.wd);
   return made.release();
 }
 
@@ -135,12 +148,16 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.line = 1;
   call.queues->record(1, 0);
   call.line = 2;
-  wir::check(aoti_torch_cuda_mm_out(state.q, state.h, state.wq));
+  call.blas = wir::current_blas(0);
+  wir::mm(call, wir::dtype::bfloat16, { state.q_ptr, 1, 2048, 2048, 1 },
+      { state.h_ptr, 1, 2048, 2048, 1 }, { state.wq_ptr, 2048, 2048, 2048, 1 });
   call.line = 3;
   call.queues->wait(1, 1);
   call.queues->enter(1);
   call.line = 4;
-  wir::check(aoti_torch_cuda_mm_out(state.k, state.h, state.wk));
+  call.blas = wir::current_blas(0);
+  wir::mm(call, wir::dtype::bfloat16, { state.k_ptr, 1, 512, 512, 1 },
+      { state.h_ptr, 1, 2048, 2048, 1 }, { state.wk_ptr, 2048, 512, 512, 1 });
   call.line = 5;
   std::int64_t* position_ptr = wir::data<std::int64_t>(position);
   void* keys_ptr = wir::data<void>(keys);
@@ -151,7 +168,9 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.queues->wait(1, 2);
   call.queues->enter(2);
   call.line = 8;
-  wir::check(aoti_torch_cuda_mm_out(state.v, state.h, state.wv));
+  call.blas = wir::current_blas(0);
+  wir::mm(call, wir::dtype::bfloat16, { state.v_ptr, 1, 512, 512, 1 },
+      { state.h_ptr, 1, 2048, 2048, 1 }, { state.wv_ptr, 2048, 512, 512, 1 });
   call.line = 9;
   void* values_ptr = wir::data<void>(values);
   put(call, { 4 }, state.v_ptr, position_ptr, values_ptr);
@@ -168,7 +187,9 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   void* a_ptr = wir::data<void>(a);
   attend(call, { 32 }, state.q_ptr, keys_ptr, values_ptr, a_ptr);
   call.line = 15;
-  wir::check(aoti_torch_cuda_mm_out(state.q, a, state.wo));
+  call.blas = wir::current_blas(0);
+  wir::mm(call, wir::dtype::bfloat16, { state.q_ptr, 1, 2048, 2048, 1 },
+      { a_ptr, 1, 2048, 2048, 1 }, { state.wo_ptr, 2048, 2048, 2048, 1 });
   call.line = 16;
   add(call, { 8 }, x_ptr, state.q_ptr);
   wir::Tensor h2 = std::move(a);
@@ -177,12 +198,15 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.line = 18;
   call.queues->record(4, 0);
   call.line = 19;
-  wir::check(aoti_torch_cuda_mm_out(state.gate, h2, state.wg));
+  wir::mm(call, wir::dtype::bfloat16, { state.gate_ptr, 1, 8192, 8192, 1 },
+      { a_ptr, 1, 2048, 2048, 1 }, { state.wg_ptr, 2048, 8192, 8192, 1 });
   call.line = 20;
   call.queues->wait(4, 1);
   call.queues->enter(1);
   call.line = 21;
-  wir::check(aoti_torch_cuda_mm_out(state.up, h2, state.wu));
+  call.blas = wir::current_blas(0);
+  wir::mm(call, wir::dtype::bfloat16, { state.up_ptr, 1, 8192, 8192, 1 },
+      { a_ptr, 1, 2048, 2048, 1 }, { state.wu_ptr, 2048, 8192, 8192, 1 });
   call.line = 22;
   call.queues->record(5, 1);
   call.line = 23;
@@ -192,7 +216,9 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   gated(call, { 16 }, state.gate_ptr, state.up_ptr);
   wir::Tensor y = std::move(h2);
   call.line = 25;
-  wir::check(aoti_torch_cuda_mm_out(y, state.gate, state.wd));
+  call.blas = wir::current_blas(0);
+  wir::mm(call, wir::dtype::bfloat16, { a_ptr, 1, 2048, 2048, 1 },
+      { state.gate_ptr, 1, 8192, 8192, 1 }, { state.wd_ptr, 8192, 2048, 2048, 1 });
   call.line = 26;
   add(call, { 8 }, state.q_ptr, a_ptr);
   call.line = 27;
