@@ -20,7 +20,7 @@ from torch._C._dynamo.guards import assert_size_stride
 from torch._inductor.codecache import CppPythonBindingsCodeCache
 
 from wrapper_ir.runtime import InputChecks, TensorSpec, load_kernels
-from wrapper_ir.toolchain import CppSource
+from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable

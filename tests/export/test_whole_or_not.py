@@ -10,7 +10,7 @@ import torch
 import wrapper_ir as wir
 from tests.export.support import BROKEN, captured, plus_one, run
 from wrapper_ir.aot.errors import ConstantValueError, ExportPathError
-from wrapper_ir.toolchain import CompileError
+from wrapper_ir.toolchain.errors import CompileError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from wrapper_ir.toolchain import Compiler, DiskCache, default_cache, find_compiler
-from wrapper_ir.toolchain.compiler import library_dirs
+from wrapper_ir.toolchain.cache import DiskCache, default_cache
+from wrapper_ir.toolchain.compiler import Compiler, find_compiler, library_dirs
 from wrapper_ir.toolchain.native import (
     EXPORTS,
     constants_trailer,

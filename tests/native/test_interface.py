@@ -13,8 +13,10 @@ import torch
 from torch._inductor.package import load_package, package_aoti
 
 from tests.native import calls
-from wrapper_ir.toolchain import CompileError, DiskCache, native
+from wrapper_ir.toolchain import native
+from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.compiler import include_dirs, run
+from wrapper_ir.toolchain.errors import CompileError
 from wrapper_ir.toolchain.native import native_flags, native_include_dirs, runtime_objects
 
 if TYPE_CHECKING:

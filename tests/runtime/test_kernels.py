@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from wrapper_ir.runtime import CppKernels, report_progress
-from wrapper_ir.toolchain import KernelSourceError, kernels
+from wrapper_ir.toolchain import kernels
+from wrapper_ir.toolchain.errors import KernelSourceError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +81,7 @@ def test_the_fast_way_to_pointers_is_used(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_amx_is_asked_for_before_its_kernels_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
     from wrapper_ir.runtime import kernels as runtime_kernels
-    from wrapper_ir.toolchain import IsaError
+    from wrapper_ir.toolchain.errors import IsaError
     from wrapper_ir.toolchain.isa import cpu_features
 
     asked = []

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wrapper_ir.toolchain import CppSource, DiskCache
+from wrapper_ir.toolchain.cache import DiskCache
+from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from wrapper_ir.runtime import load_kernels
-from wrapper_ir.toolchain import CppSource
 from wrapper_ir.toolchain.isa import detect
+from wrapper_ir.toolchain.source import CppSource
 
 pytestmark = pytest.mark.skipif(
     detect().name == "none", reason="the kernels are vectorised, and this CPU has nothing for it"

@@ -22,7 +22,7 @@ from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldErr
 from wrapper_ir.toolchain.isa import detect
 
 if TYPE_CHECKING:
-    from wrapper_ir.toolchain import DiskCache
+    from wrapper_ir.toolchain.cache import DiskCache
 
 GCC = """\
 Target: x86_64-linux-gnu

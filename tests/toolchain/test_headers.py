@@ -9,10 +9,13 @@ import pytest
 import torch
 
 from tests.toolchain.conftest import SCALE, SCALE_TYPES
-from wrapper_ir.toolchain import CppSource, DiskCache, build_kernels, headers, prepare, source
+from wrapper_ir.toolchain import headers, source
+from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.compiler import compile_flags, find_compiler
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import resolve
+from wrapper_ir.toolchain.kernels import build_kernels, prepare
+from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,18 +6,12 @@ import pytest
 import torch
 
 from tests.toolchain.conftest import SCALE_TYPES, scale
-from wrapper_ir.toolchain import (
-    CompileError,
-    CppSource,
-    DiskCache,
-    IsaError,
-    KernelSourceError,
-    LinkError,
-    build_kernels,
-)
+from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.compiler import find_compiler, library_dirs
+from wrapper_ir.toolchain.errors import CompileError, IsaError, KernelSourceError, LinkError
 from wrapper_ir.toolchain.isa import resolve
-from wrapper_ir.toolchain.kernels import kernel_key
+from wrapper_ir.toolchain.kernels import build_kernels, kernel_key
+from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wrapper_ir.toolchain import CompileError, DiskCache, LinkError, find_compiler
-from wrapper_ir.toolchain.compiler import stand_in
+from wrapper_ir.toolchain.cache import DiskCache
+from wrapper_ir.toolchain.compiler import find_compiler, stand_in
+from wrapper_ir.toolchain.errors import CompileError, LinkError
 from wrapper_ir.toolchain.objects import (
     Translation,
     assemble,

@@ -13,7 +13,7 @@ from tests import warm
 CHILD = """
 import sys, torch
 from tests.toolchain.conftest import scale
-from wrapper_ir.toolchain import build_kernels
+from wrapper_ir.toolchain.kernels import build_kernels
 factors = ("2.0f", "3.0f", "4.0f")
 functions = build_kernels([scale("k" + f[0], f) for f in factors])
 x, out = torch.ones(4), torch.empty(4)

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     )
     from wrapper_ir.runtime.probes import NonFiniteError, debug_session, make_probe
     from wrapper_ir.runtime.triton import TritonKernels
-    from wrapper_ir.toolchain import CppSource
+    from wrapper_ir.toolchain.source import CppSource
 
 _LATER = {
     **LATER,
@@ -91,7 +91,7 @@ _LATER = {
         "run_main",
     ),
     "wrapper_ir.runtime.probes": ("NonFiniteError", "debug_session", "make_probe"),
-    "wrapper_ir.toolchain": ("CppSource",),
+    "wrapper_ir.toolchain.source": ("CppSource",),
 }
 
 __all__ = [

@@ -26,12 +26,14 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.devices import CppSide, kind_of
 from wrapper_ir.runtime._private import data_ptr_address, enable_amx, kernel_log
-from wrapper_ir.toolchain import CppSource, KernelSourceError, build_kernels
+from wrapper_ir.toolchain.errors import KernelSourceError
+from wrapper_ir.toolchain.kernels import build_kernels
+from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wrapper_ir.toolchain import DiskCache
+    from wrapper_ir.toolchain.cache import DiskCache
 
 __all__ = ["CppKernels", "load_kernels", "report_progress"]
 

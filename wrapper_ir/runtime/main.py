@@ -22,7 +22,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import INDEX, PROGRAM_FILE, beside
 from wrapper_ir.runtime.constants import load_constants, load_program_constants
 from wrapper_ir.runtime.errors import ConstantsError
-from wrapper_ir.toolchain import IsaError
+from wrapper_ir.toolchain.errors import IsaError
 from wrapper_ir.toolchain.isa import lacking, resolve
 
 if TYPE_CHECKING:

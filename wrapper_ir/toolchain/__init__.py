@@ -1,23 +1,28 @@
 """One way to turn C++ text into loaded code, shared by every emitter.
 
 ``build_kernels`` is the way in; ``isa`` knows the CPU, ``compiler`` the compiler and its flags,
-``cache`` the disk. PyTorch is imported only when something is compiled or loaded.
+``cache`` the disk. PyTorch is imported only when something is compiled or loaded, and what compiles
+when it is first asked for (PEP 562): whoever opens a library waits for no compiler.
 """
 
-from wrapper_ir.toolchain.cache import CacheStats, DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, find_compiler
-from wrapper_ir.toolchain.errors import (
-    CacheDirError,
-    CompileError,
-    CompilerNotFoundError,
-    IsaError,
-    KernelSourceError,
-    LibraryLoadError,
-    LinkError,
-)
-from wrapper_ir.toolchain.isa import Isa
-from wrapper_ir.toolchain.kernels import build_kernels, prepare
-from wrapper_ir.toolchain.source import CppSource
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wrapper_ir.toolchain.cache import CacheStats, DiskCache, default_cache
+    from wrapper_ir.toolchain.compiler import Compiler, find_compiler
+    from wrapper_ir.toolchain.errors import (
+        CacheDirError,
+        CompileError,
+        CompilerNotFoundError,
+        IsaError,
+        KernelSourceError,
+        LibraryLoadError,
+        LinkError,
+    )
+    from wrapper_ir.toolchain.isa import Isa
+    from wrapper_ir.toolchain.kernels import build_kernels, prepare
+    from wrapper_ir.toolchain.source import CppSource
 
 __all__ = [
     "CacheDirError",
@@ -37,3 +42,15 @@ __all__ = [
     "find_compiler",
     "prepare",
 ]
+
+_HOMES = ("errors", "cache", "compiler", "isa", "source", "kernels")
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name
+    """Look up a name of a file of this package, and keep it."""
+    for home in _HOMES if name in __all__ else ():
+        found = vars(import_module(f"{__name__}.{home}"))
+        if name in found:
+            value = globals()[name] = found[name]
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,7 +18,7 @@ from wrapper_ir.frontends.inductor.identity import saved_for_minifier
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.runtime.triton import prepare_launcher
-from wrapper_ir.toolchain import prepare
+from wrapper_ir.toolchain.kernels import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

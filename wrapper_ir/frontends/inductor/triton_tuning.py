@@ -24,7 +24,7 @@ from wrapper_ir.frontends.inductor.compat import (
     dynamo_timed,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError, UnsupportedTorchError
-from wrapper_ir.toolchain import default_cache
+from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.triton import binary_of_files, keep_binary
 
 if TYPE_CHECKING:
