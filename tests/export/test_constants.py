@@ -16,8 +16,9 @@ from wrapper_ir.aot import build as building
 from wrapper_ir.aot.data import write_blob
 from wrapper_ir.aot.errors import ConstantValueError, TooLargeError
 from wrapper_ir.devices import TYPE_NUMBERS
-from wrapper_ir.emitters.cpp.constants import DTYPE_CODES, constant_table
+from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.lines.layout import DType
+from wrapper_ir.toolchain.parts import DTYPE_NUMBERS
 
 
 def _program(values: dict[str, torch.Tensor], tied: dict[str, str] | None = None) -> wir.Program:
@@ -177,8 +178,8 @@ def test_numbers_of_types_are_those_of_torch() -> None:
 
     torch_cpu = ctypes.CDLL(str(Path(torch.__path__[0]) / "lib" / "libtorch_cpu.so"))
     asked = 0
-    for dtype, code in DTYPE_CODES.items():
-        function = getattr(torch_cpu, f"aoti_torch_dtype_{dtype.torch_name}", None)
+    for dtype, code in DTYPE_NUMBERS.items():
+        function = getattr(torch_cpu, f"aoti_torch_dtype_{dtype}", None)
         if function is not None:
             assert function() == code, dtype
             asked += 1

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.aot.build import BuildOptions, build_loadable
 from wrapper_ir.aot.load import load_library, with_objects
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact, KernelUnit, Manifest, Sources
+from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact
+from wrapper_ir.toolchain.manifest import KernelUnit, Manifest, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

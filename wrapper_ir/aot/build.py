@@ -34,9 +34,7 @@ from wrapper_ir.aot.kernels import (
     required_features,
 )
 from wrapper_ir.aot.work import Steps, Work
-from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.options import check_options
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import ARCHITECTURES
@@ -51,10 +49,11 @@ from wrapper_ir.toolchain.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit, Sources
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact
     from wrapper_ir.emitters.cpp.constants import ConstantTable
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
+    from wrapper_ir.toolchain.manifest import KernelUnit, Sources
     from wrapper_ir.toolchain.objects import Translation
 
 
@@ -284,6 +283,8 @@ def prepared(
         KernelIsaError: A kernel was written for wider vectors than ``isa`` has.
         IsaError: This processor lacks what a kernel was written for.
     """
+    from wrapper_ir.emitters.cpp.constants import constant_table  # noqa: PLC0415 - only to ship
+
     _refuse_objects(artifact.program)
     table, archives = constant_table(artifact.program), object_archives(artifact.program)
     chosen = [(kernel, isa_of(kernel.source, options.isa)) for kernel in artifact.kernels]
@@ -293,6 +294,8 @@ def prepared(
 
 def _refuse_objects(program: Program) -> None:
     """Refuses objects that callers are to give: those of the program travel with it."""
+    from wrapper_ir.lines.control import ObjectInput  # noqa: PLC0415 - only to ship
+
     for item in program.inputs:
         if isinstance(item, ObjectInput):
             raise UnsupportedError(

@@ -13,10 +13,10 @@ import hashlib
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, NoReturn, TypeAlias
 
 from wrapper_ir.aot.errors import ConstantValueError
-from wrapper_ir.emitters.cpp.constants import aligned
 from wrapper_ir.runtime import InputLayoutError, check_object
 from wrapper_ir.runtime.checks import ObjectStateError, archive_of
 from wrapper_ir.toolchain.native import constants_trailer
+from wrapper_ir.toolchain.parts import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

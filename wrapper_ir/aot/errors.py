@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.devices import TYPE_NUMBERS
-from wrapper_ir.emitters.cpp.constants import DTYPE_CODES
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime import (
     AlignmentError,
@@ -28,6 +27,7 @@ from wrapper_ir.runtime import (
     check_object,
     check_out,
 )
+from wrapper_ir.toolchain.parts import DTYPE_NUMBERS
 from wrapper_ir.toolchain.triton import TritonKernelError
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ _NUMBERS: Final = ("address", "alignment", "offset")
 _KINDS: Final = (Tensor, int, float, bool, type(None), torch.ScriptObject)
 
 _DTYPES: Final = {
-    code: getattr(torch, dtype.torch_name)
-    for dtype, code in DTYPE_CODES.items()
-    if hasattr(torch, dtype.torch_name)
+    number: getattr(torch, name) for name, number in DTYPE_NUMBERS.items() if hasattr(torch, name)
 }
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.aot.build import Library
     from wrapper_ir.emitters.base import Artifact
-    from wrapper_ir.emitters.cpp.artifact import Manifest
+    from wrapper_ir.toolchain.manifest import Manifest
 
 
 _OWN_KEYS: Final = "AOTI_"
@@ -132,12 +132,12 @@ def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
 
 #: What probes can do in a library that runs alone.
 _LEVELS: Final = (
-    ProbeLevel.NAMES,
-    ProbeLevel.PRINT,
-    ProbeLevel.SAVE,
-    ProbeLevel.CHECK,
-    ProbeLevel.CHECK_NAN,
-    ProbeLevel.STATS,
+    ProbeLevel.NAMES.value,
+    ProbeLevel.PRINT.value,
+    ProbeLevel.SAVE.value,
+    ProbeLevel.CHECK.value,
+    ProbeLevel.CHECK_NAN.value,
+    ProbeLevel.STATS.value,
 )
 
 #: What stands in what we export, whatever the program.
@@ -256,9 +256,9 @@ def _shippable(artifact: Artifact) -> CppArtifact:
     for wanted in artifact.manifest.levels:
         if wanted not in _LEVELS:
             raise UnsupportedError(
-                what=f"a probe of level '{wanted.value}'",
+                what=f"a probe of level '{wanted}'",
                 where="a library that runs without Python",
-                hint="it can do " + ", ".join(level.value for level in _LEVELS),
+                hint="it can do " + ", ".join(_LEVELS),
             )
     return artifact
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.aot.build import BuildOptions
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.toolchain.manifest import Manifest
     from wrapper_ir.toolchain.objects import Translation
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wrapper_ir.aot.data import asciz
-from wrapper_ir.emitters.triton import GpuUnit
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
+from wrapper_ir.toolchain.manifest import GpuUnit
 from wrapper_ir.toolchain.objects import assemble
 from wrapper_ir.toolchain.triton import (
     TritonSource,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.aot.work import Work
-    from wrapper_ir.emitters.cpp.artifact import Sources
     from wrapper_ir.toolchain.cache import DiskCache
+    from wrapper_ir.toolchain.manifest import Sources
     from wrapper_ir.toolchain.triton import GpuBinary
 
 

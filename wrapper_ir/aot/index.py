@@ -67,7 +67,7 @@ def index_of(
         "checked": {
             "verifier": f"{len(RULES)} rules",
             "calls": "inputs, ranges of symbols, assertions",
-            "probes": [level.value for level in artifact.manifest.levels],
+            "probes": list(artifact.manifest.levels),
         },
         "library": library.name,
         "weights": _weights(program, constants),

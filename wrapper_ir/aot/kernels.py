@@ -33,9 +33,9 @@ from wrapper_ir.toolchain.source import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wrapper_ir.emitters.cpp.artifact import KernelUnit
     from wrapper_ir.toolchain.compiler import Compiler
     from wrapper_ir.toolchain.isa import Isa
+    from wrapper_ir.toolchain.manifest import KernelUnit
     from wrapper_ir.toolchain.source import CppSource
 
 

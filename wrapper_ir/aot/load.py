@@ -15,28 +15,31 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir import runtime
 from wrapper_ir.aot.errors import Reporter, input_specs
 from wrapper_ir.aot.library import hint_of
-from wrapper_ir.emitters.base import constant_values
-from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on
+from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.options import made_with
-from wrapper_ir.runtime import CudaGraphs, InputCountError, check_object
+from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.errors import LibraryLoadError
+from wrapper_ir.toolchain.manifest import KernelUnit, Manifest, Sources
 from wrapper_ir.toolchain.native import Extension, runtime_objects
+from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
-    from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
     from wrapper_ir.lines.program import Program
+    from wrapper_ir.toolchain.manifest import CaptureFacts
 
     Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
 
@@ -55,7 +58,7 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
         facts: What is known of its program.
         variables: The program's constants by name, as they are at each call.
     """
-    graphs = CudaGraphs(
+    graphs = runtime.CudaGraphs(
         facts.program,
         torch.device(facts.device) if facts.device else None,
         writes=facts.writes,
@@ -82,8 +85,8 @@ def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
 
     run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
     run.__doc__ = f"Run the program '{name}' on its inputs; gives a tuple of its results."
-    hand_graphs_on(boxed, run)
-    run.release = boxed.release  # type: ignore[attr-defined]
+    for name_ in ("cuda_graphs", "release"):
+        setattr(run, name_, getattr(boxed, name_))
     return run
 
 
@@ -219,6 +222,8 @@ def _load(
 ) -> Any:  # noqa: ANN401 - a callable of one form or the other
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
+    from wrapper_ir.emitters.base import constant_values  # noqa: PLC0415 - there with an artifact
+
     program = artifact.program
     values = constant_values(program)
     constants = tuple(values[name] for name in program.constants)
@@ -285,6 +290,59 @@ def load_library(
         output=output_address(),
     )
     register(function)  # so that wir.release() knows of it
+    return function
+
+
+def boxed_call(  # noqa: PLR0913 - what the text of a module passes
+    name: str,
+    files: Mapping[str, str],
+    kernels: Sequence[tuple[Any, ...]],
+    constants: Sequence[str],
+    variables: Mapping[str, Any],
+    gpu_kernels: Sequence[tuple[Any, ...]] = (),
+    *,
+    device: str = CPU.type,
+    parts: Sequence[str] = (),
+    objects: Sequence[str] = (),
+    inputs: int = 0,
+    apart: bool = False,
+) -> BoxedCall:
+    """Return the function of a module that :mod:`wrapper_ir.aot.module_text` wrote.
+
+    Args:
+        name: Of the program.
+        files: The generated files.
+        kernels: The kernels, each as a tuple of its symbol and the fields of its source.
+        constants: Names of the program's constants.
+        variables: The module's, where the constants are when the first call comes.
+        gpu_kernels: The Triton kernels, likewise.
+        device: Torch's type of the device that it runs on.
+        parts: The parts of the runtime that the generated files use.
+        objects: Names of the program's objects.
+        inputs: How many inputs a program with objects has besides.
+        apart: Whether each kernel is compiled alone, so that no other is when its text changes.
+
+    Raises:
+        WrapperIRError: The library cannot be built or loaded.
+    """
+    from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot.gpu_kernels import units_of  # noqa: PLC0415 - likewise
+
+    units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
+    manifest = Manifest(frozenset(map(Part, parts)), type=device)
+    library = build_loadable(
+        Sources(files, units, units_of(gpu_kernels), manifest), kernels_apart=apart
+    )
+    function: BoxedCall = load_library(
+        library,
+        (lambda: tuple(variables[each] for each in constants)) if constants else (),
+        name=name,
+        boxed=True,
+    )
+    if objects:
+        function = with_objects(
+            function, lambda: tuple(variables[each] for each in objects), inputs, boxed=True
+        )
     return function
 
 

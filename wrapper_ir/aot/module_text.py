@@ -13,24 +13,20 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from wrapper_ir.aot.gpu_kernels import VARIABLE, units_of
-from wrapper_ir.aot.load import load_library, with_objects
+from wrapper_ir.aot.gpu_kernels import VARIABLE
 from wrapper_ir.devices import CPU as HOST
 from wrapper_ir.emitters.base import CONSTANTS_FILE
-from wrapper_ir.emitters.cpp.artifact import KernelUnit, Manifest, Sources
 from wrapper_ir.emitters.facts import example_symbols
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.expr import substitute
 from wrapper_ir.lines.layout import CPU
-from wrapper_ir.toolchain.parts import Part
-from wrapper_ir.toolchain.source import CppSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from _typeshed import DataclassInstance
 
-    from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
+    from wrapper_ir.emitters.cpp.artifact import CppArtifact
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
@@ -103,18 +99,18 @@ def kernel_files(artifact: CppArtifact) -> dict[str, str]:
 
 
 def _imports(artifact: CppArtifact, *, apart: bool) -> list[str]:
-    lines = ["from wrapper_ir.aot.module_text import boxed_call"]
-    if artifact.graphs is not None:
-        lines.insert(0, "from wrapper_ir.aot.load import captured")
-        lines.append(f"from {type(artifact.graphs).__module__} import CaptureFacts")
+    program, has_graphs = artifact.program, artifact.graphs is not None
+    takes = any(isinstance(each, BufferInput) for each in program.inputs)
+    names = ["boxed_call", *(["captured"] if has_graphs else [])]
+    lines = [f"from wrapper_ir.aot.load import {', '.join(names)}"]
     if apart:
-        program = artifact.program
         names = ["SourceFolder", *(["TensorSpec"] if program.constants else [])]
-        takes = any(isinstance(each, BufferInput) for each in program.inputs)
         names += [*(["random_tensor"] if takes else []), "run_main"]
         lines.append(f"from wrapper_ir.runtime import {', '.join(names)}")
-        lines = [*(["import torch", ""] if takes or program.constants else []), *lines]
-    return lines
+    if has_graphs:
+        lines.append("from wrapper_ir.toolchain.manifest import CaptureFacts")
+    needs_torch = apart and (takes or program.constants)
+    return ["import torch", "", *lines] if needs_torch else lines
 
 
 # A module in the folder of an export: texts and constants lie beside it, and it can be run.
@@ -187,58 +183,6 @@ def _like(layout: Layout, size: Iterable[object], stride: Iterable[object]) -> s
     """Return how functions are told of a layout: element type, size, stride, device."""
     text = f"torch.{layout.dtype.torch_name}, {tuple(size)}, {tuple(stride)}"
     return text if layout.device == CPU else f"{text}, torch.device({_value(str(layout.device))})"
-
-
-def boxed_call(  # noqa: PLR0913 - what the text of a module passes
-    name: str,
-    files: Mapping[str, str],
-    kernels: Sequence[tuple[Any, ...]],
-    constants: Sequence[str],
-    variables: Mapping[str, Any],
-    gpu_kernels: Sequence[tuple[Any, ...]] = (),
-    *,
-    device: str = CPU.type,
-    parts: Sequence[str] = (),
-    objects: Sequence[str] = (),
-    inputs: int = 0,
-    apart: bool = False,
-) -> BoxedCall:
-    """Return the function of such a module.
-
-    Args:
-        name: Of the program.
-        files: The generated files.
-        kernels: The kernels, each as a tuple of its symbol and the fields of its source.
-        constants: Names of the program's constants.
-        variables: The module's, where the constants are when the first call comes.
-        gpu_kernels: The Triton kernels, likewise.
-        device: Torch's type of the device that it runs on.
-        parts: The parts of the runtime that the generated files use.
-        objects: Names of the program's objects.
-        inputs: How many inputs a program with objects has besides.
-        apart: Whether each kernel is compiled alone, so that no other is when its text changes.
-
-    Raises:
-        WrapperIRError: The library cannot be built or loaded.
-    """
-    from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
-
-    units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
-    manifest = Manifest(frozenset(map(Part, parts)), type=device)
-    library = build_loadable(
-        Sources(files, units, units_of(gpu_kernels), manifest), kernels_apart=apart
-    )
-    function: BoxedCall = load_library(
-        library,
-        (lambda: tuple(variables[each] for each in constants)) if constants else (),
-        name=name,
-        boxed=True,
-    )
-    if objects:
-        function = with_objects(
-            function, lambda: tuple(variables[each] for each in objects), inputs, boxed=True
-        )
-    return function
 
 
 def _kernel_literal(file: str, symbol: str, source: DataclassInstance, *, apart: bool) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from wrapper_ir.emitters.cpp.artifact import Manifest
+    from wrapper_ir.toolchain.manifest import Manifest
 
 
 class Steps:

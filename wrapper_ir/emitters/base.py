@@ -30,8 +30,6 @@ from wrapper_ir.outputs import PROGRAM_FILE, beside
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wrapper_ir.devices import KernelLanguage
-
 
 # Whose fault it is when an emitter fails: it and its package are named.
 #
@@ -256,11 +254,6 @@ WRAPPER: Final = "wrapper.py"
 
 CONSTANTS_FILE: Final = beside(File(PROGRAM_FILE)).name
 """The file of constants in it, which belongs to the program's."""
-
-
-def kernel_file(name: str, language: KernelLanguage) -> str:
-    """Return the path of a kernel in it."""
-    return f"kernels/{name}{language.suffix}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,35 @@ if TYPE_CHECKING:
 ALIGNMENT: Final = 64
 """Bytes; where constants begin. Torch aligns its own storages so, and none need be copied."""
 
+DTYPE_NUMBERS: Final = {
+    "uint8": 0,
+    "int8": 1,
+    "int16": 2,
+    "int32": 3,
+    "int64": 4,
+    "float16": 5,
+    "float32": 6,
+    "float64": 7,
+    "complex32": 8,
+    "complex64": 9,
+    "complex128": 10,
+    "bool": 11,
+    "qint8": 12,
+    "quint8": 13,
+    "qint32": 14,
+    "bfloat16": 15,
+    "float8_e5m2": 23,
+    "float8_e4m3fn": 24,
+    "float8_e5m2fnuz": 25,
+    "float8_e4m3fnuz": 26,
+    "uint16": 27,
+    "uint32": 28,
+    "uint64": 29,
+    "float8_e8m0fnu": 44,
+    "float4_e2m1fn_x2": 45,
+}
+"""Numbers of dtypes in ``c10::ScalarType``: they are stored in files and never change."""
+
 
 class Part(StrEnum):
     """A part of the runtime that only some programs need, called as its files are."""
@@ -53,3 +82,8 @@ def needed_parts(parts: Collection[Part], *, alone: bool) -> frozenset[Part]:
     """
     left = frozenset() if alone else _ALONE - ({Part.GRAPHS} if Part.PIECES in parts else set())
     return frozenset(parts) - left
+
+
+def aligned(position: int) -> int:
+    """Return the next place in the blob where something may begin."""
+    return -(-position // ALIGNMENT) * ALIGNMENT

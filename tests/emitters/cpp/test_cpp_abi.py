@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 
 from tests.emitters.cpp.compiling import check_syntax
-from wrapper_ir.emitters.cpp.constants import DTYPE_CODES
 from wrapper_ir.emitters.cpp.kernels import ANY_DEVICE, shim_of, shim_symbol, shims
+from wrapper_ir.lines.layout import DType
+from wrapper_ir.toolchain.parts import DTYPE_NUMBERS
 
 SCRIPT = Path(__file__).parents[3] / "tools" / "make_cpp_abi.py"
 CONSTRAINTS = SCRIPT.parents[1] / "constraints.txt"
@@ -43,9 +44,10 @@ def test_declarations_agree_with_the_headers() -> None:
 
 
 def test_numbers_of_dtypes() -> None:
+    assert {*DTYPE_NUMBERS} == {each.torch_name for each in DType}
     lines = ["#include <wir/dtype.h>"]
-    for dtype, number in DTYPE_CODES.items():
-        name = dtype.torch_name + ("_" if dtype.torch_name == "bool" else "")
+    for dtype, number in DTYPE_NUMBERS.items():
+        name = dtype + ("_" if dtype == "bool" else "")
         lines.append(f"static_assert(wir::dtype::{name} == {number});")
     check_syntax("\n".join(lines) + "\n")
 

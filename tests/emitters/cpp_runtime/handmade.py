@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wrapper_ir.aot.build import build_loadable
 from wrapper_ir.aot.load import load_library
-from wrapper_ir.emitters.cpp.artifact import Sources
+from wrapper_ir.toolchain.manifest import Sources
 
 __all__ = ["arguments", "expected", "function", "library", "text"]
 

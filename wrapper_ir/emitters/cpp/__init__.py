@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wrapper_ir.emitters.cpp.artifact import CppArtifact, KernelUnit
+from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
 
-__all__ = ["CppArtifact", "CppEmitter", "KernelUnit"]
+__all__ = ["CppArtifact", "CppEmitter"]

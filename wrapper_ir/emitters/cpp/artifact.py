@@ -1,4 +1,4 @@
-"""An emitted program: source files, kernels to compile beside them, and what they need besides.
+"""A program emitted as C++: source files, kernels to compile beside them, and how to use them.
 
 Building, loading and packaging are the business of ``wrapper_ir.aot``, above the emitters; an
 artifact looks it up when it is asked to. Whoever only wants the text pays for nothing else.
@@ -11,15 +11,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.devices import CPP, CPU, CppSide, DeviceKind, kind_of
-from wrapper_ir.emitters.base import WRAPPER, SourceFiles, kernel_file
-from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts
-from wrapper_ir.emitters.triton import GpuUnit
+from wrapper_ir.emitters.base import WRAPPER, SourceFiles
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import ConstantKind, Program
-from wrapper_ir.lines.trace import ProbeLevel
-from wrapper_ir.toolchain.parts import Part
-from wrapper_ir.toolchain.source import CppSource
+from wrapper_ir.toolchain.manifest import CaptureFacts, Sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,70 +24,6 @@ MAIN_FILE = "program.cpp"
 """The file that holds the tables and the entry; every artifact has it."""
 
 BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class KernelUnit:
-    """A C++ kernel that the generated files call.
-
-    Attributes:
-        symbol: The C symbol that they call it by. It is made from the kernel's content, so two
-            kernels share one exactly when they are the same. The text defines ``source.entry``;
-            whoever compiles it has to rename that.
-        source: The kernel.
-    """
-
-    symbol: str
-    source: CppSource
-
-    @property
-    def file(self) -> str:
-        """Its path in a program's folder."""
-        return kernel_file(self.source.name, CPP)
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The parts of the runtime that the generated files of a program need.
-
-    Attributes:
-        parts: The parts of the runtime that they use.
-        levels: The levels of their probes, each once, in the order of the program.
-        type: Torch's type of the device that the program runs on: the CPU if it needs no other.
-    """
-
-    parts: frozenset[Part] = frozenset()
-    levels: tuple[ProbeLevel, ...] = ()
-    type: str = CPU.type
-
-    @property
-    def device(self) -> DeviceKind:
-        """The kind of that device."""
-        return kind_of(self.type)
-
-    @property
-    def sides(self) -> tuple[CppSide, ...]:
-        """The C++ sides of the host, and of the device if it is another."""
-        sides = (kind_of(each).cpp for each in dict.fromkeys((CPU.type, self.type)))
-        return tuple(side for side in sides if side is not None)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sources:
-    """The files and kernels that a library is built from.
-
-    Attributes:
-        sources: The text of each file by name. Names that end in ``.cpp`` are compiled, each by
-            itself; the others are headers, in the same folder.
-        kernels: The C++ kernels, each once.
-        gpu_kernels: The Triton kernels, each once; the build has Triton compile them.
-        manifest: What the files need besides: parts of the runtime.
-    """
-
-    sources: Mapping[str, str]
-    kernels: tuple[KernelUnit, ...]
-    gpu_kernels: tuple[GpuUnit, ...] = ()
-    manifest: Manifest = Manifest()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -9,9 +9,8 @@ from wrapper_ir.devices import number_of
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, ScalarArg
-from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.program import ConstantKind
-from wrapper_ir.toolchain.parts import ALIGNMENT
+from wrapper_ir.toolchain.parts import DTYPE_NUMBERS, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,35 +27,6 @@ if TYPE_CHECKING:
 # that they are tied to. The emitter writes these numbers into tables and the build writes the
 # bytes, so both ask here and agree. No value is looked at: code can be emitted for a program
 # without values.
-
-DTYPE_CODES: Final[dict[DType, int]] = {
-    DType.UINT8: 0,
-    DType.INT8: 1,
-    DType.INT16: 2,
-    DType.INT32: 3,
-    DType.INT64: 4,
-    DType.FLOAT16: 5,
-    DType.FLOAT32: 6,
-    DType.FLOAT64: 7,
-    DType.COMPLEX32: 8,
-    DType.COMPLEX64: 9,
-    DType.COMPLEX128: 10,
-    DType.BOOL: 11,
-    DType.QINT8: 12,
-    DType.QUINT8: 13,
-    DType.QINT32: 14,
-    DType.BFLOAT16: 15,
-    DType.FLOAT8_E5M2: 23,
-    DType.FLOAT8_E4M3FN: 24,
-    DType.FLOAT8_E5M2FNUZ: 25,
-    DType.FLOAT8_E4M3FNUZ: 26,
-    DType.UINT16: 27,
-    DType.UINT32: 28,
-    DType.UINT64: 29,
-    DType.FLOAT8_E8M0FNU: 44,
-    DType.FLOAT4_E2M1FN_X2: 45,
-}
-"""Numbers of ``c10::ScalarType``: they are stored in files and never change."""
 
 _TYPES: Final = {
     ConstantKind.PARAMETER: 1,
@@ -138,7 +108,7 @@ def constant_table(program: Program) -> ConstantTable:
                 type=_TYPES[constant.kind],
                 written=constant.mutable,
                 tied_to=-1 if constant.tied_to is None else indices[root],
-                dtype=DTYPE_CODES[layout.dtype],
+                dtype=DTYPE_NUMBERS[layout.dtype.torch_name],
                 device_type=number_of(layout.device.type),
                 device_index=-1 if layout.device.index is None else layout.device.index,
                 size=tuple(int(size) for size in layout.size),
@@ -165,11 +135,6 @@ def _spans(program: Program) -> dict[str, int]:
 def _end(layout: Layout) -> int:
     extent = int(layout.extent)
     return (int(layout.offset) + extent) * layout.dtype.itemsize if extent else 0
-
-
-def aligned(position: int) -> int:
-    """Return the next place in the blob where something may begin."""
-    return -(-position // ALIGNMENT) * ALIGNMENT
 
 
 # The function that packs constants: a library holds them plain and packs them where it is loaded.

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
-    from wrapper_ir.emitters.cuda_graphs.capture import CaptureFacts, Piece
+    from wrapper_ir.emitters.cuda_graphs.capture import Piece
     from wrapper_ir.emitters.regions import Key
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Device, DType, Layout
     from wrapper_ir.lines.program import AnyLine, ObjectConstant, Program
     from wrapper_ir.lines.walk import Path
+    from wrapper_ir.toolchain.manifest import CaptureFacts
 
 
 # Identifiers of generated C++: what a program's names become, and what they may not be.

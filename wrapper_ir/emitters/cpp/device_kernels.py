@@ -14,7 +14,7 @@ from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import device_index, statement
 from wrapper_ir.emitters.cpp.state import parameter_spelling, pointer_to
 from wrapper_ir.emitters.kernel_types import declared_type
-from wrapper_ir.emitters.triton import GpuUnit, source_of
+from wrapper_ir.emitters.triton import source_of
 from wrapper_ir.lines.kernels import (
     BufferParam,
     DeviceKernel,
@@ -23,6 +23,7 @@ from wrapper_ir.lines.kernels import (
     TritonKernel,
 )
 from wrapper_ir.lines.layout import CPU, Device
+from wrapper_ir.toolchain.manifest import GpuUnit
 from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing_extensions import override
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.emitters.cpp.artifact import CppArtifact, Manifest
+from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
@@ -28,6 +28,7 @@ from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import PRODUCTS
+from wrapper_ir.toolchain.manifest import Manifest
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
@@ -96,7 +97,7 @@ class CppEmitter(Captures, Emitter):
                 whole.line(f"// {name}")
                 whole.blank()
             whole.extend(writer)
-        levels = dict.fromkeys(row.line.level for row in context.probes)
+        levels = dict.fromkeys(row.line.level.value for row in context.probes)
         return CppArtifact(
             {**context.own_headers, **texts},
             files.declared.callees.units,

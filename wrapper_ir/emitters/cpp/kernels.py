@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.artifact import KernelUnit
 from wrapper_ir.emitters.cpp.device_kernels import LaunchedKernels
 from wrapper_ir.emitters.cpp.literals import statement
 from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling
 from wrapper_ir.emitters.kernel_types import cpp_source
+from wrapper_ir.toolchain.manifest import KernelUnit
 from wrapper_ir.toolchain.parts import OWN_OPS, Part
 
 if TYPE_CHECKING:

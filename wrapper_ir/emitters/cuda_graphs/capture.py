@@ -28,6 +28,7 @@ from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
 from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
+from wrapper_ir.toolchain.manifest import CaptureFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,34 +65,6 @@ def hand_graphs_on(source: object, function: object) -> None:
     """Show the graphs of a module, or of a function, on the function that users call."""
     if hasattr(source, "cuda_graphs"):
         function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureFacts:
-    """Facts needed to capture a program's calls: plain data, the same for every target.
-
-    Attributes:
-        program: Its name.
-        device: Its GPU; empty where there are reasons.
-        writes: Positions of inputs that it writes to.
-        constants: Names of its constants on the GPU.
-        limit: How many graphs are kept.
-        results: Whose memory results are.
-        reasons: Why its calls cannot be captured, where that is so.
-        is_random: Whether its calls may draw random numbers.
-        has_branches: Whether it puts work on branches: what it writes to is then to share no memory
-            with anything else, since order is by names.
-    """
-
-    program: str
-    device: str = ""
-    writes: tuple[int, ...] = ()
-    constants: tuple[str, ...] = ()
-    limit: int = GRAPH_LIMIT.default  # type: ignore[assignment]  # it is of the option's kind
-    results: str = "fresh"
-    reasons: tuple[str, ...] = ()
-    is_random: bool = False
-    has_branches: bool = False
 
 
 def capture_facts(program: Program, options: Captures) -> CaptureFacts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.base import kernel_file
 from wrapper_ir.emitters.cuda_graphs.capture import pieces
 from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
@@ -17,6 +16,7 @@ from wrapper_ir.emitters.regions import TextRun, wanted_names
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.program import GraphRole
+from wrapper_ir.toolchain.manifest import kernel_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
