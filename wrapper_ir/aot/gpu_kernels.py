@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from wrapper_ir.aot.data import asciz
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
-from wrapper_ir.toolchain.manifest import GpuUnit
 from wrapper_ir.toolchain.objects import assemble
 from wrapper_ir.toolchain.triton import (
-    TritonSource,
+    GpuUnit,
     arch_number,
     binary_key,
     compiled_binary,
@@ -86,11 +85,6 @@ def check_archs(options: NamesArchs) -> None:
         OptionValueError: There is no such architecture.
     """
     chosen_archs((), options.gpu_arch)
-
-
-def units_of(rows: Iterable[Sequence[Any]]) -> tuple[GpuUnit, ...]:
-    """Return kernels, each given as its symbol and the fields of its source."""
-    return tuple(GpuUnit(symbol, TritonSource(*fields)) for symbol, *fields in rows)
 
 
 @dataclass(frozen=True, slots=True)

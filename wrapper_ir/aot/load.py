@@ -32,6 +32,7 @@ from wrapper_ir.toolchain.manifest import KernelUnit, Manifest, Sources
 from wrapper_ir.toolchain.native import Extension, runtime_objects
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
+from wrapper_ir.toolchain.triton import units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -326,7 +327,6 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
         WrapperIRError: The library cannot be built or loaded.
     """
     from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
-    from wrapper_ir.aot.gpu_kernels import units_of  # noqa: PLC0415 - likewise
 
     units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
     manifest = Manifest(frozenset(map(Part, parts)), type=device)

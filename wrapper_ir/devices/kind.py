@@ -51,6 +51,10 @@ class KernelLanguage:
         """Return that its kernels do not run on a device."""
         return self.refusal.format(name=self.name, device=device)
 
+    def file(self, kernel: str) -> str:
+        """Return the path of a kernel in the folder of an exported program."""
+        return f"kernels/{kernel}{self.suffix}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpaqueLayout:

@@ -8,21 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from wrapper_ir.devices import CPP, CPU, TRITON, CppSide, DeviceKind, kind_of
+from wrapper_ir.devices import CPP, CPU, CppSide, DeviceKind, kind_of
 from wrapper_ir.options.gpu import GRAPH_LIMIT
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppSource
-from wrapper_ir.toolchain.triton import TritonSource
-
-if TYPE_CHECKING:
-    from wrapper_ir.devices import KernelLanguage
-
-
-def kernel_file(name: str, language: KernelLanguage) -> str:
-    """Return the path of a kernel in a program's folder."""
-    return f"kernels/{name}{language.suffix}"
+from wrapper_ir.toolchain.triton import GpuUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +33,7 @@ class KernelUnit:
     @property
     def file(self) -> str:
         """Its path in a program's folder."""
-        return kernel_file(self.source.name, CPP)
-
-
-@dataclass(frozen=True, slots=True)
-class GpuUnit:
-    """A Triton kernel that the files of a program in C++ launch.
-
-    Attributes:
-        symbol: The C symbol of its machine code, which the build makes. It follows from the
-            kernel's content, so two kernels share one exactly when they are the same.
-        source: The kernel.
-    """
-
-    symbol: str
-    source: TritonSource
-
-    @property
-    def file(self) -> str:
-        """Its path in a program's folder."""
-        return kernel_file(self.source.name, TRITON)
+        return CPP.file(self.source.name)
 
 
 @dataclass(frozen=True, slots=True)

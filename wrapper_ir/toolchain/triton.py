@@ -24,9 +24,11 @@ from dataclasses import asdict, dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.devices import TRITON
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from wrapper_ir.toolchain.cache import DiskCache
@@ -103,6 +105,30 @@ class TritonSource:
         """Text that two sources share exactly when they are the same kernel, names aside."""
         parts = (self.signature, self.code, self.entry, self.constants, self.options)
         return repr([list(p.items()) if isinstance(p, Mapping) else p for p in parts])
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUnit:
+    """A Triton kernel that the files of a program in C++ launch.
+
+    Attributes:
+        symbol: The C symbol of its machine code, which the build makes. It follows from the
+            kernel's content, so two kernels share one exactly when they are the same.
+        source: The kernel.
+    """
+
+    symbol: str
+    source: TritonSource
+
+    @property
+    def file(self) -> str:
+        """Its path in a program's folder."""
+        return TRITON.file(self.source.name)
+
+
+def units_of(rows: Iterable[Sequence[Any]]) -> tuple[GpuUnit, ...]:
+    """Return kernels, each given as its symbol and the fields of its source."""
+    return tuple(GpuUnit(symbol, TritonSource(*fields)) for symbol, *fields in rows)
 
 
 @dataclass(frozen=True, slots=True)

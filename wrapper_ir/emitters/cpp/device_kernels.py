@@ -23,8 +23,8 @@ from wrapper_ir.lines.kernels import (
     TritonKernel,
 )
 from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.toolchain.manifest import GpuUnit
 from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.triton import GpuUnit
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context

@@ -16,7 +16,6 @@ from wrapper_ir.emitters.regions import TextRun, wanted_names
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.program import GraphRole
-from wrapper_ir.toolchain.manifest import kernel_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -170,7 +169,7 @@ class Context(TextRun):
         assert not isinstance(line.source, TorchOp)
         if self.files is None:
             return literals.source_literal(line.source.code)
-        path = kernel_file(line.name, line.source.language)
+        path = line.source.language.file(line.name)
         self.files[path] = line.source.code
         return call(f"{FOLDER}.text", literals.string(path))
 
