@@ -111,6 +111,17 @@ def test_layouts_are_canonical() -> None:
     assert type(odd.size[0]) is int
 
 
+def _option(value: Any) -> ir.DeviceKernel:
+    return ir.DeviceKernel("language", "code", "entry", options=(("option", value),))
+
+
+def _constant(value: Any) -> ir.TritonKernel:
+    return ir.TritonKernel("code", "entry", constants=(("N", value),))
+
+
+SCALARS = [ir.ScalarArg, ir.ScalarValue, _option, _constant]
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -124,7 +135,7 @@ def test_layouts_are_canonical() -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("make", [ir.ScalarArg, ir.ScalarValue])
+@pytest.mark.parametrize("make", SCALARS)
 def test_numbers_are_told_apart(values: tuple[Any, Any], make: Any) -> None:
     a, b = map(make, values)
     assert a != b
@@ -133,7 +144,7 @@ def test_numbers_are_told_apart(values: tuple[Any, Any], make: Any) -> None:
     assert a != "a number"
 
 
-@pytest.mark.parametrize("make", [ir.ScalarArg, ir.ScalarValue])
+@pytest.mark.parametrize("make", SCALARS)
 def test_nan_is_itself(make: Any) -> None:
     assert make(math.nan) == make(float("nan"))
     assert len({make(math.nan), make(float("nan"))}) == 1

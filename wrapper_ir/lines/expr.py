@@ -440,7 +440,7 @@ def _key(value: Any) -> tuple[object, ...]:
 
 
 def _same_as(value: Any) -> object:
-    return tuple(map(scalar_key, value)) if type(value) is tuple else scalar_key(value)
+    return tuple(map(_same_as, value)) if type(value) is tuple else scalar_key(value)
 
 
 #: By class, the fields that are compared.

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, TypeAlias, final, get_args
 from wrapper_ir.devices import CPP, TRITON, KernelLanguage, vendor_language
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
 from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf, Trait
-from wrapper_ir.lines.expr import Dim, Scalar, dims
+from wrapper_ir.lines.expr import ByScalars, Dim, Scalar, dims
 from wrapper_ir.lines.layout import CPU, Device, DType
 
 
@@ -67,8 +67,8 @@ class CppKernel:
     flags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TritonKernel:
+@dataclass(frozen=True, slots=True, eq=False)
+class TritonKernel(ByScalars):
     """Source of a Triton kernel, with what its launch needs.
 
     ``signature`` gives each run-time parameter's Triton type (``*fp32``, ``i32``), ``constants``
@@ -94,8 +94,8 @@ class TritonKernel:
     options: tuple[tuple[str, Scalar | str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceKernel:
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceKernel(ByScalars):
     """Source of a kernel in a language that the vendor of a device brings.
 
     Nothing here looks into it: what compiles and launches it is the language's
