@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import runpy
 from typing import TYPE_CHECKING
 
@@ -104,3 +105,11 @@ def test_two_kernels_of_one_name_are_refused() -> None:
 
 def test_no_kernels() -> None:
     assert CppKernels().load() == ()
+
+
+def test_our_launcher_is_made_for_the_devices_that_use_it() -> None:
+    from wrapper_ir.devices import CPU, CUDA
+    from wrapper_ir.runtime.triton import prepare_launcher
+
+    side = dataclasses.replace(CUDA.python, triton=("vendor:Kernels", "vendor:stream"))
+    assert not prepare_launcher([CPU, dataclasses.replace(CUDA, python=side)])

@@ -52,7 +52,9 @@ from wrapper_ir.toolchain.triton import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from wrapper_ir.devices import DeviceKind
 
     _Call: TypeAlias = Callable[..., Any]
 
@@ -149,12 +151,21 @@ class TritonKernels:
             )
 
 
-def prepare_launcher() -> None:
+def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
     """Begin to compile what launches kernels, in a thread, unless the cache has it.
 
     What goes wrong is left to whoever loads a kernel to find.
+
+    Args:
+        kinds: Kinds of devices; nothing is done unless one has its kernels launched by this file.
+
+    Returns:
+        Whether it has begun.
     """
-    threading.Thread(target=_try_launcher, name="wrapper_ir launcher", daemon=True).start()
+    is_used = any(kind.python.triton[0] == TritonKernels.__name__ for kind in kinds)
+    if is_used:
+        threading.Thread(target=_try_launcher, name="wrapper_ir launcher", daemon=True).start()
+    return is_used
 
 
 def _try_launcher() -> None:

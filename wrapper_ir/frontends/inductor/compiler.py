@@ -43,8 +43,7 @@ def compile_graph(
     kinds = [kind_of(type_) for type_ in types]
     if not kinds or any(kind.runs(CPP) for kind in kinds):
         prepare()
-    if any(language.has_grid for kind in kinds for language in kind.languages):
-        prepare_launcher()
+    prepare_launcher(kinds)
     if settings.emitter == "cpp":
         from wrapper_ir.aot.load import prepare_module  # noqa: PLC0415
 
