@@ -116,6 +116,15 @@ def test_plan_table(room: Path, invoke: Invoke) -> None:
     assert "160 B" in table
 
 
+def test_plan_tells_what_is_held_at_the_peak(room: Path, invoke: Invoke) -> None:
+    table = invoke("plan", "small.wir").stdout
+    assert "at the peak, body[" in table
+    assert "%y" not in table
+    assert "%y" in invoke("plan", "small.wir", "--buffers").stdout
+    report = json.loads(invoke("plan", "small.wir", "--json").stdout)
+    assert sum(each["nbytes"] for each in report["at_peak"]) == report["peak_bytes"]
+
+
 def test_plan_for_kept_arenas(room: Path, invoke: Invoke) -> None:
     result = invoke("plan", "small.wir", "--arena", "kept")
     assert "kept between calls" in result.stdout

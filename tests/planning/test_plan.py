@@ -12,7 +12,7 @@ import wrapper_ir as wir
 from tests.planning.test_reuse import body_of, program, reuses
 from wrapper_ir.errors import OptionError
 from wrapper_ir.lines import Free, GraphRole, Probe, Program, Stage
-from wrapper_ir.planning import STRATEGIES, insert_frees, plan
+from wrapper_ir.planning import STRATEGIES, Holding, insert_frees, plan
 from wrapper_ir.verify import VerificationError, verify
 
 CHAIN = """
@@ -222,3 +222,35 @@ def test_planning_does_not_depend_on_the_hash_seed() -> None:
         for seed in ("1", "2")
     }
     assert len(texts) == 1
+
+
+def at_peak(text: str, results: str, strategy: str = "reuse") -> tuple[str, dict[str, Holding]]:
+    report = plan(program(text, results), strategy).report
+    assert report.peak_bytes == sum(each.nbytes for each in report.at_peak)
+    return report.peak_at, {each.name: each.why for each in report.at_peak}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_report_tells_what_is_held_at_the_peak(strategy: str) -> None:
+    both = {"a": Holding.LATER, "b": Holding.LATER}
+    expected = ("body[6]", both | {"given": Holding.DONATED})
+    assert at_peak(CHAIN + "call @copy(%given, out %c)", "%c", strategy) == expected
+
+
+def test_results_are_held_to_the_end() -> None:
+    path, held = at_peak(CHAIN + "%d = test::op(%c) : f32[8] @cpu", "%a, %b")
+    assert path == "body[10]"
+    last = {"c": Holding.LINE, "d": Holding.LINE}
+    assert held == {"a": Holding.RESULT, "b": Holding.RESULT, **last}
+
+
+def test_what_regions_hold_is_told_by_the_lines_path() -> None:
+    report = plan(wir.load("tests/programs/cond.wir")).report
+    assert (report.peak_at, report.at_peak[0].why) == ("body[3]", Holding.REGION)
+    assert report.at_peak[0].name == "body[3]"
+    assert report.peak_bytes == sum(each.nbytes for each in report.at_peak)
+
+
+def test_nothing_is_held_by_a_program_without_buffers() -> None:
+    report = plan(Program()).report
+    assert (report.peak_bytes, report.peak_at, report.at_peak) == (0, "", ())

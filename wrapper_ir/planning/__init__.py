@@ -36,7 +36,16 @@ from wrapper_ir.planning.offsets import (
 )
 from wrapper_ir.planning.picture import picture
 from wrapper_ir.planning.pool import pool_storage
-from wrapper_ir.planning.report import Arena, Outside, PlanReport, Slice, check_plan, report
+from wrapper_ir.planning.report import (
+    Arena,
+    Held,
+    Holding,
+    Outside,
+    PlanReport,
+    Slice,
+    check_plan,
+    report,
+)
 from wrapper_ir.planning.reuse import reuse_storage
 from wrapper_ir.planning.sizes import Rounded, held_bytes, needed_bytes, peak
 from wrapper_ir.verify import verify
@@ -50,6 +59,8 @@ __all__ = [
     "STRATEGIES",
     "Arena",
     "Cut",
+    "Held",
+    "Holding",
     "Interval",
     "IntervalError",
     "IntervalFileError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Life, Liveness
@@ -14,10 +15,10 @@ from wrapper_ir.planning.arenas import Judge
 from wrapper_ir.planning.kept import kept_pools
 from wrapper_ir.planning.offsets import PlanError, check_offsets
 from wrapper_ir.planning.offsets.intervals import Problem
-from wrapper_ir.planning.sizes import Sizes, held_bytes, nbytes_of, needed_bytes, peak
+from wrapper_ir.planning.sizes import Sizes, held_bytes, held_spans, nbytes_of, needed_bytes, peak
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from wrapper_ir.lines import Path, Program, Region, SymbolInfo
 
@@ -164,6 +165,27 @@ class Outside:
     """Why, in words that go on from its name."""
 
 
+class Holding(StrEnum):
+    """A reason why storage is held while the peak is reached."""
+
+    DONATED = "inputs that the caller gives up, until their last use"
+    RESULT = "results"
+    LATER = "needed by a later line"
+    LINE = "this line alone needs it still"
+    REGION = "inside the line's regions"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Storage that is held while the peak is reached."""
+
+    name: str
+    """The buffer that it is then; the line's path for what is held inside its regions."""
+    nbytes: int
+    """At the hints where sizes are symbolic."""
+    why: Holding
+
+
 @dataclass(frozen=True, slots=True)
 class PlanReport:
     """Numbers of a plan; all bytes are at ``hints`` where sizes are symbolic.
@@ -202,6 +224,10 @@ class PlanReport:
     """Bytes of arenas that are held between calls too, for each call that may run at a time."""
     outside: tuple[Outside, ...] = ()
     """The storages of the main body that lie in no arena, where there were to be arenas."""
+    peak_at: str = ""
+    """Path of the first line of the main body that holds most; empty where nothing is held."""
+    at_peak: tuple[Held, ...] = ()
+    """What is held then, the largest first; with ``kept_bytes`` it adds up to ``peak_bytes``."""
 
     @property
     def is_exact(self) -> bool:
@@ -244,7 +270,7 @@ def report(
             count.add(region, Liveness(region, planned), sizes)
     kept = kept_pools(planned) if arena == "kept" else ()
     kept_bytes = sum(sizes.of(name) for name in kept)
-    planned_peak = peak(held_bytes(main, liveness, planned, sizes, besides=kept))
+    peak_at, at_peak = _at_peak(planned, liveness, sizes, kept)
     return PlanReport(
         strategy=strategy,
         buffers=count.buffers,
@@ -252,7 +278,7 @@ def report(
         reuses=count.reuses,
         total_bytes=count.nbytes,
         unplanned_peak_bytes=peak(held_bytes(before, Liveness(before, freed), freed, sizes)),
-        peak_bytes=planned_peak + kept_bytes,
+        peak_bytes=sum(each.nbytes for each in at_peak) + kept_bytes,
         lower_bound_bytes=peak(needed_bytes(main, liveness, planned, sizes)),
         hints=FrozenMap(dict(sorted(sizes.taken.items()))),
         assumed=tuple(sorted(sizes.assumed)),
@@ -261,7 +287,39 @@ def report(
         arena=arena,
         kept_bytes=kept_bytes,
         outside=_outside(freed, planned, sizes, arena) if strategy == "pool" else (),
+        peak_at=peak_at,
+        at_peak=at_peak,
     )
+
+
+def _at_peak(
+    program: Program, liveness: Liveness, sizes: Sizes, besides: Container[str]
+) -> tuple[str, tuple[Held, ...]]:
+    """Return where the main body holds most, and what is held there."""
+    region = program.region
+    held = held_bytes(region, liveness, program, sizes, besides)
+    if not peak(held):
+        return "", ()
+    at = held.index(max(held))
+    found = [
+        Held(life.owner, sizes.of(life.first.owner), _why_held(life, at))
+        for life, start, end in held_spans(region, liveness, besides)
+        if max(start, 0) <= at < end
+    ]
+    path = f"body[{at}]"
+    inside = held[at] - sum(each.nbytes for each in found)
+    if inside > 0:
+        found.append(Held(path, inside, Holding.REGION))
+    return path, tuple(sorted(found, key=lambda each: (-each.nbytes, each.name)))
+
+
+def _why_held(life: Life, at: int) -> Holding:
+    if life.leaves:
+        return Holding.RESULT
+    if life.is_donated:
+        return Holding.DONATED
+    later = life.was_taken or life.last_use > at
+    return Holding.LATER if later else Holding.LINE
 
 
 def _outside(freed: Program, program: Program, sizes: Sizes, arena: str) -> tuple[Outside, ...]:

@@ -167,6 +167,25 @@ def _extent(layout: Layout) -> Dim:
 _BLOCK = 256
 
 
+def held_spans(
+    region: Region, liveness: Liveness, besides: Container[str] = ()
+) -> list[tuple[Life, int, int]]:
+    """Return the storages that are held, each with the line that makes it and the one that ends it.
+
+    Inputs that the caller gives up are held until their last use. Slices of a pool are in the pool.
+    Buffers named in ``besides`` are left out.
+    """
+    found = []
+    for life in liveness.lives:
+        if not (life.is_owned or life.is_donated) or life.pool is not None or life.owner in besides:
+            continue
+        start, end = life.start, life.end
+        if life.is_donated:
+            start, end = _while_donated(life, region)
+        found.append((life, start, len(region.body) if end is None else end))
+    return found
+
+
 def held_bytes(
     region: Region,
     liveness: Liveness,
@@ -176,23 +195,14 @@ def held_bytes(
 ) -> list[int]:
     """Bytes of storage that is held while each line runs, until a line ends it.
 
-    Inputs that the caller gives up are held until their last use: while they are, the peak may be
-    near though the program has allocated little. Storage that goes on under another name keeps its
-    size. A line with regions holds what the largest of them needs besides. Slices of a pool are in
-    the pool. Buffers named in ``besides`` are not counted.
+    Inputs that the caller gives up count: while they are held, the peak may be near though the
+    program has allocated little. Storage that goes on under another name keeps its size. A line
+    with regions holds what the largest of them needs besides. What is held is what
+    :func:`held_spans` says.
     """
-
-    def span(life: Life) -> tuple[int, int]:
-        if life.is_donated:
-            return _while_donated(life, region)
-        end = life.end
-        return life.start, len(region.body) if end is None else end
-
-    lives = (life for life in liveness.lives if life.is_owned or life.is_donated)
     return _bytes(
         region,
-        [life for life in lives if life.pool is None and life.owner not in besides],
-        span,
+        held_spans(region, liveness, besides),
         lambda life: sizes.of(life.first.owner),
         lambda inner: peak(held_bytes(inner, Liveness(inner, program), program, sizes)),
     )
@@ -208,14 +218,10 @@ def needed_bytes(region: Region, liveness: Liveness, program: Program, sizes: Si
             return life.start, life.end or life.start
         return life.start, len(region.body) if life.leaves else life.last_use + 1
 
+    lives = (life for life in liveness.lives if life.is_owned or life.is_donated)
     return _bytes(
         region,
-        [
-            life
-            for life in liveness.lives
-            if (life.is_owned or life.is_donated) and not life.is_pool
-        ],
-        span,
+        [(life, *span(life)) for life in lives if not life.is_pool],
         lambda life: sizes.of(life.owner),
         lambda inner: peak(needed_bytes(inner, Liveness(inner, program), program, sizes)),
     )
@@ -230,15 +236,13 @@ def _while_donated(life: Life, region: Region) -> tuple[int, int]:
 
 def _bytes(
     region: Region,
-    lives: Iterable[Life],
-    span: Callable[[Life], tuple[int, int]],
+    spans: Iterable[tuple[Life, int, int]],
     size: Callable[[Life], int],
     inside: Callable[[Region], int],
 ) -> list[int]:
     changes = [0] * (len(region.body) + 1)
     made: dict[int, int] = {}
-    for life in lives:
-        start, end = span(life)
+    for life, start, end in spans:
         nbytes = size(life)
         changes[max(start, 0)] += nbytes
         made[start] = made.get(start, 0) + nbytes

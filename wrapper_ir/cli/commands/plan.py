@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -22,13 +22,20 @@ from wrapper_ir.cli.completion import files
 from wrapper_ir.options.declared import ARENA, MEMORY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
-    from wrapper_ir.planning import Arena, OffsetPlan, PlanReport
+    from wrapper_ir.planning import Arena, OffsetPlan, PlanReport, PlanResult
+
+
+#: The largest of what is held at the peak that are shown.
+_MOST: Final = 20
 
 
 @click.command(epilog=examples("""
 wrapper-ir plan program.wir
+wrapper-ir plan program.wir --buffers
 wrapper-ir plan program.wir --strategy pool --buffers --svg memory.svg
 wrapper-ir plan program.wir --arena kept
 wrapper-ir plan program.wir --strategy none --json | jq .peak_bytes
@@ -43,7 +50,11 @@ wrapper-ir plan program.wir -o planned.wir
 @flag(ARENA, metavar="NAME")
 @click.option("-o", "--output", metavar="PATH", help="Write the planned program (- is stdout).")
 @click.option("--svg", metavar="PATH", help="Write a picture: time across, addresses up.")
-@click.option("--buffers", is_flag=True, help="Show where each buffer of an arena lies.")
+@click.option(
+    "--buffers",
+    is_flag=True,
+    help="Show the largest buffers held at the peak, and places in arenas.",
+)
 @click.option("--verify-each", is_flag=True, help="Check the plan with another algorithm.")
 @json_option
 @force_option
@@ -84,15 +95,16 @@ def plan(  # noqa: PLR0913 - one parameter an option
         data = dataclasses.asdict(done.report) | {"hints": dict(done.report.hints)}
         click.echo(json.dumps(data, indent=2), err=to_stderr)
     else:
-        _show(done.report, buffers=buffers, to_stderr=to_stderr)
+        _show(done, buffers=buffers, to_stderr=to_stderr)
 
 
-def _show(report: PlanReport, *, buffers: bool, to_stderr: bool) -> None:
+def _show(done: PlanResult, *, buffers: bool, to_stderr: bool) -> None:
     from rich import box
     from rich.table import Table
 
     from wrapper_ir.cli.terminal import err, human, out
 
+    report = done.report
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -113,6 +125,10 @@ def _show(report: PlanReport, *, buffers: bool, to_stderr: bool) -> None:
         table.add_row("kept between calls", human(report.kept_bytes), "for each call at a time")
     console = err() if to_stderr else out()
     console.print(table)
+    if report.at_peak:
+        console.print(_at_peak(done))
+    if report.at_peak and buffers:
+        console.print(_largest(done))
     if report.arenas:
         console.print(_arenas(report))
     if report.outside:
@@ -154,17 +170,53 @@ def _arenas(report: PlanReport) -> Table:
 
 
 def _outside(report: PlanReport) -> Table:
+    return _by_reason("outside", [(each.reason, each.nbytes) for each in report.outside])
+
+
+def _at_peak(done: PlanResult) -> Table:
+    held = [(each.why.value, each.nbytes) for each in done.report.at_peak]
+    return _by_reason(f"at the peak, {done.report.peak_at}", held)
+
+
+def _by_reason(title: str, found: Sequence[tuple[str, int]]) -> Table:
+    """Return how many storages there are for each reason, and their bytes, the most first."""
     from rich import box
     from rich.table import Table
 
     from wrapper_ir.cli.terminal import human
 
-    table = Table("outside", box=box.SIMPLE_HEAD)
-    for title in ("buffers", "bytes"):
-        table.add_column(title, justify="right")
-    for reason in dict.fromkeys(each.reason for each in report.outside):
-        found = [each.nbytes for each in report.outside if each.reason == reason]
-        table.add_row(reason, f"{len(found):,}", human(sum(found)))
+    table = Table(title, box=box.SIMPLE_HEAD)
+    for column in ("buffers", "bytes"):
+        table.add_column(column, justify="right")
+    sums: dict[str, list[int]] = {}
+    for reason, nbytes in found:
+        sums.setdefault(reason, []).append(nbytes)
+    for reason, sizes in sorted(sums.items(), key=lambda each: -sum(each[1])):
+        table.add_row(reason, f"{len(sizes):,}", human(sum(sizes)))
+    return table
+
+
+def _largest(done: PlanResult) -> Table:
+    """Return the largest of what is held at the peak."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from wrapper_ir.cli.terminal import human
+    from wrapper_ir.planning import Holding
+    from wrapper_ir.text.item_print import ItemPrinter
+
+    printer, held = ItemPrinter(done.program, strict=False), done.report.at_peak
+    table = Table("held at the peak", "layout", box=box.SIMPLE_HEAD)
+    table.add_column("bytes", justify="right")
+    table.add_column("why")
+    for each in held[:_MOST]:
+        row = ("", "")
+        if each.why is not Holding.REGION:
+            row = (printer.buffer(each.name), printer.layout_of(each.name))
+        table.add_row(*map(escape, row), human(each.nbytes), each.why.value)
+    if len(held) > _MOST:
+        table.add_row(f"and {len(held) - _MOST:,} more")
     return table
 
 
