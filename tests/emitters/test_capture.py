@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -201,9 +201,12 @@ def test_programs_in_cpp_are_wrapped_likewise() -> None:
     assert "captured(call, CaptureFacts(program='p'" in artifact.module_source
     assert "captured" not in wir.emit(program, "cpp").module_source
     x = torch.ones(4)
+    module: dict[str, Any] = {}
+    exec(artifact.module_source, module)  # as caches of compiled graphs do
     for function, result in (
         (artifact.load(), lambda f: f(x)),
         (artifact.load_boxed(), lambda f: f([x])),
+        (module["call"], lambda f: f([x])),
     ):
         assert torch.equal(result(function)[0], x)
         assert function.cuda_graphs.status.reasons == {"nothing of it is on a GPU": 1}

@@ -86,8 +86,8 @@ def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
 
     run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
     run.__doc__ = f"Run the program '{name}' on its inputs; gives a tuple of its results."
-    for name_ in ("cuda_graphs", "release"):
-        setattr(run, name_, getattr(boxed, name_))
+    run.cuda_graphs = boxed.cuda_graphs  # type: ignore[attr-defined]
+    run.release = boxed.release  # type: ignore[attr-defined]
     return run
 
 
