@@ -440,7 +440,10 @@ def _key(value: Any) -> tuple[object, ...]:
 
 
 def _same_as(value: Any) -> object:
-    return tuple(map(_same_as, value)) if type(value) is tuple else scalar_key(value)
+    kind = type(value)
+    if kind is str:
+        return value
+    return tuple(map(_same_as, value)) if kind is tuple else scalar_key(value)
 
 
 #: By class, the fields that are compared.
