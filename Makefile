@@ -123,6 +123,7 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	$(BIN)/python -m benchmarks.aot
 	$(BIN)/python -m benchmarks.loading
 	$(BIN)/python -m benchmarks.peaks
+	$(BIN)/python -m benchmarks.step_peaks
 	$(BIN)/python -m benchmarks.memory
 
 sanitize: setup ## the corpus as libraries under ASan and UBSan, a sample under valgrind, heaps under TSan (20 minutes)
