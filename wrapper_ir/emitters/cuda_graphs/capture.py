@@ -61,6 +61,12 @@ class Captures:
         return self if self.cuda_graph else None
 
 
+def hand_graphs_on(source: object, function: object) -> None:
+    """Show the graphs of a module, or of a function, on the function that users call."""
+    if hasattr(source, "cuda_graphs"):
+        function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
+
+
 def capture_facts(program: Program, options: Captures) -> CaptureFacts:
     """Return what must be known of a program to capture its calls."""
     reasons = why_not_captured(program)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import MissingOpError, SourceFiles, constant_values
+from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program
@@ -119,8 +120,7 @@ class PythonArtifact:
         run = as_function(module.call, self.program, takes_out=self.takes_out, note=note)
         run.module = module  # type: ignore[attr-defined]
         run.release = _release_of(module)  # type: ignore[attr-defined]
-        if hasattr(module, "cuda_graphs"):
-            run.cuda_graphs = module.cuda_graphs  # type: ignore[attr-defined]
+        hand_graphs_on(module, run)
         return run
 
 
