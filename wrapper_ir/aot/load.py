@@ -78,6 +78,9 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
 
 def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
     """``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
+    # It is there with an artifact; what a cache or a folder keeps does without.
+    from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on  # noqa: PLC0415
+
     boxed: Any = call
 
     def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
@@ -86,7 +89,7 @@ def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
 
     run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
     run.__doc__ = f"Run the program '{name}' on its inputs; gives a tuple of its results."
-    run.cuda_graphs = boxed.cuda_graphs  # type: ignore[attr-defined]
+    hand_graphs_on(boxed, run)
     run.release = boxed.release  # type: ignore[attr-defined]
     return run
 
